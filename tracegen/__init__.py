@@ -1,0 +1,1 @@
+"""Seeded, reproducible traces of KV-cache operations."""

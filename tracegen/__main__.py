@@ -1,0 +1,5 @@
+"""`python -m tracegen`."""
+
+from tracegen.cli import main
+
+main()

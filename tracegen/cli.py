@@ -1,0 +1,102 @@
+"""The command line of tracegen."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracegen import info as facts
+from tracegen import recipe as recipes
+from tracegen.generate import generate as write_trace
+from tracegen.schema import InputError, Trace
+
+
+class Commands(click.Group):
+    """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            ctx.exit(130)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kv-tier-bench")
+def main() -> None:
+    """Make, check and describe traces of KV-cache operations."""
+
+
+@main.command(epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet")
+@click.argument("recipe", type=click.Path(path_type=Path), required=False)
+@click.option("--sharegpt", "--dataset-path", "sharegpt__path", metavar="FILE", help="Conversations, ShareGPT's format.")
+@click.option("--max-conversations", "sharegpt__max_conversations", type=int, help="Sample at most N of them, by seed.")
+@click.option("--max-context-tokens", "sharegpt__max_context_tokens", type=int, help="Clamp the prompt of a turn.")
+@click.option("--max-generation-tokens", "sharegpt__max_generation_tokens", type=int, help="Clamp the answer of a turn.")
+@click.option("--glue/--no-glue", "sharegpt__glue", default=None, help="Join segments of one conversation.  [default: glue]")
+@click.option("--tokenizer", metavar="NAME|DIR", help="Bundled name, local directory or hub name.  [default: tekken]")
+@click.option("--users", "--num-users", type=int, help="Users that take conversations in turn.  [default: 50]")
+@click.option("--duration", "duration_s", type=float, metavar="S", help="Only requests that arrive before S seconds.")
+@click.option("--requests", "--max-requests", type=int, help="Only the first N requests.")
+@click.option("--history", type=click.Choice(["all", "previous"]), help="Which earlier turns a turn reads.  [default: all]")
+@click.option("--seed", type=int, help="Equal seeds, recipes and inputs give equal traces.  [default: 0]")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any recipe key, e.g. prefix.share=0.5.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace to write (Parquet).")
+@click.option("--force", is_flag=True, help="Replace the output if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON.")
+def generate(
+    recipe: Path | None, settings: tuple[str, ...], output: Path, force: bool, as_json: bool, **flags: Any
+) -> None:
+    """Write the trace of a RECIPE (TOML); flags go before the recipe, the recipe before the defaults."""
+    overrides = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise InputError(f"--set {setting}: write it as KEY=VALUE.")
+        overrides[key.strip()] = recipes.parse_value(value)
+    overrides |= {name.replace("__", "."): value for name, value in flags.items() if value is not None}
+    resolved = recipes.load(recipe, overrides)
+    metadata = write_trace(resolved, output, force=force)
+    counts = metadata.counts
+    if resolved.requests > counts["requests"]:
+        click.echo(
+            f"Warning: {resolved.requests:,} requests were asked for, the conversations hold {counts['requests']:,}.",
+            err=True,
+        )
+    if as_json:
+        click.echo(json.dumps(facts.asdict(metadata), indent=2))
+    else:
+        click.echo(
+            f"{output}: {counts['ops']:,} ops, {counts['requests']:,} requests, {counts['sessions']:,} sessions,"
+            f" {counts['tokens_generated']:,} tokens generated\nfingerprint {metadata.fingerprint}"
+        )
+
+
+@main.command(epilog="Example: tracegen info trace.parquet")
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(trace: Path, as_json: bool) -> None:
+    """Describe a trace: counts, lengths, reuse by source, provenance."""
+    described = facts.describe(Trace(trace))
+    click.echo(json.dumps(described, indent=2) if as_json else facts.render(described))
+
+
+@main.command(epilog="Example: tracegen validate trace.parquet")
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def validate(trace: Path, as_json: bool) -> None:
+    """Check every invariant of the format; lists each violation and exits 1 if there is any."""
+    opened = Trace(trace)
+    problems = list(opened.problems())
+    if as_json:
+        click.echo(json.dumps({"ops": opened.ops, "problems": [vars(problem) for problem in problems]}, indent=2))
+    else:
+        for problem in problems:
+            click.echo(f"{trace}, {problem}")
+        verdict = f"{len(problems):,} violations" if problems else f"valid, fingerprint {opened.metadata.fingerprint}"
+        click.echo(f"{trace}: {opened.ops:,} ops, {verdict}")
+    if problems:
+        raise click.exceptions.Exit(1)

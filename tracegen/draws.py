@@ -1,0 +1,98 @@
+"""Random numbers that are a pure function of (seed, purpose, stream, index), for ever and on every platform.
+
+The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11), vectorised over
+streams and indices. Counter words: index, purpose, stream (low, high); key words: seed (low, high). Draws are shaped
+with integer arithmetic only, because the distribution methods of numpy's Generator may change between releases.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+U64 = NDArray[np.uint64]
+
+_MULTIPLIERS: Final = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_WEYL: Final = (0x9E3779B9, 0xBB67AE85)
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_HALF: Final = np.uint64(32)
+
+
+class Purpose(IntEnum):
+    """What a draw decides. A new purpose takes a new number, so that it disturbs no earlier draw."""
+
+    SAMPLE = 1
+    QOS = 2
+    PREFIX_CARRIED = 3
+    PREFIX_CHOICE = 4
+    THINK = 5
+    ARRIVAL = 6
+
+
+def philox4x32(counter: tuple[U64, U64, U64, U64], key: tuple[int, int]) -> tuple[U64, U64, U64, U64]:
+    """Ten rounds of Philox4x32.
+
+    Args:
+        counter: four arrays of one shape, each value below 2^32.
+        key: two words below 2^32.
+
+    Returns:
+        Four arrays of the counter's shape, each value below 2^32.
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = (
+            (p1 >> _HALF) ^ c1 ^ np.uint64(k0),
+            p1 & _LOW,
+            (p0 >> _HALF) ^ c3 ^ np.uint64(k1),
+            p0 & _LOW,
+        )
+        k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -> U64:
+    """Uniform 64-bit draws, one for every (stream, index) pair after broadcasting.
+
+    Args:
+        seed: 0 to 2^64 - 1.
+        purpose: what the draws decide.
+        stream: stream numbers (a session, a block of arrivals), 0 to 2^64 - 1.
+        index: position within the stream, 0 to 2^32 - 1.
+    """
+    streams, indices = np.broadcast_arrays(np.asarray(stream, dtype=np.uint64), np.asarray(index, dtype=np.uint64))
+    purposes = np.full(streams.shape, int(purpose), dtype=np.uint64)
+    words = philox4x32((indices, purposes, streams & _LOW, streams >> _HALF), (seed & 0xFFFFFFFF, seed >> 32))
+    return words[0] | (words[1] << _HALF)
+
+
+def below(bits: U64, span: int) -> NDArray[np.int64]:
+    """Map uniform 64-bit draws to 0 … span-1 by multiply-shift: floor(bits * span / 2^64), exactly.
+
+    Args:
+        bits: uniform 64-bit draws.
+        span: 1 to 2^63 - 1.
+    """
+    high, low = np.uint64(span >> 32), np.uint64(span & 0xFFFFFFFF)
+    a, b = bits >> _HALF, bits & _LOW
+    carry = ((b * low) >> _HALF) + ((a * low) & _LOW) + ((b * high) & _LOW)
+    return (a * high + ((a * low) >> _HALF) + ((b * high) >> _HALF) + (carry >> _HALF)).astype(np.int64)
+
+
+def between(bits: U64, low: int, high: int) -> NDArray[np.int64]:
+    """Map uniform 64-bit draws to low … high, both included."""
+    return low + below(bits, high - low + 1)
+
+
+def choose(bits: U64, weights: list[int]) -> NDArray[np.int64]:
+    """Map uniform 64-bit draws to the index of one of several integer weights."""
+    cumulative = np.cumsum(np.asarray(weights, dtype=np.int64))
+    return np.searchsorted(cumulative, below(bits, int(cumulative[-1])), side="right").astype(np.int64)
+
+
+def zipf_weights(count: int) -> list[int]:
+    """Integer weights of a Zipf law with exponent 1: floor(2^32 / rank) for ranks 1 … count."""
+    return [2**32 // rank for rank in range(1, count + 1)]

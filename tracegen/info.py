@@ -1,0 +1,95 @@
+"""What is in a trace: counts, lengths, reuse, provenance."""
+
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+from tracegen.schema import Trace
+
+QUANTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+
+
+def describe(trace: Trace) -> dict[str, Any]:
+    """Facts about a trace; token counts in tokens, duration in seconds.
+
+    `reuse` gives, per source, the reads of stored KV and the tokens they would have to recompute without a cache.
+    """
+    rows = pl.scan_parquet(trace.path).with_columns(pl.col("op", "phase", "source").cast(pl.String))
+    is_read, is_write = pl.col("op") == "read", pl.col("op") == "write"
+    tokens = pl.col("tokens").cast(pl.Int64)
+    totals = rows.select(
+        ops=pl.len(),
+        reads=is_read.sum(),
+        writes=is_write.sum(),
+        deletes=(pl.col("op") == "delete").sum(),
+        decode_ops=(pl.col("phase") == "decode").sum(),
+        requests=pl.col("request_id").max() + 1,
+        sessions=pl.col("session_id").max() + 1,
+        users=pl.col("user_id").max() + 1,
+        keys=pl.col("key").max() + 1,
+        tokens_stored=tokens.filter(is_write).sum(),
+        tokens_read=tokens.filter(is_read).sum(),
+        tokens_generated=pl.col("new_tokens").cast(pl.Int64).sum(),
+        duration_s=pl.col("time_ns").max() / 1e9,
+    )
+    turns = rows.group_by("session_id").agg(n=pl.col("turn").max()).select(_spread("n"))
+    context = rows.filter(is_write & (pl.col("source") == "user")).select(_spread("tokens"))
+    generated = rows.group_by("request_id").agg(n=pl.col("new_tokens").sum()).select(_spread("n"))
+    reuse = (
+        rows.group_by("phase", "source")
+        .agg(reads=is_read.sum(), tokens_read=tokens.filter(is_read).sum(), keys=pl.col("key").n_unique())
+        .filter(pl.col("reads") > 0)
+        .sort("phase", "source", descending=[True, False])
+    )
+    frames = pl.collect_all([totals, turns, context, generated, reuse])
+    return {
+        "path": str(trace.path),
+        **frames[0].row(0, named=True),
+        "turns_per_session": frames[1].row(0, named=True),
+        "context_tokens_per_turn": frames[2].row(0, named=True),
+        "generated_tokens_per_request": frames[3].row(0, named=True),
+        "reuse": frames[4].to_dicts(),
+        "metadata": asdict(trace.metadata),
+    }
+
+
+def _spread(column: str) -> list[pl.Expr]:
+    values = pl.col(column)
+    quantiles = {name: values.quantile(q, interpolation="linear") for name, q in QUANTILES.items()}
+    return [values.mean().alias("mean"), *(expr.alias(name) for name, expr in quantiles.items())]
+
+
+def render(facts: dict[str, Any]) -> str:
+    """The facts as text for people."""
+    metadata = facts["metadata"]
+    lines = [
+        f"{facts['path']}: trace format {metadata['format_version']}, {metadata['generator']}, seed {metadata['seed']}",
+        f"  fingerprint  {metadata['fingerprint']}",
+        f"  ops          {facts['ops']:,} = {facts['writes']:,} writes + {facts['reads']:,} reads"
+        f" ({facts['decode_ops']:,} of them decode) + {facts['deletes']:,} deletes",
+        f"  requests     {facts['requests']:,} in {facts['sessions']:,} sessions of {facts['users']:,} users"
+        f" over {facts['duration_s']:,.1f} s",
+        f"  tokens       {facts['tokens_stored']:,} stored under {facts['keys']:,} keys,"
+        f" {facts['tokens_read']:,} read, {facts['tokens_generated']:,} generated",
+        "",
+        f"  {'per':30}{'mean':>10}" + "".join(f"{name:>10}" for name in QUANTILES),
+    ]
+    for name in ("turns_per_session", "context_tokens_per_turn", "generated_tokens_per_request"):
+        spread = facts[name]
+        numbers = "".join(f"{spread[key]:>10,.{0 if key != 'mean' else 1}f}" for key in ("mean", *QUANTILES))
+        lines.append(f"  {name.replace('_', ' '):30}{numbers}")
+    lines += ["", f"  {'reads by phase and source':30}{'reads':>10}{'tokens':>16}{'keys':>10}"]
+    lines += [
+        f"  {row['phase'] + ' ' + row['source']:30}{row['reads']:>10,}{row['tokens_read']:>16,}{row['keys']:>10,}"
+        for row in facts["reuse"]
+    ]
+    tokenizer = metadata["tokenizer"]
+    lines += ["", f"  tokenizer    {tokenizer['name']} (sha256 {tokenizer['digest'][:12]}…)"] if tokenizer else [""]
+    lines += [
+        f"  source       {source['name']} (sha256 {source['sha256'][:12]}…, licence: {source['licence']})"
+        for source in metadata["sources"]
+    ]
+    read = {name: number for name, number in metadata["counts"].items() if name not in facts}
+    lines += [f"  from it      " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in read.items())]
+    return "\n".join(lines)

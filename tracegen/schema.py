@@ -1,0 +1,261 @@
+"""The trace format: one row is one operation on one KV object. tracegen owns it, everyone may import it.
+
+`traces/README.md` specifies the same format in prose, for readers and writers that do not use this code.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tracegen.invariants import Invariants, Problem
+
+FORMAT_VERSION: Final = 1
+METADATA_KEY: Final = b"kv-trace"
+ROW_GROUP: Final = 1 << 17
+
+ENUMS: Final[dict[str, tuple[str, ...]]] = {
+    "qos": ("interactive", "responsive", "batch"),
+    "phase": ("prefill", "decode"),
+    "op": ("write", "read", "delete"),
+    "source": ("user", "multi_turn", "system", "common", "rag"),
+}
+_ENUM = pa.dictionary(pa.int8(), pa.string())
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("op_id", pa.int64(), nullable=False),
+        pa.field("time_ns", pa.int64(), nullable=False),
+        pa.field("request_id", pa.int64(), nullable=False),
+        pa.field("session_id", pa.int64(), nullable=False),
+        pa.field("user_id", pa.int64(), nullable=False),
+        pa.field("turn", pa.int32(), nullable=False),
+        pa.field("step", pa.int32(), nullable=False),
+        pa.field("qos", _ENUM, nullable=False),
+        pa.field("phase", _ENUM, nullable=False),
+        pa.field("op", _ENUM, nullable=False),
+        pa.field("source", _ENUM, nullable=False),
+        pa.field("key", pa.int64(), nullable=False),
+        pa.field("tokens", pa.int32(), nullable=False),
+        pa.field("new_tokens", pa.int32(), nullable=False),
+        pa.field("think_ns", pa.int64(), nullable=False),
+    ]
+)
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    column.name: np.dtype("u1" if column.name in ENUMS else f"<i{column.type.bit_width // 8}") for column in SCHEMA
+}
+
+Columns = dict[str, NDArray[Any]]
+"""A batch of ops in memory: one array per column, enums as uint8 codes in the order of ENUMS."""
+
+
+class InputError(click.ClickException):
+    """Bad usage or bad input: one sentence that names the file, row or flag and the remedy; exit code 2."""
+
+    exit_code = 2
+
+
+class Fingerprint:
+    """SHA-256(version ‖ SHA-256(column 1) ‖ …) over little-endian values, computed while streaming."""
+
+    def __init__(self) -> None:
+        self._hashers = {name: hashlib.sha256() for name in DTYPES}
+
+    def update(self, batch: Columns) -> None:
+        """Add a batch of ops, in the trace's order."""
+        for name, hasher in self._hashers.items():
+            hasher.update(np.ascontiguousarray(batch[name], dtype=DTYPES[name]).data)
+
+    def hexdigest(self) -> str:
+        """The fingerprint of all ops added so far."""
+        whole = hashlib.sha256(FORMAT_VERSION.to_bytes(8, "little"))
+        for hasher in self._hashers.values():
+            whole.update(hasher.digest())
+        return whole.hexdigest()
+
+
+@dataclass
+class Metadata:
+    """What a trace says about itself; JSON under the Parquet key-value entry `kv-trace`."""
+
+    seed: int
+    recipe: dict[str, Any]
+    generator: str
+    tokenizer: dict[str, str] | None = None
+    block_tokens: int | None = None
+    prefix_chained: bool = False
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    fingerprint: str = ""
+    format_version: int = FORMAT_VERSION
+
+
+class TraceWriter:
+    """Writes ops to a trace file; the file appears under its name only once it is complete.
+
+    Raises:
+        InputError: the file exists already and `force` is false, or it cannot be written.
+    """
+
+    def __init__(self, path: Path, metadata: Metadata, *, force: bool = False) -> None:
+        if path.exists() and not force:
+            raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
+        self.path, self.metadata = path, metadata
+        self._partial = path.with_name(path.name + ".partial")
+        self._fingerprint, self._ops, self._tokens = Fingerprint(), 0, 0
+        self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
+        try:
+            self._file = pq.ParquetWriter(self._partial, SCHEMA, compression="zstd")
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with -o.") from None
+
+    def write(self, batch: Columns) -> None:
+        """Append a batch of ops; op_ids continue where the last batch ended."""
+        self._fingerprint.update(batch)
+        self._ops += len(batch["op_id"])
+        self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
+        for name, highest in self._highest.items():
+            self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
+        arrays = [
+            pa.DictionaryArray.from_arrays(batch[name].astype(np.int8), pa.array(ENUMS[name]))
+            if name in ENUMS
+            else pa.array(batch[name].astype(dtype, copy=False))
+            for name, dtype in DTYPES.items()
+        ]
+        self._file.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), row_group_size=ROW_GROUP)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self.metadata.fingerprint = self._fingerprint.hexdigest()
+            totals = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
+            self.metadata.counts |= {"ops": self._ops, **totals, "tokens_generated": self._tokens}
+            self._file.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(asdict(self.metadata))})
+        self._file.close()
+        if kind is None:
+            self._partial.replace(self.path)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
+class Trace:
+    """A trace file opened for reading; its columns and metadata are known to be of this format.
+
+    Raises:
+        InputError: the file is missing, not Parquet, truncated, not a trace, of a newer version, or lacks a column.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        try:
+            self._file = pq.ParquetFile(self.path)
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such trace; make one with `tracegen generate … -o {path}`.") from None
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"{path} is not a readable Parquet file ({reason}); generate or copy it anew.") from None
+        self.metadata = self._read_metadata()
+        self._check_columns()
+        self.ops = self._file.metadata.num_rows
+        if self.ops == 0:
+            raise InputError(f"{path} holds no ops; generate it anew.")
+
+    def _read_metadata(self) -> Metadata:
+        raw = (self._file.schema_arrow.metadata or {}) | (self._file.metadata.metadata or {})
+        if METADATA_KEY not in raw:
+            raise InputError(f"{self.path} is Parquet but not a trace: no metadata entry {METADATA_KEY.decode()!r}.")
+        try:
+            values = json.loads(raw[METADATA_KEY])
+            version = int(values["format_version"])
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{self.path}: its trace metadata is damaged; generate or copy it anew.") from None
+        if version > FORMAT_VERSION:
+            raise InputError(
+                f"{self.path} is of trace format {version}, this release reads up to {FORMAT_VERSION}; upgrade it."
+            )
+        known = {item.name for item in fields(Metadata)}
+        try:
+            return Metadata(**{name: value for name, value in values.items() if name in known})
+        except TypeError as error:
+            raise InputError(f"{self.path}: its trace metadata is incomplete ({error}); generate it anew.") from None
+
+    def _check_columns(self) -> None:
+        present = self._file.schema_arrow
+        for wanted in SCHEMA:
+            if wanted.name not in present.names:
+                raise InputError(f"{self.path}: column {wanted.name} is missing; generate or copy the trace anew.")
+            found = present.field(wanted.name).type
+            value = found.value_type if pa.types.is_dictionary(found) else found
+            is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
+            if not (is_text if wanted.name in ENUMS else found == wanted.type):
+                expected = "text (an enum)" if wanted.name in ENUMS else wanted.type
+                raise InputError(f"{self.path}: column {wanted.name} is {found}, not {expected}; write it as specified.")
+
+    def batches(self, size: int = 1 << 16) -> Iterator[Columns]:
+        """The ops in order, `size` rows at a time.
+
+        Raises:
+            InputError: a page cannot be read, a value is null, or an enum holds an unknown word.
+        """
+        start = 0
+        try:
+            for batch in self._file.iter_batches(size, columns=SCHEMA.names):
+                yield {name: self._decode(batch.column(name), name, start) for name in SCHEMA.names}
+                start += batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"{self.path} cannot be read past row {start} ({reason}); copy it anew.") from None
+
+    def _decode(self, column: pa.Array, name: str, start: int) -> NDArray[Any]:
+        if column.null_count:
+            row = start + pc.index(column.is_null(), True).as_py()
+            raise InputError(f"{self.path}, row {row}: {name} is null; every column of a trace is required.")
+        if name not in ENUMS:
+            return column.to_numpy().astype(DTYPES[name], copy=False)
+        words = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+        codes = pc.index_in(words, pa.array(ENUMS[name], words.type))
+        if isinstance(column, pa.DictionaryArray):
+            codes = codes.take(column.indices)
+        if codes.null_count:
+            bad = pc.index(codes.is_null(), True).as_py()
+            allowed = ", ".join(ENUMS[name])
+            raise InputError(f"{self.path}, row {start + bad}: {name} = {column[bad].as_py()!r} is none of {allowed}.")
+        return codes.to_numpy().astype(np.uint8)
+
+    def problems(self) -> Iterator[Problem]:
+        """Every violation of the format's invariants, in row order; metadata and fingerprint last.
+
+        Raises:
+            InputError: as `batches`.
+        """
+        invariants, fingerprint = Invariants(self.ops), Fingerprint()
+        for batch in self.batches():
+            fingerprint.update(batch)
+            yield from invariants.feed(batch)
+        yield from invariants.finish(self.metadata.counts)
+        if fingerprint.hexdigest() != self.metadata.fingerprint:
+            yield Problem(None, "fingerprint", self.metadata.fingerprint, f"the ops give {fingerprint.hexdigest()}")
+
+    def check(self) -> None:
+        """Refuse the trace if it breaks any invariant.
+
+        Raises:
+            InputError: names the first violation, counts the others.
+        """
+        problems = list(self.problems())
+        if problems:
+            more = f" ({len(problems) - 1:,} more)" if len(problems) > 1 else ""
+            raise InputError(
+                f"{self.path}, {problems[0]}{more}; `tracegen validate {self.path}` lists every violation."
+            )
