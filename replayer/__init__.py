@@ -1,0 +1,1 @@
+"""Replays traces on a waterfall of KV-cache tiers and logs every move."""

@@ -1,0 +1,5 @@
+"""`python -m replayer`."""
+
+from replayer.cli import main
+
+main()

@@ -1,0 +1,167 @@
+"""The command line of replayer."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from replayer import model as models
+from replayer.engine import Window
+from replayer.plan import Plan, PlanOptions, simulate
+from replayer.run import Settings, replay
+from replayer.schema import TIERS
+from tracegen.schema import InputError, Trace
+
+
+class Commands(click.Group):
+    """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            ctx.exit(130)
+
+
+class Number(click.ParamType):
+    """An exact decimal number: capacities never pass through binary floats."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Parse the number."""
+        try:
+            return Decimal(str(value))
+        except InvalidOperation:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+
+
+def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags that decide a plan; their defaults stand in the trace's recipe."""
+    flags = (
+        click.argument("trace", type=click.Path(path_type=Path)),
+        click.option("--model", metavar="NAME|FILE", help=f"config.json, or one of {', '.join(models.MODELS)}."),
+        click.option("--kv-dtype", type=click.Choice(list(models.DTYPE_BYTES)), default="fp16", show_default=True),
+        click.option("--tensor-parallel", type=int, default=1, show_default=True, help="Ranks that share the KV heads."),
+        click.option("--gpu-mem-gb", type=Number(), metavar="GIB", help="0: no gpu tier."),
+        click.option("--cpu-mem-gb", "--cpu-memory-gb", type=Number(), metavar="GIB", help="0: no cpu tier."),
+        click.option("--storage-capacity-gb", type=Number(), metavar="GIB", help="0: no nvme tier.  [default: unlimited]"),
+        click.option("--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."),
+        click.option("--promote", is_flag=True, help="Move an object that is read to the fastest tier that can hold it."),
+        click.option("--lookup", type=click.Choice(["independent", "contiguous"]), help="[default: the trace's]"),
+        click.option("--decode", type=click.Choice(["reread", "once", "none"]), default="reread", show_default=True),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    )
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def resolve(trace: Trace, flags: dict[str, Any]) -> tuple[str, PlanOptions]:
+    """The model's name and the plan's options: flags first, then the recipe that the trace carries."""
+    recipe = trace.metadata.recipe.get("replay", {})
+    name = flags["model"] or recipe.get("model")
+    if not name:
+        raise InputError(f"{trace.path} names no model; pass --model, one of {', '.join(models.MODELS)}.")
+    model = models.find(name)
+
+    def gib(flag: str, default: Decimal | None) -> Decimal | None:
+        given = flags[flag] if flags[flag] is not None else recipe.get(flag)
+        return default if given is None else Decimal(str(given))
+
+    gpu, cpu = gib("gpu_mem_gb", Decimal(0)), gib("cpu_mem_gb", Decimal(0))
+    return model.name, PlanOptions(
+        bytes_per_token=model.sizes(flags["kv_dtype"], flags["tensor_parallel"]),
+        capacity_gib=(gpu or Decimal(0), cpu or Decimal(0), gib("storage_capacity_gb", None)),
+        headroom=flags["headroom"],
+        promote=flags["promote"],
+        lookup=flags["lookup"],
+        decode=flags["decode"],
+    )
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kv-tier-bench")
+def main() -> None:
+    """Replay traces on a waterfall of KV-cache tiers."""
+
+
+@main.command(epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4 --storage-capacity-gb 100")
+@plan_options
+def plan(trace: Path, as_json: bool, **flags: Any) -> None:
+    """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier."""
+    opened = Trace(trace)
+    model, options = resolve(opened, flags)
+    options.usable()
+    opened.check()
+    with tqdm(desc="planning", total=opened.ops, unit="op", unit_scale=True, disable=None, leave=False) as bar:
+        planned = simulate(Plan(opened, options), bar.update)
+    del planned["plan_checkpoints"]
+    planned["trace_fingerprint"] = opened.metadata.fingerprint
+    if as_json:
+        click.echo(json.dumps(planned, indent=2))
+    else:
+        click.echo(_render(planned, f"{trace} for {model}, {options.bytes_per_token.per_token:,} bytes per token"))
+
+
+def _render(planned: dict[str, Any], title: str) -> str:
+    hits = sum(planned["hits"].values())
+    rate = f"{hits / planned['reads']:.1%} of reads" if planned["reads"] else "no reads"
+    lines = [
+        title,
+        f"  {planned['ops']:,} ops, {planned['reads']:,} reads: {hits:,} hits ({rate}), {planned['misses']:,} misses,"
+        f" {planned['recomputed_tokens']:,} tokens recomputed",
+        f"  {planned['promotions']:,} promotions, {planned['drops']:,} drops, {planned['bypasses']:,} bypasses; demotions "
+        + ", ".join(f"{way} {count:,}" for way, count in planned["demotions"].items()),
+        "",
+        f"  {'tier':6}{'hits':>14}{'stores':>14}{'read GiB':>14}{'written GiB':>14}{'peak GiB':>14}",
+    ]
+    for tier in TIERS:
+        counts = f"{planned['hits'][tier]:>14,}{planned['stores'][tier]:>14,}"
+        sizes = (planned[name][tier] / 2**30 for name in ("read_bytes", "write_bytes", "peak_bytes"))
+        lines.append(f"  {tier:6}{counts}" + "".join(f"{size:>14,.3f}" for size in sizes))
+    return "\n".join([*lines, "", f"  plan fingerprint {planned['plan_fingerprint']}"])
+
+
+@main.command(epilog="Example: replayer run trace.parquet --model llama3.1-8b --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
+@plan_options
+@click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
+@click.option("--workers", type=int, help="Moves in flight.  [default: the trace's users, at most 500]")
+@click.option("--pace", type=click.Choice(["asap"]), default="asap", show_default=True, help="When requests may start.")
+@click.option("--verify", type=click.Choice(["off", "stamps", "full"]), default="stamps", show_default=True)
+@click.option("--layout", type=click.Choice(["files", "null"]), default="files", show_default=True, help="Of the nvme tier.")
+@click.option("--window", type=int, default=4096, show_default=True, help="Ops planned ahead of the lowest unfinished.")
+@click.option("--window-gb", type=Number(), default="64", show_default=True, metavar="GIB", help="Bytes planned ahead.")
+@click.option("--keep-cache", is_flag=True, help="Leave the run's cache files.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The run directory to make.")
+def run(trace: Path, as_json: bool, output: Path, pace: str, **flags: Any) -> None:
+    """Execute a trace on real tiers and log every move."""
+    opened = Trace(trace)
+    model, options = resolve(opened, flags)
+    for flag in ("workers", "window"):
+        if flags[flag] is not None and flags[flag] < 1:
+            raise InputError(f"--{flag} {flags[flag]} must be at least 1.")
+    if not flags["window_gb"] > 0:
+        raise InputError(f"--window-gb {flags['window_gb']} must be more than 0.")
+    settings = Settings(
+        workers=flags["workers"] or min(opened.metadata.counts.get("users", 1), 500),
+        cache_dir=flags["cache_dir"],
+        layout=flags["layout"],
+        verify=flags["verify"],
+        window=Window(flags["window"], int(flags["window_gb"] * 2**30)),
+        keep_cache=flags["keep_cache"],
+    )
+    info = replay(opened, model, options, settings, output)
+    if as_json:
+        click.echo(json.dumps(info, indent=2))
+    else:
+        click.echo(f"{output}: {info['status']}, {info['executed_ops']:,} ops; `analysis summary {output}` judges it")
+    if info["status"] != "complete":
+        click.secho(f"Error: {output}: {info['reason']}.", err=True, bold=True)
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,146 @@
+"""Model geometry: how many bytes of KV cache a token takes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracegen.schema import InputError
+
+DTYPE_BYTES: Final = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
+
+
+@dataclass(frozen=True)
+class Model:
+    """What decides the size of a model's KV cache.
+
+    Attributes:
+        layers: attention layers that keep every token.
+        kv_heads: key-value heads per layer (fewer than query heads under GQA).
+        head_dim: elements per head, for keys and for values each.
+        latent: elements per token and layer under MLA (kv_lora_rank + qk_rope_head_dim, DeepSeek-V2 section 2.1); 0
+            where keys and values are stored per head.
+        window_layers: attention layers that keep only the last `window` tokens.
+        window: tokens that those layers keep.
+    """
+
+    name: str
+    layers: int
+    kv_heads: int = 0
+    head_dim: int = 0
+    latent: int = 0
+    window_layers: int = 0
+    window: int = 0
+
+    def sizes(self, dtype: str, tensor_parallel: int) -> "TokenBytes":
+        """Bytes that one rank of `tensor_parallel` stores; heads are split over ranks, MLA's latent is replicated.
+
+        Raises:
+            InputError: the heads cannot be split over so many ranks.
+        """
+        if tensor_parallel < 1 or (
+            not self.latent and self.kv_heads % tensor_parallel and tensor_parallel % self.kv_heads
+        ):
+            raise InputError(
+                f"--tensor-parallel {tensor_parallel} does not divide the {self.kv_heads} KV heads of {self.name};"
+                " pass a divisor or a multiple of them."
+            )
+        heads = max(1, self.kv_heads // tensor_parallel)
+        layer = (self.latent or 2 * heads * self.head_dim) * DTYPE_BYTES[dtype]
+        return TokenBytes(self.layers * layer, self.window_layers * layer, self.window)
+
+
+@dataclass(frozen=True)
+class TokenBytes:
+    """Bytes per token: of layers that keep all tokens, and of layers that keep the last `window`."""
+
+    full: int
+    windowed: int = 0
+    window: int = 0
+
+    @property
+    def per_token(self) -> int:
+        """Bytes of one token while it is inside every window."""
+        return self.full + self.windowed
+
+    def of(self, tokens: NDArray[Any]) -> NDArray[np.int64]:
+        """Bytes of objects of so many tokens, shape as `tokens`."""
+        counts = tokens.astype(np.int64)
+        return counts * self.full + np.minimum(counts, self.window) * self.windowed
+
+
+# Geometry as published in each model's config.json; tiny-1b as in kv-cache.py. Windowed layers (gpt-oss) count in full
+# here, as they do in kv-cache.py; with the model's config.json they count as stored.
+MODELS: Final = {
+    model.name: model
+    for model in (
+        Model("tiny-1b", layers=12, kv_heads=4, head_dim=128),
+        Model("mistral-7b", layers=32, kv_heads=8, head_dim=128),
+        Model("llama2-7b", layers=32, kv_heads=32, head_dim=128),
+        Model("llama3.1-8b", layers=32, kv_heads=8, head_dim=128),
+        Model("llama3.1-70b-instruct", layers=80, kv_heads=8, head_dim=128),
+        Model("qwen3-32b", layers=64, kv_heads=8, head_dim=128),
+        Model("gpt-oss-20b", layers=24, kv_heads=8, head_dim=64),
+        Model("gpt-oss-120b", layers=36, kv_heads=8, head_dim=64),
+        Model("deepseek-v3", layers=61, latent=512 + 64),
+    )
+}
+
+
+def find(name: str) -> Model:
+    """A known model, or the one that a Hugging Face config.json describes.
+
+    Raises:
+        InputError: the name is unknown, or the file is not such a config.
+    """
+    if name in MODELS:
+        return MODELS[name]
+    path = Path(name)
+    if not path.suffix and not path.exists():
+        raise InputError(f"--model {name} is unknown; pass a config.json or one of {', '.join(MODELS)}.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return _from_config(path.parent.name or path.stem, config.get("text_config", config))
+    except OSError as error:
+        raise InputError(f"--model {name}: cannot read it ({error.strerror}); pass a Hugging Face config.json.") from None
+    except (ValueError, AttributeError, TypeError, KeyError, ZeroDivisionError) as error:
+        raise InputError(f"--model {name} is not a Hugging Face model config ({error!r} in it).") from None
+
+
+def _from_config(name: str, config: Mapping[str, Any]) -> Model:
+    layers = int(config["num_hidden_layers"])
+    full, windowed = _layer_kinds(layers, config)
+    window = int(config.get("sliding_window") or 0) if windowed else 0
+    if config.get("kv_lora_rank"):
+        latent = int(config["kv_lora_rank"]) + int(config["qk_rope_head_dim"])
+        model = Model(name, full, latent=latent, window_layers=windowed, window=window)
+    else:
+        heads = int(config["num_attention_heads"])
+        head_dim = int(config.get("head_dim") or int(config["hidden_size"]) // heads)
+        kv_heads = int(config.get("num_key_value_heads") or heads)
+        model = Model(name, full, kv_heads, head_dim, window_layers=windowed, window=window)
+    if model.sizes("fp16", 1).per_token <= 0:
+        raise ValueError("no bytes per token")
+    return model
+
+
+def _layer_kinds(layers: int, config: Mapping[str, Any]) -> tuple[int, int]:
+    """(layers that keep all tokens, layers that keep a window), by the conventions of transformers' configs."""
+    if kinds := config.get("layer_types"):
+        stored = {"full_attention", "sliding_attention"}
+        # A linear-attention layer keeps a state of fixed size, no KV per token.
+        if unknown := set(kinds) - stored - {"linear_attention"}:
+            raise ValueError(f"layer type {unknown.pop()!r}")
+        return kinds.count("full_attention"), kinds.count("sliding_attention")
+    if not config.get("sliding_window") or config.get("use_sliding_window") is False:
+        return layers, 0
+    if pattern := config.get("sliding_window_pattern"):  # every n-th layer keeps all
+        return layers // int(pattern), layers - layers // int(pattern)
+    if "use_sliding_window" in config:  # the layers from max_window_layers on
+        full = min(layers, int(config.get("max_window_layers", 0)))
+        return full, layers - full
+    return 0, layers

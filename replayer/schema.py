@@ -1,0 +1,136 @@
+"""The run directory: `run.json`, and the log in `moves/part-*.parquet`, one row per move. replayer owns this format.
+
+`docs/run-directory.md` specifies it in prose.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracegen.schema import ENUMS, InputError
+
+RUN_VERSION: Final = 1
+PLAN_VERSION: Final = 1
+CHECKPOINT_OPS: Final = 1 << 16
+
+TIERS: Final = ("gpu", "cpu", "nvme")
+MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
+STATUSES: Final = ("ok", "error", "upstream")
+LOG_ENUMS: Final = ENUMS | {"move": MOVES, "status": STATUSES, "from_tier": TIERS, "to_tier": TIERS}
+
+_TYPES: Final = {
+    pa.int64(): "op_id request_id session_id user_id key size_bytes due_ns ready_ns start_ns end_ns read_ns write_ns"
+    " device_read_ns device_write_ns verify_ns",
+    pa.int32(): "seq turn step new_tokens tokens worker rank",
+    pa.bool_(): "warmup",
+    pa.string(): "error",
+    pa.dictionary(pa.int8(), pa.string()): " ".join(LOG_ENUMS),
+}
+_TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
+_OPTIONAL: Final = ("from_tier", "to_tier", "error")
+LOG_COLUMNS: Final = (
+    "op_id seq request_id session_id user_id turn step qos phase op source new_tokens"
+    " key tokens size_bytes move status from_tier to_tier"
+    " due_ns ready_ns start_ns end_ns read_ns write_ns device_read_ns device_write_ns verify_ns"
+    " worker rank warmup error"
+).split()
+LOG_SCHEMA: Final = pa.schema(
+    [pa.field(name, _TYPE_OF[name], nullable=name in _OPTIONAL) for name in LOG_COLUMNS],
+    metadata={"kv-run": str(RUN_VERSION)},
+)
+
+Row = tuple[Any, ...]
+"""One move in the order of LOG_COLUMNS; enums as codes, None where null."""
+
+
+class RunDirectory:
+    """A new run directory; a directory that exists is refused unless it is empty.
+
+    Raises:
+        InputError: the path is taken or cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._parts = path, 0
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise InputError(f"{path} is not empty; name a new run directory with -o.")
+            (path / "moves").mkdir()
+        except OSError as error:
+            raise InputError(f"{path}: cannot make a run directory here ({error.strerror}); name another.") from None
+
+    def save(self, info: dict[str, Any]) -> None:
+        """Write run.json; a reader sees the old one or the new one, never half of it."""
+        _replace(self.path / "run.json", json.dumps({"run_version": RUN_VERSION} | info, indent=1).encode())
+
+    def write_part(self, rows: list[Row]) -> None:
+        """Write rows as the log's next part; it appears under its name when it is on the disk."""
+        columns = [
+            _array(name, values) for name, values in zip(LOG_COLUMNS, zip(*rows, strict=True), strict=True)
+        ]
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_arrays(columns, schema=LOG_SCHEMA), sink, compression="zstd")
+        _replace(self.path / "moves" / f"part-{self._parts:05}.parquet", sink.getvalue())
+        self._parts += 1
+
+
+def _array(name: str, values: tuple[Any, ...]) -> pa.Array:
+    if name in LOG_ENUMS:
+        return pa.DictionaryArray.from_arrays(pa.array(values, pa.int8()), pa.array(LOG_ENUMS[name]))
+    return pa.array(values, LOG_SCHEMA.field(name).type)
+
+
+def _replace(path: Path, content: Any) -> None:
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """The content of a run directory's run.json.
+
+    Raises:
+        InputError: it is missing, damaged, or of a newer version.
+    """
+    try:
+        info: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        version = info["run_version"]
+    except OSError as error:
+        raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path}/run.json is damaged; copy the run anew.") from None
+    if version > RUN_VERSION:
+        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
+    return info
+
+
+def parts(path: Path) -> list[Path]:
+    """The closed parts of a run's log, in order.
+
+    Raises:
+        InputError: there are none, or one is not a part of such a log.
+    """
+    found = sorted((path / "moves").glob("part-*.parquet"))
+    if not found:
+        raise InputError(f"{path} holds no closed part of a log: nothing was executed, or the run died at once.")
+    for part in found:
+        try:
+            schema = pq.read_schema(part)
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{part} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
+        if missing := set(LOG_COLUMNS) - set(schema.names):
+            raise InputError(f"{part} is not a move log: column {min(missing)} is missing.")
+    return found
