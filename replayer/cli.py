@@ -29,7 +29,7 @@ class Commands(click.Group):
             ctx.exit(130)
 
 
-class Number(click.ParamType):
+class Number(click.ParamType[Decimal]):
     """An exact decimal number: capacities never pass through binary floats."""
 
     name = "number"
@@ -48,12 +48,20 @@ def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("trace", type=click.Path(path_type=Path)),
         click.option("--model", metavar="NAME|FILE", help=f"config.json, or one of {', '.join(models.MODELS)}."),
         click.option("--kv-dtype", type=click.Choice(list(models.DTYPE_BYTES)), default="fp16", show_default=True),
-        click.option("--tensor-parallel", type=int, default=1, show_default=True, help="Ranks that share the KV heads."),
+        click.option(
+            "--tensor-parallel", type=int, default=1, show_default=True, help="Ranks that share the KV heads."
+        ),
         click.option("--gpu-mem-gb", type=Number(), metavar="GIB", help="0: no gpu tier."),
         click.option("--cpu-mem-gb", "--cpu-memory-gb", type=Number(), metavar="GIB", help="0: no cpu tier."),
-        click.option("--storage-capacity-gb", type=Number(), metavar="GIB", help="0: no nvme tier.  [default: unlimited]"),
-        click.option("--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."),
-        click.option("--promote", is_flag=True, help="Move an object that is read to the fastest tier that can hold it."),
+        click.option(
+            "--storage-capacity-gb", type=Number(), metavar="GIB", help="0: no nvme tier.  [default: unlimited]"
+        ),
+        click.option(
+            "--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."
+        ),
+        click.option(
+            "--promote", is_flag=True, help="Move an object that is read to the fastest tier that can hold it."
+        ),
         click.option("--lookup", type=click.Choice(["independent", "contiguous"]), help="[default: the trace's]"),
         click.option("--decode", type=click.Choice(["reread", "once", "none"]), default="reread", show_default=True),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -92,7 +100,9 @@ def main() -> None:
     """Replay traces on a waterfall of KV-cache tiers."""
 
 
-@main.command(epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4 --storage-capacity-gb 100")
+@main.command(
+    epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4 --storage-capacity-gb 100"
+)
 @plan_options
 def plan(trace: Path, as_json: bool, **flags: Any) -> None:
     """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier."""
@@ -129,18 +139,20 @@ def _render(planned: dict[str, Any], title: str) -> str:
     return "\n".join([*lines, "", f"  plan fingerprint {planned['plan_fingerprint']}"])
 
 
-@main.command(epilog="Example: replayer run trace.parquet --model llama3.1-8b --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
+@main.command(epilog="Example: replayer run trace.parquet --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
 @plan_options
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
 @click.option("--workers", type=int, help="Moves in flight.  [default: the trace's users, at most 500]")
 @click.option("--pace", type=click.Choice(["asap"]), default="asap", show_default=True, help="When requests may start.")
 @click.option("--verify", type=click.Choice(["off", "stamps", "full"]), default="stamps", show_default=True)
-@click.option("--layout", type=click.Choice(["files", "null"]), default="files", show_default=True, help="Of the nvme tier.")
+@click.option(
+    "--layout", type=click.Choice(["files", "null"]), default="files", show_default=True, help="Of the nvme tier."
+)
 @click.option("--window", type=int, default=4096, show_default=True, help="Ops planned ahead of the lowest unfinished.")
 @click.option("--window-gb", type=Number(), default="64", show_default=True, metavar="GIB", help="Bytes planned ahead.")
 @click.option("--keep-cache", is_flag=True, help="Leave the run's cache files.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The run directory to make.")
-def run(trace: Path, as_json: bool, output: Path, pace: str, **flags: Any) -> None:
+def run(trace: Path, as_json: bool, output: Path, **flags: Any) -> None:
     """Execute a trace on real tiers and log every move."""
     opened = Trace(trace)
     model, options = resolve(opened, flags)
@@ -153,6 +165,7 @@ def run(trace: Path, as_json: bool, output: Path, pace: str, **flags: Any) -> No
         workers=flags["workers"] or min(opened.metadata.counts.get("users", 1), 500),
         cache_dir=flags["cache_dir"],
         layout=flags["layout"],
+        pace=flags["pace"],
         verify=flags["verify"],
         window=Window(flags["window"], int(flags["window_gb"] * 2**30)),
         keep_cache=flags["keep_cache"],

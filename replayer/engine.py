@@ -14,7 +14,7 @@ from typing import Final
 
 from replayer.execution import OK, Executor, Outcome, Staging
 from replayer.ordering import Move, Op, Ordering
-from replayer.plan import Planned, PlanHash
+from replayer.plan import PlanHash, Planned
 from replayer.schema import LOG_COLUMNS, Row
 from replayer.waterfall import DEMOTE, HIT, MISS, PROMOTE, STORE, Usable
 

@@ -21,7 +21,7 @@ _LEAVES: Final = frozenset((DEMOTE, PROMOTE, DROP, DELETE))
 Verify = Literal["off", "stamps", "full"]
 
 
-class Corrupt(OSError):
+class CorruptionError(OSError):
     """What was read is not what was written."""
 
 
@@ -59,8 +59,8 @@ class Staging:
 class Executor:
     """Carries out moves on tiers; calls may overlap as far as the plan's order lets them.
 
-    A key whose move failed is lost: until it is stored anew, its moves are `upstream`, without I/O. Only what is left of
-    it is removed where the plan says that it leaves, because the plan gives that room to others.
+    A key whose move failed is lost: until it is stored anew, its moves are `upstream`, without I/O. What is left of it is
+    removed where the plan says that it leaves, because the plan gives that room to others.
     """
 
     def __init__(self, tiers: Sequence[Tier | None], seed: int, verify: Verify) -> None:
@@ -145,4 +145,4 @@ class Executor:
         else:
             wrong = self._payload.check_bytes(buffer.words, scratch.words, move.key, offset, length)
         if wrong:
-            raise Corrupt(wrong)
+            raise CorruptionError(wrong)

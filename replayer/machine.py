@@ -29,7 +29,7 @@ def meminfo(name: str) -> int:
 
 def storage(path: Path) -> dict[str, Any]:
     """File system, mount options and block device under a path (proc(5), mountinfo)."""
-    number = os.stat(path).st_dev
+    number = path.stat().st_dev
     wanted = f"{os.major(number)}:{os.minor(number)}"
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")

@@ -70,7 +70,8 @@ class TokenBytes:
     def of(self, tokens: NDArray[Any]) -> NDArray[np.int64]:
         """Bytes of objects of so many tokens, shape as `tokens`."""
         counts = tokens.astype(np.int64)
-        return counts * self.full + np.minimum(counts, self.window) * self.windowed
+        sizes: NDArray[np.int64] = counts * self.full + np.minimum(counts, self.window) * self.windowed
+        return sizes
 
 
 # Geometry as published in each model's config.json; tiny-1b as in kv-cache.py. Windowed layers (gpt-oss) count in full
@@ -106,7 +107,9 @@ def find(name: str) -> Model:
         config = json.loads(path.read_text(encoding="utf-8"))
         return _from_config(path.parent.name or path.stem, config.get("text_config", config))
     except OSError as error:
-        raise InputError(f"--model {name}: cannot read it ({error.strerror}); pass a Hugging Face config.json.") from None
+        raise InputError(
+            f"--model {name}: cannot read it ({error.strerror}); pass a Hugging Face config.json."
+        ) from None
     except (ValueError, AttributeError, TypeError, KeyError, ZeroDivisionError) as error:
         raise InputError(f"--model {name} is not a Hugging Face model config ({error!r} in it).") from None
 

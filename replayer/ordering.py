@@ -37,11 +37,13 @@ class Move:
     """
 
     __slots__ = (
-        "blockers", "dependents", "done", "due_ns", "from_tier", "key", "kind", "op", "ready_ns", "seq", "size", "to_tier",
-        "tokens",
+        "blockers", "dependents", "done", "due_ns", "from_tier", "key", "kind", "op", "ready_ns", "seq", "size",
+        "to_tier", "tokens",
     )  # fmt: skip
 
-    def __init__(self, op: Op, seq: int, kind: int, key: int, from_tier: int, to_tier: int, size: int, tokens: int) -> None:
+    def __init__(
+        self, op: Op, seq: int, kind: int, key: int, from_tier: int, to_tier: int, size: int, tokens: int
+    ) -> None:
         self.op, self.seq, self.kind, self.key = op, seq, kind, key
         self.from_tier, self.to_tier, self.size, self.tokens = from_tier, to_tier, size, tokens
         self.blockers, self.done = 0, False

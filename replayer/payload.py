@@ -81,7 +81,9 @@ class Payload:
         place = int(unmix(found[wrong[:1]])[0] ^ self._salt)
         sector, origin = offset // SECTOR + int(wrong[0]), (place >> _SECTOR_BITS, place & ((1 << _SECTOR_BITS) - 1))
         holds = f"sector {origin[1]} of key {origin[0]}" if origin[0] < 1 << 32 else "no stamp of this run"
-        return f"{len(wrong)} of {sectors} sectors wrong from byte {offset} on: sector {sector} of key {key} holds {holds}"
+        return (
+            f"{len(wrong)} of {sectors} sectors wrong from byte {offset} on: sector {sector} of key {key} holds {holds}"
+        )
 
     def check_bytes(self, buffer: U64, scratch: U64, key: int, offset: int, length: int) -> str | None:
         """Compare every byte; `scratch` is a second buffer of the same size. Returns as `check_stamps`."""
@@ -92,4 +94,6 @@ class Payload:
         if np.array_equal(buffer[:whole], scratch[:whole]) and length == whole * 8:
             return None
         wrong = np.flatnonzero(buffer.view(np.uint8)[:length] != scratch.view(np.uint8)[:length])
-        return f"{len(wrong)} bytes of key {key} wrong, the first at byte {offset + int(wrong[0])}" if len(wrong) else None
+        return (
+            f"{len(wrong)} bytes of key {key} wrong, the first at byte {offset + int(wrong[0])}" if len(wrong) else None
+        )

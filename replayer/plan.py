@@ -134,13 +134,13 @@ def _is_decode_read(batch: Columns) -> NDArray[np.bool_]:
 
 
 class PlanHash:
-    """SHA-256 over the version and every move; checkpoint i is the digest over all moves of trace ops below (i+1)·65,536."""
+    """SHA-256 over the version and every move; checkpoint i covers the moves of trace ops below (i + 1) · 65,536."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256(PLAN_VERSION.to_bytes(8, "little"))
         self.checkpoints: list[str] = []
 
-    def update(self, moves: memoryview | bytes, op_id: int) -> None:
+    def update(self, moves: bytes, op_id: int) -> None:
         """Add moves of trace op `op_id`, or of it and ops after it in the same block of 65,536."""
         while len(self.checkpoints) < op_id // CHECKPOINT_OPS:
             self.checkpoints.append(self._hash.hexdigest())
@@ -194,7 +194,9 @@ class Totals:
             "read_bytes": {
                 TIERS[tier]: int(sum(size[move, tier].sum() for move in (HIT, PROMOTE, DEMOTE))) for tier in per_tier
             },
-            "write_bytes": {TIERS[tier]: int(sum(size[move, :, tier].sum() for move in (STORE, DEMOTE))) for tier in per_tier},
+            "write_bytes": {
+                TIERS[tier]: int(sum(size[move, :, tier].sum() for move in (STORE, DEMOTE))) for tier in per_tier
+            },
         }
 
 

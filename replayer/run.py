@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -33,8 +33,9 @@ class Settings:
     workers: int
     cache_dir: Path | None
     layout: Literal["files", "null"] = "files"
+    pace: Literal["asap"] = "asap"
     verify: Verify = "stamps"
-    window: Window = Window()
+    window: Window = field(default_factory=Window)
     keep_cache: bool = False
 
 
@@ -64,7 +65,8 @@ def replay(trace: Trace, model: str, options: PlanOptions, settings: Settings, o
             "trace": {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata),
             "plan": planned,
             "conditions": _conditions(model, options, plan, settings, tiers),
-            "machine": machine.describe() | {"storage": machine.storage(settings.cache_dir) if settings.cache_dir else None},
+            "machine": machine.describe()
+            | {"storage": machine.storage(settings.cache_dir) if settings.cache_dir else None},
             "warnings": _warnings(settings, tiers),
         }
         for warning in info["warnings"]:
@@ -149,8 +151,8 @@ def _bar(what: str, total: int, unit: str) -> "tqdm[Any]":
 def _open_tiers(plan: Plan, settings: Settings, run: str, opened: ExitStack) -> list[Tier | None]:
     usable = plan.waterfall.usable
     tiers: list[Tier | None] = [None, None, None]
-    if usable[CPU]:
-        tiers[CPU] = CpuTier(usable[CPU])
+    if cpu := usable[CPU]:
+        tiers[CPU] = CpuTier(cpu)
     if usable[NVME] != 0:
         if settings.layout == "null":
             tiers[NVME] = NullTier()
@@ -177,16 +179,17 @@ def _check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None
         )
     if plan.waterfall.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
         return
-    peak = planned["peak_bytes"]["nvme"] + plan.waterfall.peak_objects[NVME] * ALIGNMENT
-    if plan.waterfall.usable[NVME] is None and planned["promotions"]:
-        # Nothing holds back a store while an earlier promotion has yet to leave.
-        peak += settings.window.bytes
+    slack = plan.waterfall.peak_objects[NVME] * ALIGNMENT  # of padding
+    peak = planned["peak_bytes"]["nvme"] + slack
+    if plan.waterfall.usable[NVME] is None:
+        # An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
+        peak = min(peak + settings.window.bytes, planned["write_bytes"]["nvme"] + slack)
     place = next(path for path in (settings.cache_dir, *settings.cache_dir.absolute().parents) if path.exists())
     free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
     if peak > free:
         raise InputError(
-            f"--cache-dir {settings.cache_dir}: the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB"
-            f" are free; pass --storage-capacity-gb {_gib_below(free * 0.95)} or a smaller --model."
+            f"--cache-dir {settings.cache_dir}: the plan needs {peak / 2**30:.2f} GiB at its peak,"
+            f" {free / 2**30:.2f} GiB are free; pass --storage-capacity-gb {_gib_below(free * 0.95)} or a smaller --model."
         )
 
 
@@ -208,7 +211,7 @@ def _conditions(
         "lookup": plan.lookup,
         "decode": options.decode,
         "workers": settings.workers,
-        "pace": "asap",
+        "pace": settings.pace,
         "token_ms": 0,
         "request_depth": 1,
         "layout": settings.layout,

@@ -32,12 +32,40 @@ _TYPES: Final = {
 }
 _TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 _OPTIONAL: Final = ("from_tier", "to_tier", "error")
-LOG_COLUMNS: Final = (
-    "op_id seq request_id session_id user_id turn step qos phase op source new_tokens"
-    " key tokens size_bytes move status from_tier to_tier"
-    " due_ns ready_ns start_ns end_ns read_ns write_ns device_read_ns device_write_ns verify_ns"
-    " worker rank warmup error"
-).split()
+LOG_COLUMNS: Final = [
+    "op_id",
+    "seq",
+    "request_id",
+    "session_id",
+    "user_id",
+    "turn",
+    "step",
+    "qos",
+    "phase",
+    "op",
+    "source",
+    "new_tokens",
+    "key",
+    "tokens",
+    "size_bytes",
+    "move",
+    "status",
+    "from_tier",
+    "to_tier",
+    "due_ns",
+    "ready_ns",
+    "start_ns",
+    "end_ns",
+    "read_ns",
+    "write_ns",
+    "device_read_ns",
+    "device_write_ns",
+    "verify_ns",
+    "worker",
+    "rank",
+    "warmup",
+    "error",
+]
 LOG_SCHEMA: Final = pa.schema(
     [pa.field(name, _TYPE_OF[name], nullable=name in _OPTIONAL) for name in LOG_COLUMNS],
     metadata={"kv-run": str(RUN_VERSION)},
@@ -70,9 +98,7 @@ class RunDirectory:
 
     def write_part(self, rows: list[Row]) -> None:
         """Write rows as the log's next part; it appears under its name when it is on the disk."""
-        columns = [
-            _array(name, values) for name, values in zip(LOG_COLUMNS, zip(*rows, strict=True), strict=True)
-        ]
+        columns = [_array(name, values) for name, values in zip(LOG_COLUMNS, zip(*rows, strict=True), strict=True)]
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(columns, schema=LOG_SCHEMA), sink, compression="zstd")
         _replace(self.path / "moves" / f"part-{self._parts:05}.parquet", sink.getvalue())

@@ -55,10 +55,10 @@ class Moves:
     def __len__(self) -> int:
         return len(self.op_id)
 
-    def hashed(self) -> memoryview:
+    def hashed(self) -> bytes:
         """The bytes that the plan fingerprint covers: per move its fields as little-endian int64."""
         columns = [getattr(self, item.name) for item in fields(self)]
-        return memoryview(np.stack(columns, axis=1).astype("<i8", copy=False)).cast("B")
+        return np.stack(columns, axis=1).astype("<i8", copy=False).tobytes()
 
 
 class Waterfall:

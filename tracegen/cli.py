@@ -1,6 +1,7 @@
 """The command line of tracegen."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,24 @@ def main() -> None:
 
 @main.command(epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet")
 @click.argument("recipe", type=click.Path(path_type=Path), required=False)
-@click.option("--sharegpt", "--dataset-path", "sharegpt__path", metavar="FILE", help="Conversations, ShareGPT's format.")
+@click.option(
+    "--sharegpt", "--dataset-path", "sharegpt__path", metavar="FILE", help="Conversations, ShareGPT's format."
+)
 @click.option("--max-conversations", "sharegpt__max_conversations", type=int, help="Sample at most N of them, by seed.")
 @click.option("--max-context-tokens", "sharegpt__max_context_tokens", type=int, help="Clamp the prompt of a turn.")
-@click.option("--max-generation-tokens", "sharegpt__max_generation_tokens", type=int, help="Clamp the answer of a turn.")
-@click.option("--glue/--no-glue", "sharegpt__glue", default=None, help="Join segments of one conversation.  [default: glue]")
+@click.option(
+    "--max-generation-tokens", "sharegpt__max_generation_tokens", type=int, help="Clamp the answer of a turn."
+)
+@click.option(
+    "--glue/--no-glue", "sharegpt__glue", default=None, help="Join segments of one conversation.  [default: glue]"
+)
 @click.option("--tokenizer", metavar="NAME|DIR", help="Bundled name, local directory or hub name.  [default: tekken]")
 @click.option("--users", "--num-users", type=int, help="Users that take conversations in turn.  [default: 50]")
 @click.option("--duration", "duration_s", type=float, metavar="S", help="Only requests that arrive before S seconds.")
 @click.option("--requests", "--max-requests", type=int, help="Only the first N requests.")
-@click.option("--history", type=click.Choice(["all", "previous"]), help="Which earlier turns a turn reads.  [default: all]")
+@click.option(
+    "--history", type=click.Choice(["all", "previous"]), help="Which earlier turns a turn reads.  [default: all]"
+)
 @click.option("--seed", type=int, help="Equal seeds, recipes and inputs give equal traces.  [default: 0]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any recipe key, e.g. prefix.share=0.5.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace to write (Parquet).")
@@ -67,7 +76,7 @@ def generate(
             err=True,
         )
     if as_json:
-        click.echo(json.dumps(facts.asdict(metadata), indent=2))
+        click.echo(json.dumps(asdict(metadata), indent=2))
     else:
         click.echo(
             f"{output}: {counts['ops']:,} ops, {counts['requests']:,} requests, {counts['sessions']:,} sessions,"

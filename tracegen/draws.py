@@ -79,7 +79,8 @@ def below(bits: U64, span: int) -> NDArray[np.int64]:
     high, low = np.uint64(span >> 32), np.uint64(span & 0xFFFFFFFF)
     a, b = bits >> _HALF, bits & _LOW
     carry = ((b * low) >> _HALF) + ((a * low) & _LOW) + ((b * high) & _LOW)
-    return (a * high + ((a * low) >> _HALF) + ((b * high) >> _HALF) + (carry >> _HALF)).astype(np.int64)
+    product: U64 = a * high + ((a * low) >> _HALF) + ((b * high) >> _HALF) + (carry >> _HALF)
+    return product.astype(np.int64)
 
 
 def between(bits: U64, low: int, high: int) -> NDArray[np.int64]:

@@ -91,5 +91,5 @@ def render(facts: dict[str, Any]) -> str:
         for source in metadata["sources"]
     ]
     read = {name: number for name, number in metadata["counts"].items() if name not in facts}
-    lines += [f"  from it      " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in read.items())]
+    lines += ["  from it      " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in read.items())]
     return "\n".join(lines)

@@ -58,7 +58,14 @@ class Invariants:
     def _checks(self, batch: Batch) -> Iterator[tuple[str, str, Mask]]:
         size = len(batch["op_id"])
         yield "op_id", "must be the row's number", batch["op_id"] != np.arange(self._row, self._row + size)
-        for name, least in (("time_ns", 0), ("turn", 1), ("step", 0), ("tokens", 1), ("new_tokens", 0), ("think_ns", 0)):
+        for name, least in (
+            ("time_ns", 0),
+            ("turn", 1),
+            ("step", 0),
+            ("tokens", 1),
+            ("new_tokens", 0),
+            ("think_ns", 0),
+        ):
             yield name, f"must be at least {least}", batch[name] < least
         in_range = np.ones(size, np.bool_)
         for name in ("request_id", "session_id", "user_id", "key"):

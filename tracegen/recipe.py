@@ -119,7 +119,9 @@ def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise InputError(f"{path}: cannot read the recipe ({error.strerror}); name an existing TOML file.") from None
+            raise InputError(
+                f"{path}: cannot read the recipe ({error.strerror}); name an existing TOML file."
+            ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path} is not TOML ({error}); mend that line.") from None
     recipe: Recipe = _build(Recipe, table, str(path))
@@ -175,7 +177,12 @@ def _convert(hint: Any, value: Any, where: str, name: str, current: Any) -> Any:
         if len(kinds) == len(value):
             return tuple(_convert(kind, item, where, name, None) for kind, item in zip(kinds, value, strict=True))
     for kind in options if origin is types.UnionType else (hint,):
-        if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf"):
+        if (
+            kind is float
+            and isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) < float("inf")
+        ):
             return value
         if type(value) is kind:
             return value

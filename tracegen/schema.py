@@ -200,7 +200,9 @@ class Trace:
             is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
             if not (is_text if wanted.name in ENUMS else found == wanted.type):
                 expected = "text (an enum)" if wanted.name in ENUMS else wanted.type
-                raise InputError(f"{self.path}: column {wanted.name} is {found}, not {expected}; write it as specified.")
+                raise InputError(
+                    f"{self.path}: column {wanted.name} is {found}, not {expected}; write it as specified."
+                )
 
     def batches(self, size: int = 1 << 16) -> Iterator[Columns]:
         """The ops in order, `size` rows at a time.
@@ -222,7 +224,8 @@ class Trace:
             row = start + pc.index(column.is_null(), True).as_py()
             raise InputError(f"{self.path}, row {row}: {name} is null; every column of a trace is required.")
         if name not in ENUMS:
-            return column.to_numpy().astype(DTYPES[name], copy=False)
+            values: NDArray[Any] = column.to_numpy()
+            return values.astype(DTYPES[name], copy=False)
         words = column.dictionary if isinstance(column, pa.DictionaryArray) else column
         codes = pc.index_in(words, pa.array(ENUMS[name], words.type))
         if isinstance(column, pa.DictionaryArray):
@@ -231,7 +234,8 @@ class Trace:
             bad = pc.index(codes.is_null(), True).as_py()
             allowed = ", ".join(ENUMS[name])
             raise InputError(f"{self.path}, row {start + bad}: {name} = {column[bad].as_py()!r} is none of {allowed}.")
-        return codes.to_numpy().astype(np.uint8)
+        found: NDArray[Any] = codes.to_numpy()
+        return found.astype(np.uint8)
 
     def problems(self) -> Iterator[Problem]:
         """Every violation of the format's invariants, in row order; metadata and fingerprint last.

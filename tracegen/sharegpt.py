@@ -22,7 +22,9 @@ from tracegen.schema import InputError
 from tracegen.sessions import Sessions
 from tracegen.tokens import Tokenizer, count_all
 
-ROLES: Final = dict.fromkeys(("human", "user"), "Q") | dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard"), "A")
+ROLES: Final = dict.fromkeys(("human", "user"), "Q") | dict.fromkeys(
+    ("gpt", "assistant", "chatgpt", "bing", "bard"), "A"
+)
 ROLES["system"] = "S"
 _BATCH_CHARS: Final = 1 << 18
 _CHUNK: Final = 1 << 20
@@ -152,7 +154,9 @@ def _chunks(source: Path, digest: Any, progress: Progress) -> Iterator[str]:
                 yield decoder.decode(data)
             decoder.decode(b"", final=True)
     except OSError as error:
-        raise InputError(f"{source}: cannot read it ({error.strerror}); name a ShareGPT file with --sharegpt.") from None
+        raise InputError(
+            f"{source}: cannot read it ({error.strerror}); name a ShareGPT file with --sharegpt."
+        ) from None
     except UnicodeDecodeError as error:
         raise InputError(f"{source} is not UTF-8 text ({error.reason}); name a ShareGPT JSON file.") from None
 
@@ -168,7 +172,9 @@ def _messages(values: Iterator[Any], source: Path, flaws: Counter[str]) -> Itera
             role = turn.get("from") if isinstance(turn, dict) else None
             text = turn.get("value") if isinstance(turn, dict) else None
             if not isinstance(role, str) or not isinstance(text, str | None):
-                raise InputError(f"{source} is not ShareGPT: entry {number} has a turn that is not {{from, value}} text.")
+                raise InputError(
+                    f"{source} is not ShareGPT: entry {number} has a turn that is not {{from, value}} text."
+                )
             known = ROLES.get(role, "")
             flaws["empty_turns"] += not (text and text.strip())
             flaws["unknown_roles"] += not known
@@ -225,13 +231,13 @@ class _Segments:
         chains: list[list[int]] = []
         for segments in bases.values():
             end = -1
-            for place, number in sorted(segments):
-                if place == end:
+            for begin, number in sorted(segments):
+                if begin == end:
                     chains[-1].append(number)
                     flaws["segments_glued"] += 1
                 else:
                     chains.append([number])
-                end = place + max(1, len(self._entries[number][1]))
+                end = begin + max(1, len(self._entries[number][1]))
         for chain in sorted(chains):
             yield [message for number in chain for message in self._counted(number)]
 

@@ -77,9 +77,7 @@ def _load_auto(name: str, shipped: list[str]) -> Tokenizer:
     return Tokenizer(name, hashlib.sha256(content.encode()).hexdigest(), count, 1)
 
 
-def count_all(
-    tokenizer: Tokenizer, batches: Iterable[tuple[Item, list[str]]]
-) -> Iterator[tuple[Item, list[int]]]:
+def count_all(tokenizer: Tokenizer, batches: Iterable[tuple[Item, list[str]]]) -> Iterator[tuple[Item, list[int]]]:
     """Count batches of texts on the tokenizer's threads, in order, reading only a few batches ahead."""
     waiting: list[tuple[Item, Future[list[int]]]] = []
     with ThreadPoolExecutor(tokenizer.threads) as pool:

@@ -182,12 +182,15 @@ def _expand(recipe: Recipe, requests: Requests, r: Ints) -> Columns:
     is_batch = in_decode > 0
     step_of_write = has_prefix + (history > 0)
     return {
-        "time_ns": requests.time_ns[own] + np.where(is_batch, (in_decode - 1) * recipe.decode_batch, 0) * _token_ns(recipe),
+        "time_ns": requests.time_ns[own]
+        + np.where(is_batch, (in_decode - 1) * recipe.decode_batch, 0) * _token_ns(recipe),
         "request_id": own,
         "session_id": requests.session[own],
         "user_id": requests.user[own],
         "turn": requests.turn[own].astype(np.int32),
-        "step": np.where(is_prefix, 0, np.where(is_history, has_prefix[i], step_of_write[i] + in_decode + 1)).astype(np.int32),
+        "step": np.where(is_prefix, 0, np.where(is_history, has_prefix[i], step_of_write[i] + in_decode + 1)).astype(
+            np.int32
+        ),
         "qos": requests.qos[own].astype(np.uint8),
         "phase": np.where(is_decode, DECODE, PREFILL).astype(np.uint8),
         "op": np.where(is_decode | is_history, READ, WRITE).astype(np.uint8),

@@ -1,0 +1,5 @@
+"""`python -m analysis`."""
+
+from analysis.cli import main
+
+main()
