@@ -47,8 +47,8 @@ class Payload:
         self._salt = np.uint64(int(words[0]))
 
     def _stamps(self, key: int, sector: int, count: int) -> U64:
-        first = np.uint64((key << _SECTOR_BITS) | sector)
-        return mix(np.arange(first, first + np.uint64(count), dtype=np.uint64) ^ self._salt)
+        places = np.arange(count, dtype=np.uint64) + np.uint64((key << _SECTOR_BITS) | sector)
+        return mix(places ^ self._salt)
 
     def fill(self, buffer: U64, key: int, offset: int, length: int) -> None:
         """Write the bytes offset … offset+length-1 of an object, rounded up to whole sectors.

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, Protocol, Self
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
@@ -239,9 +240,12 @@ class FileTier:
     def close(self) -> None:
         if self._keep:
             return
-        for key in list(self._keys):
-            self.discard(key)
-        self.folder.rmdir()
+        try:
+            for key in list(self._keys):
+                self.discard(key)
+            self.folder.rmdir()
+        except OSError as error:  # a file that is not ours, or a file system that has turned read-only
+            click.secho(f"Warning: {self.folder} is left behind: {error.strerror}.", err=True, bold=True)
 
 
 def _aligned(length: int) -> int:

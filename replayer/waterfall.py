@@ -125,7 +125,7 @@ class Waterfall:
 
     def _moves(self, op_id: Ints, ends: Ints) -> tuple[Moves, Ints]:
         codes, keys = np.array(self._codes, np.int64), np.array(self._keys, np.int64)
-        begins = np.concatenate([[0], ends[:-1]])
+        begins = np.concatenate([[0], ends])[:-1]
         per_op = ends - begins
         return Moves(
             op_id=np.repeat(op_id.astype(np.int64), per_op),

@@ -50,8 +50,8 @@ def read(recipe: Recipe, tokenizer: Tokenizer, progress: Progress) -> Sessions:
     """
     source = Path(recipe.sharegpt.path)
     digest, flaws = hashlib.sha256(), Counter[str]()
-    segments = _Segments()
-    for entry in count_all(tokenizer, _batches(_messages(_values(source, digest, progress), source, flaws))):
+    segments, texts = _Segments(), values_of(source, _chunks(source, digest, progress))
+    for entry in count_all(tokenizer, _batches(_messages(texts, source, flaws))):
         segments.add(*entry)
     conversations = [_turns(messages, flaws) for messages in segments.conversations(recipe.sharegpt.glue, flaws)]
     usable = [turns for turns in conversations if turns]
@@ -120,9 +120,13 @@ class _JsonStream:
         return len(self._text) > len(held)
 
 
-def _values(source: Path, digest: Any, progress: Progress) -> Iterator[Any]:
-    """The values of a JSON array or of JSON lines."""
-    stream, entry = _JsonStream(source, _chunks(source, digest, progress)), 0
+def values_of(source: Path, chunks: Iterator[str]) -> Iterator[Any]:
+    """The values of a JSON array or of JSON lines, wherever the chunks of its text end.
+
+    Raises:
+        InputError: `source` is named as not being such a text.
+    """
+    stream, entry = _JsonStream(source, chunks), 0
     first = stream.peek()
     if first not in ("[", "{"):
         what = f"is not JSON: it begins with {first!r}, not with '[' or '{{'" if first else "is empty"

@@ -1,0 +1,49 @@
+"""Shared fixtures: the shipped sample as a trace, and the command line as a user types it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tracegen.schema import Trace
+
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "traces" / "sample_sharegpt.json"
+DEMO = ROOT / "traces" / "recipes" / "demo.toml"
+
+# Shared, noisy machines: no deadlines; derandomised, so that CI fails only where the code changed.
+settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Run a console script in a process of its own; `ok` asserts exit code 0."""
+
+    def call(*command: object, ok: bool = True, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        module, *rest = map(str, command)
+        full = [sys.executable, "-W", "error", "-m", module, *rest]
+        done = subprocess.run(full, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **(env or {})})
+        assert not ok or done.returncode == 0, done.stderr
+        return done
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def demo_trace(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace of the demo's recipe."""
+    path = tmp_path_factory.mktemp("demo") / "trace.parquet"
+    run("tracegen", "generate", DEMO, "-o", path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def demo(demo_trace: Path) -> Trace:
+    return Trace(demo_trace)

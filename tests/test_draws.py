@@ -1,0 +1,57 @@
+"""Draws are the published generator, shaped exactly."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracegen.draws import Purpose, below, between, choose, draw, philox4x32, zipf_weights
+
+# Random123's kat_vectors, philox4x32 with 10 rounds: counter, key, result.
+VECTORS = [
+    ([0, 0, 0, 0], (0, 0), [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+    ([0xFFFFFFFF] * 4, (0xFFFFFFFF, 0xFFFFFFFF), [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    (
+        [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+        (0xA4093822, 0x299F31D0),
+        [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+    ),
+]
+
+
+@pytest.mark.parametrize(("counter", "key", "result"), VECTORS)
+def test_published_vectors(counter: list[int], key: tuple[int, int], result: list[int]) -> None:
+    c0, c1, c2, c3 = (np.array([word], np.uint64) for word in counter)
+    assert [int(word[0]) for word in philox4x32((c0, c1, c2, c3), key)] == result
+
+
+def test_words_of_a_draw_are_where_the_docs_say() -> None:
+    """Counter = index, purpose, stream low, stream high; key = seed low, seed high; a draw is words 0 and 1."""
+    stream, seed = 0x1_2345_6789, 0xABCDEF_01234567
+    words = philox4x32(
+        tuple(np.array([w], np.uint64) for w in (7, int(Purpose.THINK), stream & 0xFFFFFFFF, stream >> 32)),  # type: ignore[arg-type]
+        (seed & 0xFFFFFFFF, seed >> 32),
+    )
+    assert int(draw(seed, Purpose.THINK, [stream], [7])[0]) == int(words[0][0]) | int(words[1][0]) << 32
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 2**63 - 1))
+def test_below_is_exact(bits: int, span: int) -> None:
+    assert int(below(np.array([bits], np.uint64), span)[0]) == bits * span >> 64
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(-(2**40), 2**40), st.integers(0, 2**40))
+def test_between_stays_between(bits: int, low: int, extra: int) -> None:
+    assert low <= int(between(np.array([bits], np.uint64), low, low + extra)[0]) <= low + extra
+
+
+def test_choice_follows_the_weights() -> None:
+    picks = choose(draw(3, Purpose.QOS, np.arange(60_000)), zipf_weights(3))
+    shares = np.bincount(picks) / len(picks)
+    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.01)
+    assert np.bincount(choose(draw(3, Purpose.QOS, np.arange(1000)), [0, 5, 0]), minlength=3).tolist() == [0, 1000, 0]
+
+
+def test_seeds_purposes_and_streams_are_unlike() -> None:
+    draws = [draw(seed, purpose, np.arange(50)) for seed in (0, 1) for purpose in Purpose]
+    assert len(np.unique(np.concatenate(draws))) == 50 * 2 * len(Purpose)

@@ -1,0 +1,90 @@
+"""Bytes per token follow from geometry."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from replayer import model
+from tracegen.schema import InputError
+
+KNOWN = {
+    "tiny-1b": 24_576,
+    "mistral-7b": 131_072,
+    "llama2-7b": 524_288,
+    "llama3.1-8b": 131_072,
+    "llama3.1-70b-instruct": 327_680,
+    "qwen3-32b": 262_144,
+    "gpt-oss-20b": 49_152,
+    "gpt-oss-120b": 73_728,
+    "deepseek-v3": 70_272,
+}
+
+
+def test_published_figures() -> None:
+    assert {name: model.find(name).sizes("fp16", 1).per_token for name in model.MODELS} == KNOWN
+
+
+def test_dtype_and_tensor_parallelism() -> None:
+    llama, deepseek = model.find("llama3.1-8b"), model.find("deepseek-v3")
+    assert llama.sizes("fp8", 1).per_token == llama.sizes("int8", 1).per_token == 65_536
+    assert [llama.sizes("bf16", n).per_token for n in (2, 8, 16)] == [65_536, 16_384, 16_384]
+    assert deepseek.sizes("bf16", 8).per_token == 70_272, "the latent is on every rank"
+    for refused in (0, -1, 3, 12):
+        with pytest.raises(InputError, match=f"--tensor-parallel {refused}"):
+            llama.sizes("fp16", refused)
+
+
+DENSE = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8}
+CONFIGS: dict[str, tuple[dict[str, Any], int, int]] = {
+    # config, bytes of 1 token, bytes of 100 tokens
+    "dense": (DENSE, 4 * 2 * 64 * 2, 100 * 4 * 2 * 64 * 2),
+    "gqa": (DENSE | {"num_key_value_heads": 2}, 4 * 2 * 16 * 2, 100 * 4 * 2 * 16 * 2),
+    "head_dim": (DENSE | {"num_key_value_heads": 2, "head_dim": 32}, 4 * 2 * 64 * 2, 100 * 4 * 2 * 64 * 2),
+    "mla": (DENSE | {"kv_lora_rank": 24, "qk_rope_head_dim": 8}, 4 * 32 * 2, 100 * 4 * 32 * 2),
+    "multimodal": ({"text_config": DENSE}, 4 * 2 * 64 * 2, 100 * 4 * 2 * 64 * 2),
+    "all layers slide": (DENSE | {"sliding_window": 10}, 1024, 10 * 1024),
+    "sliding off": (DENSE | {"sliding_window": 10, "use_sliding_window": False}, 1024, 100 * 1024),
+    "from a layer on": (
+        DENSE | {"sliding_window": 10, "use_sliding_window": True, "max_window_layers": 3},
+        1024,
+        100 * 768 + 10 * 256,
+    ),
+    "layer types": (
+        DENSE | {"sliding_window": 10, "layer_types": ["sliding_attention", "full_attention"] * 2},
+        1024,
+        100 * 512 + 10 * 512,
+    ),
+    "pattern": (DENSE | {"sliding_window": 10, "sliding_window_pattern": 4}, 1024, 100 * 256 + 10 * 768),
+    "linear layers keep no tokens": (
+        DENSE | {"layer_types": ["linear_attention"] * 3 + ["full_attention"]},
+        256,
+        25_600,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_hugging_face_configs(tmp_path: Path, name: str) -> None:
+    config, one, hundred = CONFIGS[name]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    sizes = model.find(str(path)).sizes("bf16", 1)
+    assert sizes.of(np.array([1, 100], np.int32)).tolist() == [one, hundred]
+
+
+@pytest.mark.parametrize("config", ["{", "[]", "3", "{}", json.dumps(DENSE | {"num_attention_heads": 0}), json.dumps(DENSE | {"layer_types": ["mamba"] * 4}), json.dumps(DENSE | {"num_hidden_layers": -1})])  # fmt: skip
+def test_what_is_no_config_is_refused(tmp_path: Path, config: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(config)
+    with pytest.raises(InputError) as refused:
+        model.find(str(path))
+    assert str(path) in refused.value.message
+
+
+@pytest.mark.parametrize("name", ["llama9", "none/config.json"])
+def test_unknown_models_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"--model {name}"):
+        model.find(name)

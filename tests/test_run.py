@@ -1,0 +1,319 @@
+"""A replay from trace to log: exact bytes, equal counts with any workers, and every fault a row."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from replayer import run as runs
+from replayer.engine import Window
+from replayer.model import TokenBytes
+from replayer.plan import PlanOptions
+from replayer.run import Settings, replay
+from replayer.schema import parts, read_run
+from replayer.tiers import CpuTier, FileTier
+from tests import traces
+from tests.conftest import ROOT
+from tracegen.schema import InputError, Trace
+
+MIB = 1 << 20
+UNIT = 64 * 1024  # bytes per token of these tests: objects of 64 KiB and more
+
+
+def gib(units: int) -> Decimal:
+    return Decimal(units * UNIT) / 2**30
+
+
+def options(cpu: int, nvme: int | None, **more: Any) -> PlanOptions:
+    """Capacities in tokens."""
+    limit = None if nvme is None else gib(nvme)
+    return PlanOptions(TokenBytes(UNIT), (Decimal(0), gib(cpu), limit), headroom=Decimal(1), **more)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    """12 requests of four users; objects of 1 to 5 tokens, each read again by later requests."""
+    steps: list[traces.Step] = []
+    requests: list[int] = []
+    for request in range(12):
+        size = 1 + request % 5
+        earlier = [("r", key, 1 + key % 5) for key in range(max(0, request - 3), request)]
+        ops: list[traces.Step] = [*earlier, ("w", request, size), ("d", request, size), ("d", request, size)]
+        steps += ops
+        requests += [request] * len(ops)
+    return traces.write(tmp_path / "trace.parquet", traces.columns(steps, requests))
+
+
+def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
+    chosen = Settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
+    info = replay(trace, "test", plan, chosen, place / "run")
+    return info, pl.read_parquet(parts(place / "run"))
+
+
+CASES = {
+    "cpu only": options(8, 0),
+    "nvme only": options(0, None),
+    "cpu over nvme": options(6, None),
+    "both bounded": options(6, 9),
+    "promote": options(6, 20, promote=True),
+    "contiguous": options(6, 9, lookup="contiguous"),
+    "decode once": options(6, 9, decode="once"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("window", [Window(1, 1), Window()], ids=["window of 1", "default window"])
+def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, window: Window) -> None:
+    info, log = go(trace, tmp_path, CASES[name], window=window, verify="full")
+    assert info["status"] == "complete"
+    assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"]
+    assert log["status"].cast(pl.String).unique().to_list() == ["ok"]
+    log = log.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String))
+    for tier in ("cpu", "nvme"):
+        read = log.filter((pl.col("from_tier") == tier) & pl.col("move").is_in(["hit", "promote", "demote"]))
+        written = log.filter(pl.col("to_tier") == tier)
+        assert read["size_bytes"].sum() == info["plan"]["read_bytes"][tier]
+        assert written["size_bytes"].sum() == info["plan"]["write_bytes"][tier]
+    assert log["new_tokens"].sum() == trace.metadata.counts["tokens_generated"]
+    assert list(tmp_path.glob("cache/*")) == [], "the run takes its files along"
+
+
+def test_any_number_of_workers_does_the_same_work(trace: Trace, tmp_path: Path) -> None:
+    logs = []
+    for workers in (1, 4, 32):
+        (tmp_path / str(workers)).mkdir()
+        info, log = go(trace, tmp_path / str(workers), CASES["both bounded"], workers=workers)
+        columns = [name for name in log.columns if not name.endswith("_ns") and name != "worker"]
+        logs.append((info["executed_fingerprint"], log.sort("op_id", "seq").select(columns).rows()))
+    assert logs[0] == logs[1] == logs[2]
+
+
+def test_times_are_in_order(trace: Trace, tmp_path: Path) -> None:
+    _, log = go(trace, tmp_path, CASES["both bounded"])
+    for earlier, later in (("due_ns", "ready_ns"), ("ready_ns", "start_ns"), ("start_ns", "end_ns")):
+        assert (log[earlier] <= log[later]).all()
+    inside = log["read_ns"] + log["write_ns"] + log["verify_ns"]
+    assert (inside <= log["end_ns"] - log["start_ns"]).all()
+    assert (log["device_read_ns"] <= log["read_ns"]).all()
+    assert (log["device_write_ns"] <= log["write_ns"]).all()
+    io = log.filter(pl.col("move").cast(pl.String).is_in(["store", "demote"]))
+    assert (io["write_ns"] > 0).all()
+
+
+def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes on the disk, watched from outside at every create."""
+    most = 0
+    original = FileTier.create
+
+    def create(self: FileTier, key: int, size: int) -> Any:
+        nonlocal most
+        most = max(most, size + sum(path.stat().st_size for path in self.folder.glob("*.kv")))
+        return original(self, key, size)
+
+    monkeypatch.setattr(FileTier, "create", create)
+    go(trace, tmp_path, options(6, 9), workers=1)
+    assert 0 < most <= 9 * UNIT
+
+
+# Faults
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, OSError]]:
+    """Keys whose next write to the disk fails, and how."""
+    faults: dict[int, OSError] = {}
+    original = FileTier.create
+
+    def create(self: FileTier, key: int, size: int) -> Any:
+        if key in faults:
+            raise faults.pop(key)
+        return original(self, key, size)
+
+    monkeypatch.setattr(FileTier, "create", create)
+    return faults
+
+
+def test_a_failed_store_is_a_row_and_what_follows_is_upstream(
+    trace: Trace, tmp_path: Path, broken: dict[int, OSError]
+) -> None:
+    broken[3] = OSError(errno.ENOSPC, "No space left on device")
+    info, log = go(trace, tmp_path, options(0, None))
+    assert (info["status"], info["executed_ops"]) == ("failed", trace.ops)
+    log = log.with_columns(pl.col("status", "move").cast(pl.String))
+    (failed,) = log.filter(pl.col("status") == "error").iter_rows(named=True)
+    assert (failed["key"], failed["move"]) == (3, "store")
+    assert "No space left" in failed["error"]
+    upstream = log.filter(pl.col("status") == "upstream")
+    assert set(upstream["key"]) == {3}
+    assert (upstream["end_ns"] - upstream["start_ns"]).max() < 50_000_000
+    assert len(upstream) == 5
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_failed_demotion_still_gives_its_room(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
+    broken[1] = OSError(errno.EIO, "Input/output error")
+    info, log = go(trace, tmp_path, options(6, None), workers=1)
+    assert info["status"] == "failed"
+    statuses = dict(log["status"].cast(pl.String).value_counts().iter_rows())
+    assert statuses["error"] == 1
+    assert "ENOMEM" not in str(log["error"].to_list())
+    assert info["executed_ops"] == trace.ops
+
+
+@pytest.mark.parametrize(
+    ("damage", "verify", "seen"),
+    [("gone", "stamps", True), ("short", "stamps", True), ("torn", "stamps", True), ("swapped", "stamps", True)]
+    + [("bit", "full", True), ("bit", "stamps", False), ("torn", "off", False)],
+)
+def test_damaged_files_are_seen(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, verify: str, seen: bool
+) -> None:
+    """Damage is done to key 4's file between its store and its first read."""
+    original = FileTier.open
+
+    def harm(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        if damage == "gone":
+            path.unlink()
+            return
+        if damage == "short":
+            content = content[:4096]
+        elif damage == "torn":
+            content[8192:16384] = bytes(8192)
+        elif damage == "swapped":
+            content[512:1024], content[1024:1536] = content[1024:1536], content[512:1024]
+        else:
+            content[1000] ^= 4
+        path.write_bytes(content)
+
+    harmed = []
+
+    def opened(self: FileTier, key: int, size: int) -> Any:
+        if key == 4 and not harmed:
+            harmed.append(key)
+            harm(self._path(key))
+        return original(self, key, size)
+
+    monkeypatch.setattr(FileTier, "open", opened)
+    info, log = go(trace, tmp_path, options(0, None), verify=verify, workers=1)
+    assert harmed
+    assert info["status"] == ("failed" if seen else "complete")
+    errors = log.filter(pl.col("status").cast(pl.String) == "error")
+    assert set(errors["key"]) == ({4} if seen else set())
+    if seen and damage in ("torn", "swapped"):
+        assert "of key 4 holds" in errors["error"][0]
+
+
+def test_a_dead_worker_fails_the_run(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CpuTier, "create", lambda *_: 1 / 0)
+    chosen = Settings(workers=4, cache_dir=tmp_path / "cache")
+    info = replay(trace, "test", options(8, None), chosen, tmp_path / "run")
+    assert info["status"] == "failed"
+    assert "ZeroDivisionError" in info["reason"]
+    assert read_run(tmp_path / "run")["executed_ops"] == 0
+
+
+# What is refused before anything is written
+
+
+def refused(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        go(trace, place, plan, **settings)
+    assert not (place / "run").exists(), "refused before the run directory is made"
+    return caught.value.message
+
+
+def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small:
+        f_bavail, f_frsize = 1, 1_000_000
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Small)
+    assert "pass --storage-capacity-gb 0.00" in refused(trace, tmp_path, options(0, None))
+    monkeypatch.undo()
+    monkeypatch.setattr(runs.machine, "meminfo", lambda _: UNIT)
+    assert "--cpu-mem-gb" in refused(trace, tmp_path, options(6, None))
+
+
+def test_settings_that_cannot_work_are_refused(trace: Trace, tmp_path: Path) -> None:
+    assert "pass --cache-dir DIR" in refused(trace, tmp_path, options(0, None), cache_dir=None)
+    gpu = PlanOptions(TokenBytes(UNIT), (gib(4), Decimal(0), None))
+    assert "--gpu-mem-gb 0" in refused(trace, tmp_path, gpu)
+    assert "no tier has any room" in refused(trace, tmp_path, options(0, 0))
+    (tmp_path / "file").write_text("x")
+    assert "is a file" in refused(trace, tmp_path, options(0, None), cache_dir=tmp_path / "file")
+
+
+def test_a_run_directory_in_use_is_refused(trace: Trace, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "precious").write_text("x")
+    with pytest.raises(InputError, match="is not empty"):
+        go(trace, tmp_path, options(8, 0))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
+
+
+# Signals, in processes of their own
+
+
+@pytest.fixture
+def long_run(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A replay that takes long enough to be interrupted, once its first part is written."""
+    steps: list[traces.Step] = [("w", 0, 64), *[("d", 0, 64)] * 400_000]
+    trace = traces.write(tmp_path / "long.parquet", traces.columns([("w", 0, 64), ("d", 0, 64)]) | _many(steps))
+    command = [sys.executable, "-m", "replayer", "run", trace.path, "--model", "tiny-1b", "--workers", "2"]
+    command += ["--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"]
+    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, text=True, stderr=subprocess.PIPE)
+    for _ in range(600):
+        if list((tmp_path / "run" / "moves").glob("part-*.parquet")) or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    yield process, tmp_path / "run"
+    process.kill()
+    process.wait()
+
+
+def _many(steps: list[traces.Step]) -> traces.Columns:
+    import numpy as np
+
+    count = len(steps)
+    one = traces.columns(steps[:2], [0, 0])
+    batch = {name: np.repeat(column[1:], count) for name, column in one.items()}
+    for name in ("op", "phase", "source"):
+        batch[name][0] = one[name][0]
+    batch |= {"op_id": np.arange(count), "time_ns": np.arange(count), "step": np.arange(count, dtype=np.int32)}
+    return batch
+
+
+def test_ctrl_c_closes_the_run(long_run: tuple[subprocess.Popen[str], Path]) -> None:
+    process, run = long_run
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    info = read_run(run)
+    assert (info["status"], info["reason"]) == ("incomplete", "interrupted")
+    log = pl.read_parquet(parts(run))
+    assert len(log) == info["executed_ops"] > 0
+    assert list((run.parent / "cache").iterdir()) == []
+
+
+def test_kill_9_leaves_a_readable_log(long_run: tuple[subprocess.Popen[str], Path], run: Any) -> None:
+    process, directory = long_run
+    process.kill()
+    process.communicate()
+    assert read_run(directory)["status"] == "running"
+    shown = run("analysis", "summary", directory)
+    assert "NOT VALID" in shown.stdout
+    assert "incomplete: the run has not ended, or was killed" in shown.stdout
+    summary = json.loads(run("analysis", "summary", directory, "--json").stdout)
+    assert summary["hits"] > 0
+    assert summary["valid"] is False

@@ -1,0 +1,181 @@
+"""The ShareGPT reader: what counts as a turn, what is mended, dropped, counted or refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracegen import sharegpt
+from tracegen.recipe import Recipe, ShareGPT
+from tracegen.schema import InputError
+from tracegen.sessions import Sessions
+from tracegen.tokens import Tokenizer
+
+WORDS = Tokenizer("words", "", lambda texts: [len(text.split()) for text in texts], 1)
+
+
+def entry(name: object, *turns: tuple[str, str | None]) -> dict[str, Any]:
+    return {"id": name, "conversations": [{"from": role, "value": text} for role, text in turns]}
+
+
+def read(path: Path, content: object, **settings: Any) -> Sessions:
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    recipe = replace(Recipe(), sharegpt=ShareGPT(path=str(path), **settings))
+    return sharegpt.read(recipe, WORDS, lambda _: None)
+
+
+def turns(sessions: Sessions) -> list[list[tuple[int, int]]]:
+    """[(context, generated)] per session, in an order that no seed decides."""
+    flat = iter(zip(sessions.context.tolist(), sessions.generated.tolist(), strict=True))
+    return sorted([[next(flat) for _ in range(count)] for count in sessions.turns])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "chats.json"
+
+
+def test_turns_are_questions_with_answers(file: Path) -> None:
+    found = read(file, [entry("a_0", ("human", "one two"), ("gpt", "x"), ("user", "three"), ("assistant", "y z"))])
+    assert turns(found) == [[(2, 1), (1, 2)]]
+
+
+@pytest.mark.parametrize("role", ["gpt", "assistant", "chatgpt", "bing", "bard"])
+def test_every_name_of_the_assistant(file: Path, role: str) -> None:
+    assert turns(read(file, [entry("a_0", ("human", "q"), (role, "a b c"))])) == [[(1, 3)]]
+
+
+def test_flaws_are_mended_dropped_and_counted(file: Path) -> None:
+    found = read(
+        file,
+        [
+            entry("a_0", ("gpt", "nobody asked"), ("human", "q q"), ("gpt", "a")),
+            entry("b_0", ("system", "be nice"), ("human", "q"), ("human", "more"), ("gpt", "a"), ("gpt", "b")),
+            entry("c_0", ("human", "  \n"), ("gpt", "answer to nothing")),
+            entry("d_0", ("human", "q"), ("gpt", "a"), ("human", "unanswered")),
+            entry("e_0"),
+            entry("f_0", ("human", "q"), ("tool", "ignored"), ("gpt", None), ("human", "again"), ("gpt", "a")),
+        ],
+    )
+    assert turns(found) == [[(1, 1), (1, 0)], [(2, 1)], [(2, 1)], [(4, 2)]]
+    assert found.counts == {
+        "answers_without_question": 2,
+        "conversations": 4,
+        "conversations_used": 4,
+        "conversations_without_a_turn": 2,
+        "empty_turns": 2,
+        "entries": 6,
+        "questions_without_answer": 1,
+        "unknown_roles": 1,
+    }
+
+
+def pair(words: int) -> tuple[tuple[str, str], tuple[str, str]]:
+    return ("human", "q " * words), ("gpt", "a")
+
+
+def test_segments_are_glued_where_one_ends_and_the_next_begins(file: Path) -> None:
+    """The number is the place of the first message in the whole conversation (hRPPgZT_0 has 11, hRPPgZT_11 follows)."""
+    entries = [
+        entry("x_3", ("gpt", "late answer"), *pair(3)),  # begins with the answer to x_0's last question
+        entry("y_0", *pair(9)),
+        entry("x_0", *pair(1), ("human", "q q")),
+        entry("x_6", *pair(4)),
+    ]
+    assert turns(read(file, entries)) == [[(1, 1), (2, 2), (3, 1), (4, 1)], [(9, 1)]]
+    alone = turns(read(file, entries, glue=False))
+    assert alone == [[(1, 1), (2, 0)], [(3, 1)], [(4, 1)], [(9, 1)]]
+
+
+def test_numbered_conversations_are_not_segments(file: Path) -> None:
+    """identity_0, identity_1, …: each holds two messages, so no one begins where the last has ended."""
+    found = read(file, [entry(f"identity_{i}", *pair(i + 1)) for i in range(6)])
+    assert turns(found) == [[(i + 1, 1)] for i in range(6)]
+    assert "segments_glued" not in found.counts
+
+
+def test_a_missing_segment_leaves_a_gap_not_a_seam(file: Path) -> None:
+    assert turns(read(file, [entry("x_0", *pair(1)), entry("x_5", *pair(2))])) == [[(1, 1)], [(2, 1)]]
+
+
+def test_ids_may_be_anything(file: Path) -> None:
+    found = read(file, [entry(7, *pair(1)), entry("", *pair(2)), entry("_2", *pair(3)), {"conversations": []}])
+    assert turns(found) == [[(1, 1)], [(2, 1)], [(3, 1)]]
+
+
+def test_limits_clamp_and_count(file: Path) -> None:
+    found = read(
+        file, [entry("a_0", ("human", "q " * 50), ("gpt", "a " * 40))], max_context_tokens=8, max_generation_tokens=4
+    )
+    assert turns(found) == [[(8, 4)]]
+    assert found.counts["context_clamped"] == found.counts["generation_clamped"] == 1
+
+
+def test_a_sample_is_drawn_by_seed_not_from_the_head(file: Path) -> None:
+    entries = [entry(f"c{i}_0", *pair(i + 1)) for i in range(200)]
+    picks = []
+    for seed in (0, 0, 1):
+        file.write_text(json.dumps(entries))
+        recipe = Recipe(seed=seed, sharegpt=ShareGPT(path=str(file), max_conversations=20))
+        picks.append(sharegpt.read(recipe, WORDS, lambda _: None).context.tolist())
+    assert picks[0] == picks[1] != picks[2]
+    assert max(picks[0]) > 100, "the sample reaches past the head"
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_lines_arrays_and_a_byte_order_mark_read_alike(file: Path, indent: int | None) -> None:
+    entries = [entry(f"c{i}_0", ("human", "né 😀 " * (i + 1)), ("gpt", "a]},{[")) for i in range(30)]
+    array = json.dumps(entries, indent=indent, ensure_ascii=False)
+    lines = "\n".join(json.dumps(one) for one in entries)
+    assert turns(read(file, array)) == turns(read(file, "\ufeff" + array)) == turns(read(file, lines))
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.integers(1, 64), st.booleans())
+def test_chunks_may_fall_anywhere(values: list[str], chunk: int, ascii_only: bool) -> None:
+    text = json.dumps([{"v": value} for value in values], ensure_ascii=ascii_only)
+    chunks = (text[i : i + chunk] for i in range(0, len(text), chunk))
+    stream = sharegpt.values_of(Path("x"), chunks)
+    assert [value["v"] for value in stream] == values
+
+
+BAD = {
+    "empty": ("", "is empty"),
+    "blank": (" \n ", "is empty"),
+    "not JSON": ("hello", "is not JSON"),
+    "a number": ("[1, 2]", "entry 0 has no list"),
+    "an object without turns": ('{"a": 1}', "entry 0 has no list"),
+    "turns that are no turns": ('[{"id": "a", "conversations": ["hi"]}]', "entry 0 has a turn"),
+    "a value that is no text": (
+        '[{"id": "a", "conversations": [{"from": "human", "value": 3}]}]',
+        "entry 0 has a turn",
+    ),
+    "no comma": ('[{"conversations": []} {"conversations": []}]', "no comma after entry 0"),
+    "broken inside": ('[{"conversations": [}]' + " " * 50, "not JSON at entry 0"),
+    "cut off inside": ('[{"conversations": [{"from": "human", "value": "hel', "cut off in entry 0"),
+    "cut off between": ('[{"conversations": []}', "cut off after entry 0"),
+    "text after it": ('[{"conversations": []}] x', "follows the array"),
+    "an empty array": ("[]", "holds no question"),
+    "answers only": ('[{"id": "a_0", "conversations": [{"from": "gpt", "value": "x"}]}]', "holds no question"),
+    "nested too deep": ("[" * 200_000, ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_not_sharegpt_is_refused(file: Path, name: str) -> None:
+    content, reason = BAD[name]
+    with pytest.raises(InputError) as refused:
+        read(file, content)
+    assert str(file) in refused.value.message
+    assert reason in refused.value.message
+
+
+def test_other_bytes_are_refused(file: Path) -> None:
+    file.write_bytes(b'[{"conversations": [{"from": "human", "value": "\xff\xfe"}]}]')
+    with pytest.raises(InputError, match="is not UTF-8"):
+        sharegpt.read(Recipe(sharegpt=ShareGPT(path=str(file))), WORDS, lambda _: None)
+    with pytest.raises(InputError, match="cannot read it"):
+        sharegpt.read(Recipe(sharegpt=ShareGPT(path=str(file.parent / "none.json"))), WORDS, lambda _: None)
