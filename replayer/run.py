@@ -65,8 +65,7 @@ def replay(trace: Trace, model: str, options: PlanOptions, settings: Settings, o
             "trace": {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata),
             "plan": planned,
             "conditions": _conditions(model, options, plan, settings, tiers),
-            "machine": machine.describe()
-            | {"storage": machine.storage(settings.cache_dir) if settings.cache_dir else None},
+            "machine": machine.describe() | {"storage": _storage(tiers)},
             "warnings": _warnings(settings, tiers),
         }
         for warning in info["warnings"]:
@@ -223,6 +222,11 @@ def _conditions(
         "window_bytes": settings.window.bytes,
         "warmup": None,
     }
+
+
+def _storage(tiers: list[Tier | None]) -> dict[str, Any] | None:
+    nvme = tiers[NVME]
+    return machine.storage(nvme.folder) if isinstance(nvme, FileTier) else None
 
 
 def _warnings(settings: Settings, tiers: list[Tier | None]) -> list[str]:
