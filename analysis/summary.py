@@ -8,6 +8,7 @@ import polars as pl
 from analysis.log import scan
 from analysis.metrics import METRICS
 from replayer.schema import TIERS, read_run
+from tracegen.schema import InputError
 
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
 
@@ -19,7 +20,11 @@ def summarise(run: Path) -> dict[str, Any]:
         InputError: the run directory is missing, damaged or without a log.
     """
     info = read_run(run)
-    frames = pl.collect_all([metric(scan(run)) for metric in METRICS.values()])
+    try:
+        frames = pl.collect_all([metric(scan(run)) for metric in METRICS.values()])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{run}: its log cannot be read ({reason}); copy the run anew.") from None
     values = {name: value for frame in frames for name, value in frame.row(0, named=True).items()}
     findings = _findings(info, values)
     return {

@@ -125,7 +125,7 @@ class Executor:
                         outcome.read_ns += read - began
                         self._check(move, offset, length, buffer, scratch)
                         outcome.verify_ns += clock() - read
-                    else:
+                    elif self._tier(move.to_tier).keeps_bytes:
                         # What O_DIRECT pads is filled like the rest, so that no sector repeats on the device.
                         self._payload.fill(buffer.words, move.key, offset, -(-length // ALIGNMENT) * ALIGNMENT)
                     if target is not None:

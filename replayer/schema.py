@@ -125,6 +125,9 @@ def _replace(path: Path, content: Any) -> None:
         os.close(folder)
 
 
+_RUN_KEYS: Final = {"status", "reason", "trace", "plan", "conditions", "warnings"}
+
+
 def read_run(path: Path) -> dict[str, Any]:
     """The content of a run directory's run.json.
 
@@ -134,6 +137,8 @@ def read_run(path: Path) -> dict[str, Any]:
     try:
         info: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
         version = info["run_version"]
+        if missing := _RUN_KEYS - set(info):
+            raise KeyError(min(missing))
     except OSError as error:
         raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
     except (ValueError, KeyError, TypeError):

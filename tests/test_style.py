@@ -1,0 +1,133 @@
+"""Style that a linter does not know: the import boundary, size ratchets, banned calls, docs that cannot drift."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from click import Group
+from click.testing import CliRunner
+
+import analysis.cli
+import replayer.cli
+import tracegen.cli
+from tests.conftest import ROOT
+
+PACKAGES = ("tracegen", "replayer", "analysis")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+# design.md's diagram: who may import whose schema.
+MAY_IMPORT = {"tracegen": set(), "replayer": {"tracegen.schema"}, "analysis": {"tracegen.schema", "replayer.schema"}}
+CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "absolute imports only"
+            names.add(str(node.module))
+            names |= {f"{node.module}.{alias.name}" for alias in node.names if node.module in PACKAGES}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_packages_meet_only_at_their_schemas(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    foreign = {name for name in imported(path) if name.split(".")[0] in PACKAGES and name.split(".")[0] != package}
+    assert foreign <= MAY_IMPORT[package]
+    assert not {name for name in imported(path) if name.startswith("tests")}
+
+
+def test_no_catch_all_modules() -> None:
+    assert not {path.stem for path in MODULES} & {"utils", "util", "common", "core", "helpers", "misc"}
+
+
+def test_size_ratchets() -> None:
+    """Lower these when the code allows it, never raise them."""
+    lengths = sorted(
+        (node.end_lineno or 0) - node.lineno + 1
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    )
+    assert lengths[int(len(lengths) * 0.9)] <= 30
+    assert lengths[-1] <= 60
+    assert max(len(path.read_text().splitlines()) for path in MODULES) <= 360
+
+
+BANNED = {
+    r"np\.random\.(default_rng|Generator|seed|rand)|\.(poisson|exponential|zipf|gamma|lognormal|choice|shuffle)\(": (
+        "numpy may change its distributions: use tracegen.draws"
+    ),
+    r"\bimport random\b|time\.time\(": "placement and traces depend on no clock and no global generator",
+    r"os\.environ|getenv": "settings come from flags and recipes",
+    r"except:|except Exception:": "name what you expect",
+    r"\bprint\(": "click.echo",
+}
+
+
+@pytest.mark.parametrize("pattern", BANNED)
+def test_banned_calls(pattern: str) -> None:
+    for path in MODULES:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            assert not re.search(pattern, line), f"{path.name}:{number}: {BANNED[pattern]}"
+
+
+COMMANDS = [(tool, name) for tool, group in CLIS.items() for name in group.commands]
+
+
+@pytest.mark.parametrize(("tool", "name"), COMMANDS)
+def test_every_help_has_an_example_that_parses(tool: str, name: str) -> None:
+    command = CLIS[tool].commands[name]
+    shown = CliRunner().invoke(CLIS[tool], [name, "--help"])
+    assert shown.exit_code == 0
+    assert command.epilog
+    example = command.epilog.removeprefix("Example: ").split()
+    assert example[:2] == [tool, name]
+    command.make_context(name, example[2:], resilient_parsing=False)
+    documented = {option for param in command.params for option in param.opts}
+    assert all(param.type.name or documented for param in command.params)
+
+
+def test_the_constraints_pin_everything() -> None:
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    assert not {re.split(r"[><=]", name)[0] for name in wanted} - set(pins)
+
+
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "traces" / "README.md", ROOT / "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_links_and_files_that_docs_name_exist(path: Path) -> None:
+    text = path.read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("http") or (path.parent / target).exists(), target
+    for name in re.findall(r"`((?:tracegen|replayer|analysis|tests|docs|traces)/[\w./]+\.\w+)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_flags_that_docs_name_exist() -> None:
+    flags = {
+        opt
+        for g in CLIS.values()
+        for c in g.commands.values()
+        for p in c.params
+        for opt in [*p.opts, *p.secondary_opts]
+    }
+    for path in DOCS:
+        for block in re.findall(r"`[^`]*`|```.*?```", path.read_text(), re.S):
+            for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", block):
+                assert flag in flags | {"--help", "--version"}, f"{path.name} names {flag}"
+
+
+def test_the_readme_is_one_screen_and_names_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 80
+    assert "make demo" in text
+    assert "make test" in text
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
