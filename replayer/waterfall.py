@@ -205,7 +205,10 @@ class Waterfall:
         self.peak[tier] = max(self.peak[tier], self.used[tier])
         self.peak_objects[tier] = max(self.peak_objects[tier], self.resident[tier])
         if self.usable[tier] is not None:
-            heappush(self._heaps[tier], self._recency_of[key] << 32 | key)
+            heap = self._heaps[tier]
+            heappush(heap, self._recency_of[key] << 32 | key)
+            if len(heap) > 2 * self.resident[tier] + 64:
+                self._sweep(tier)
 
     def _leave(self, key: int, tier: int, size: int, code: int) -> None:
         self._emit(code, key)
@@ -217,13 +220,9 @@ class Waterfall:
         """Take the tier's least recent key out of its heap.
 
         A touch does not move an entry, so entries are lower bounds: one that lags behind is put back with the present
-        recency. Entries of keys that left by promotion or deletion are passed over, and swept out once they prevail.
+        recency. Entries of keys that left by promotion or deletion are passed over.
         """
         heap = self._heaps[tier]
-        if len(heap) > 2 * self.resident[tier] + 64:
-            here = {entry & _KEY for entry in heap if self._tier_of[entry & _KEY] == tier}
-            heap[:] = [self._recency_of[key] << 32 | key for key in here]
-            heapify(heap)
         while True:
             entry = heappop(heap)
             key = entry & _KEY
@@ -232,3 +231,9 @@ class Waterfall:
                 if present == entry:
                     return key
                 heappush(heap, present)
+
+    def _sweep(self, tier: int) -> None:
+        """Leave one entry for each key that lies in the tier, so that its heap does not grow with the trace."""
+        here = {entry & _KEY for entry in self._heaps[tier] if self._tier_of[entry & _KEY] == tier}
+        self._heaps[tier] = [self._recency_of[key] << 32 | key for key in here]
+        heapify(self._heaps[tier])

@@ -1,0 +1,163 @@
+"""The planner against an independent oracle, move by move; the hand-worked case; figures that others published."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replayer.model import TokenBytes
+from replayer.plan import PlanHash, PlanOptions
+from replayer.schema import MOVES, TIERS
+from replayer.waterfall import Moves, Usable, Waterfall
+from tests import oracle, traces
+from tests.conftest import ROOT
+from tracegen.schema import ENUMS, Columns, InputError
+
+Row = tuple[int, int, str, int, int, int, int]
+
+
+def planned(batch: Columns, waterfall: Waterfall, cut: int = 10**9) -> list[Row]:
+    """Rows of the plan, the ops given in stretches of `cut`."""
+    rows: list[Row] = []
+    for begin in range(0, len(batch["op_id"]), cut):
+        part = {name: column[begin : begin + cut] for name, column in batch.items()}
+        moves, ends = waterfall.plan(part, part["tokens"].astype(np.int64))
+        assert ends[-1] == len(moves)
+        rows += to_rows(moves)
+    return rows
+
+
+def to_rows(moves: Moves) -> list[Row]:
+    columns = (moves.op_id, moves.seq, moves.move, moves.key, moves.from_tier, moves.to_tier, moves.size)
+    return [(i, s, MOVES[m], *rest) for i, s, m, *rest in zip(*(column.tolist() for column in columns), strict=True)]  # type: ignore[misc]
+
+
+def as_oracle(batch: Columns) -> list[tuple[Any, ...]]:
+    names = [[ENUMS[name][code] for code in batch[name]] for name in ("op", "phase")]
+    return list(
+        zip(
+            batch["op_id"].tolist(), names[0], batch["key"].tolist(), batch["tokens"].tolist(), names[1],
+            batch["request_id"].tolist(), strict=True,
+        )
+    )  # fmt: skip
+
+
+def test_the_case_worked_by_hand() -> None:
+    """docs/waterfall.md's table: cpu holds 3, nvme 4; a=0 (2), b=1 (1), c=2 (2), d=3 (4), e=4 (5).
+
+    op 3 writes c: 3 + 2 > 3, so b, untouched since op 1, goes to nvme, then a, touched by op 2; then c fits.
+    op 4 writes d: 4 > 3, so nvme must take it: 3 + 4 > 4, b and a are dropped.
+    op 5 reads a: gone, so a miss; storing 2 beside c's 2 > 3 demotes c, for which d must leave nvme first.
+    """
+    steps = [("w", 0, 2), ("w", 1, 1), ("r", 0, 2), ("w", 2, 2), ("w", 3, 4), ("r", 0, 2), ("w", 4, 5)]
+    cpu, nvme = 1, 2
+    expected = [
+        (0, 0, "store", 0, -1, cpu, 2),
+        (1, 0, "store", 1, -1, cpu, 1),
+        (2, 0, "hit", 0, cpu, -1, 2),
+        (3, 0, "demote", 1, cpu, nvme, 1),
+        (3, 1, "demote", 0, cpu, nvme, 2),
+        (3, 2, "store", 2, -1, cpu, 2),
+        (4, 0, "drop", 1, nvme, -1, 1),
+        (4, 1, "drop", 0, nvme, -1, 2),
+        (4, 2, "store", 3, -1, nvme, 4),
+        (5, 0, "miss", 0, -1, -1, 2),
+        (5, 1, "drop", 3, nvme, -1, 4),
+        (5, 2, "demote", 2, cpu, nvme, 2),
+        (5, 3, "store", 0, -1, cpu, 2),
+        (6, 0, "bypass", 4, -1, -1, 5),
+    ]
+    batch = traces.columns(steps)
+    assert planned(batch, Waterfall((0, 3, 4))) == expected
+    assert oracle.moves(as_oracle(batch), (0, 3, 4)) == expected
+    table = (ROOT / "docs" / "waterfall.md").read_text()
+    for op, rows in re.findall(r"^\| (\d) \| .*? \| (.*?) \|", table, re.M):
+        kinds = [kind for i, _, kind, *_ in expected if i == int(op)]
+        assert re.findall(r"\b(store|hit|miss|demote|drop|bypass)\b(?= \w\b)", rows) == kinds
+
+
+def test_a_promotion_is_a_read_and_a_store() -> None:
+    """gpu 2, cpu 2, both full: reading b (cpu) takes it out, which makes the room that a's demotion needs."""
+    batch = traces.columns([("w", 0, 2), ("w", 1, 2), ("r", 0, 2)])
+    assert planned(batch, Waterfall((2, 2, 0), promote=True)) == [
+        (0, 0, "store", 0, -1, 0, 2),
+        (1, 0, "demote", 0, 0, 1, 2),
+        (1, 1, "store", 1, -1, 0, 2),
+        (2, 0, "promote", 0, 1, -1, 2),
+        (2, 1, "demote", 1, 0, 1, 2),
+        (2, 2, "store", 0, -1, 0, 2),
+    ]
+
+
+capacity = st.one_of(st.just(0), st.integers(1, 14))
+usable = st.tuples(capacity, capacity, st.one_of(capacity, st.none())).filter(lambda u: any(x != 0 for x in u))
+steps = st.lists(st.tuples(st.sampled_from("wrrrrddddx"), st.integers(0, 11), st.integers(0, 5)), min_size=1, max_size=90)
+
+
+def workload(picks: list[tuple[str, int, int]], sizes: list[int]) -> Columns:
+    """Keys that are written first; requests that interleave."""
+    known: set[int] = set()
+    made: list[traces.Step] = []
+    for op, key, _ in picks:
+        made.append(("w" if key not in known else "r" if op == "w" else op, key, sizes[key]))
+        known.add(key)
+    return traces.columns(made, [request for _, _, request in picks])
+
+
+@settings(max_examples=600)
+@given(
+    steps,
+    st.lists(st.integers(1, 6), min_size=12, max_size=12),
+    usable,
+    st.booleans(),
+    st.sampled_from(["independent", "contiguous"]),
+    st.integers(1, 40),
+)
+def test_move_by_move_as_the_oracle(
+    picks: list[tuple[str, int, int]], sizes: list[int], limits: Usable, promote: bool, lookup: Any, cut: int
+) -> None:
+    batch = workload(picks, sizes)
+    waterfall = Waterfall(limits, promote=promote, lookup=lookup)
+    expected = oracle.moves(as_oracle(batch), limits, promote=promote, lookup=lookup)
+    assert planned(batch, waterfall, cut) == expected
+    assert all(limit is None or peak <= limit for peak, limit in zip(waterfall.peak, limits, strict=True))
+
+
+@given(steps, st.lists(st.integers(1, 6), min_size=12, max_size=12), usable)
+def test_the_fingerprint_as_the_oracle(picks: list[tuple[str, int, int]], sizes: list[int], limits: Usable) -> None:
+    batch = workload(picks, sizes)
+    moves, _ = Waterfall(limits).plan(batch, batch["tokens"].astype(np.int64))
+    hashed = PlanHash()
+    hashed.update(moves.hashed(), 0)
+    assert hashed.hexdigest() == oracle.fingerprint(oracle.moves(as_oracle(batch), limits))
+
+
+def test_stale_heap_entries_do_not_pile_up() -> None:
+    """Objects that bounce between two tiers leave entries behind in the lower one, where nothing is ever evicted."""
+    waterfall = Waterfall((1, 1000, 0), promote=True)
+    count = 20_000
+    batch = traces.columns([("w", 0, 1), ("w", 1, 1)])
+    waterfall.plan(batch, np.ones(2, np.int64))
+    reads = {name: np.repeat(column[:1], count) for name, column in batch.items()}
+    reads |= {"op_id": np.arange(2, count + 2), "op": np.ones(count, np.uint8), "key": np.arange(count) % 2}
+    waterfall.plan(reads, np.ones(count, np.int64))
+    assert sum(len(heap) for heap in waterfall._heaps) < 1000
+
+
+def test_capacities_are_exact_decimals() -> None:
+    options = PlanOptions(TokenBytes(1), (Decimal("0.1"), Decimal("4"), Decimal("0.3")))
+    tenth, four, third = int(Decimal("0.1") * 2**30), 4 * 2**30, int(Decimal("0.3") * 2**30)
+    assert options.usable() == (int(tenth * Decimal("0.8")), four * 8 // 10, third)
+    assert PlanOptions(TokenBytes(1), (Decimal(0), Decimal(1), None)).usable() == (0, 2**30 * 8 // 10, None)
+    for bad in (Decimal("-1"), Decimal("nan"), Decimal("inf")):
+        with pytest.raises(InputError):
+            PlanOptions(TokenBytes(1), (Decimal(0), bad, None)).usable()
+
+
+def test_codes_are_those_of_the_specification() -> None:
+    assert MOVES == ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
+    assert TIERS == ("gpu", "cpu", "nvme")
