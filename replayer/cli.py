@@ -127,7 +127,9 @@ def _render(planned: dict[str, Any], title: str) -> str:
         title,
         f"  {planned['ops']:,} ops, {planned['reads']:,} reads: {hits:,} hits ({rate}), {planned['misses']:,} misses,"
         f" {planned['recomputed_tokens']:,} tokens recomputed",
-        f"  {planned['promotions']:,} promotions, {planned['drops']:,} drops, {planned['bypasses']:,} bypasses; demotions "
+        "  "
+        + ", ".join(f"{planned[name]:,} {name}" for name in ("promotions", "drops", "bypasses"))
+        + "; demotions "
         + ", ".join(f"{way} {count:,}" for way, count in planned["demotions"].items()),
         "",
         f"  {'tier':6}{'hits':>14}{'stores':>14}{'read GiB':>14}{'written GiB':>14}{'peak GiB':>14}",

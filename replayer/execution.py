@@ -59,8 +59,8 @@ class Staging:
 class Executor:
     """Carries out moves on tiers; calls may overlap as far as the plan's order lets them.
 
-    A key whose move failed is lost: until it is stored anew, its moves are `upstream`, without I/O. What is left of it is
-    removed where the plan says that it leaves, because the plan gives that room to others.
+    A key whose move failed is lost: until it is stored anew, its moves are `upstream`, without I/O. What is left of it
+    is removed where the plan says that it leaves, because the plan gives that room to others.
     """
 
     def __init__(self, tiers: Sequence[Tier | None], seed: int, verify: Verify) -> None:

@@ -187,8 +187,8 @@ def _check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None
     free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
     if peak > free:
         raise InputError(
-            f"--cache-dir {settings.cache_dir}: the plan needs {peak / 2**30:.2f} GiB at its peak,"
-            f" {free / 2**30:.2f} GiB are free; pass --storage-capacity-gb {_gib_below(free * 0.95)} or a smaller --model."
+            f"--cache-dir {settings.cache_dir}: the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB"
+            f" are free; pass --storage-capacity-gb {_gib_below(free * 0.95)}, or a smaller --model."
         )
 
 

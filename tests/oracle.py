@@ -83,7 +83,9 @@ class _Tiers:
         return [(op_id, seq, name, k, a, b, self.size[k]) for seq, (name, k, a, b) in enumerate(self.rows)]
 
 
-def moves(ops: Sequence[Op], usable: Sequence[int | None], promote: bool = False, lookup: str = "independent") -> list[Row]:
+def moves(
+    ops: Sequence[Op], usable: Sequence[int | None], promote: bool = False, lookup: str = "independent"
+) -> list[Row]:
     """The rows (op_id, seq, move, key, from, to, size) of ops (op_id, op, key, size, phase, request_id)."""
     tiers = _Tiers(usable, promote, lookup)
     return [row for op in ops for row in tiers.run(op)]

@@ -95,7 +95,9 @@ def test_a_promotion_is_a_read_and_a_store() -> None:
 
 capacity = st.one_of(st.just(0), st.integers(1, 14))
 usable = st.tuples(capacity, capacity, st.one_of(capacity, st.none())).filter(lambda u: any(x != 0 for x in u))
-steps = st.lists(st.tuples(st.sampled_from("wrrrrddddx"), st.integers(0, 11), st.integers(0, 5)), min_size=1, max_size=90)
+steps = st.lists(
+    st.tuples(st.sampled_from("wrrrrddddx"), st.integers(0, 11), st.integers(0, 5)), min_size=1, max_size=90
+)
 
 
 def workload(picks: list[tuple[str, int, int]], sizes: list[int]) -> Columns:
