@@ -118,11 +118,12 @@ def _verdict(summaries: list[dict[str, Any]]) -> list[str]:
         lines += [f"{state}: {summary['run']}: {fact}." for fact in facts]
         lines += [f"Warning: {summary['run']}: {warning}" for warning in summary["warnings"]]
     if len(summaries) > 1:
-        unlike = differences(summaries)
-        what = (
-            "unlike work, these differ: " + ", ".join(unlike)
-            if unlike
-            else "same work: fingerprints and counts are equal"
-        )
-        lines.append(f"{len(summaries)} runs, {what}.")
+        lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
     return lines
+
+
+def _sameness(summaries: list[dict[str, Any]]) -> str:
+    if unlike := differences(summaries):
+        return "unlike work, these differ: " + ", ".join(unlike)
+    trace, plan = (str(summaries[0][f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
+    return f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"

@@ -186,10 +186,9 @@ def _check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None
     place = next(path for path in (settings.cache_dir, *settings.cache_dir.absolute().parents) if path.exists())
     free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
     if peak > free:
-        raise InputError(
-            f"--cache-dir {settings.cache_dir}: the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB"
-            f" are free; pass --storage-capacity-gb {_gib_below(free * 0.95)}, or a smaller --model."
-        )
+        lack = f"the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB are free"
+        remedy = f"pass --storage-capacity-gb {_gib_below(free * 0.95)} or a smaller --model"
+        raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
 
 
 def _gib_below(size: float) -> str:

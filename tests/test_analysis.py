@@ -244,7 +244,7 @@ def test_equal_plans_do_equal_work(run: Run, replays: list[Path]) -> None:
     shown = run("analysis", "summary", *replays).stdout
     assert shown.count("VALID: ") == 2
     assert "NOT VALID" not in shown
-    assert "2 runs, same work: fingerprints and counts are equal." in shown
+    assert "2 runs, same work: trace" in shown
     one, many = json.loads(run("analysis", "summary", *replays, "--json").stdout)
     assert one["elapsed_s"] != many["elapsed_s"]
     assert one["findings"] == []

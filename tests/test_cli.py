@@ -3,12 +3,14 @@
 import json
 import shutil
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests import traces
-from tests.conftest import DEMO, SAMPLE, Run
+from tests.conftest import DEMO, ROOT, SAMPLE, Run
 from tracegen.schema import Trace
 
 # Pinned for ever: the demo's recipe on the shipped sample. If this changes, traces made before are not reproducible.
@@ -238,6 +240,24 @@ def test_the_null_layout_says_so(run: Run, demo_trace: Path, tmp_path: Path) -> 
     done = run("replayer", "run", demo_trace, "--model", "tiny-1b", "--layout", "null", "-o", tmp_path / "run")
     assert "null layout" in done.stderr
     assert "null layout" in run("analysis", "summary", tmp_path / "run").stdout
+
+
+def test_the_readmes_ending_of_the_demo_is_what_it_prints(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    for name in ("run1", "run2"):
+        run("replayer", "run", demo_trace, "--model", "llama3.1-8b", "--cache-dir", tmp_path, "-o", tmp_path / name)
+    shown = run("analysis", "summary", tmp_path / "run1", tmp_path / "run2").stdout.replace(str(tmp_path), "build/demo")
+    ending = [line.strip() for line in shown.splitlines()[-3:]]
+    readme = [line.strip() for line in (ROOT / "README.md").read_text().splitlines()]
+    at = readme.index(ending[0])
+    assert readme[at : at + 3] == ending
+
+
+def test_the_fingerprint_snippet_of_the_format_works(demo_trace: Path, tmp_path: Path) -> None:
+    text = (ROOT / "traces" / "README.md").read_text()
+    snippet = textwrap.dedent("    import hashlib" + text.split("    import hashlib")[1].split("\n\n")[0])
+    shutil.copy(demo_trace, tmp_path / "trace.parquet")
+    done = subprocess.run([sys.executable, "-c", snippet], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == GOLDEN
 
 
 def test_versions(run: Run) -> None:
