@@ -37,9 +37,12 @@ class Number(click.ParamType[Decimal]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
         """Parse the number."""
         try:
-            return Decimal(str(value))
+            number = Decimal(str(value))
         except InvalidOperation:
             self.fail(f"{value!r} is not a number.", param, ctx)
+        if not number.is_finite() or number.adjusted() > 15:
+            self.fail(f"{value!r} is not a number below 1e16.", param, ctx)
+        return number
 
 
 def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -77,16 +77,18 @@ class Engine:
         """
         threads = [threading.Thread(target=self._work, args=(number,)) for number in range(workers)]
         self._began = perf_counter_ns()
-        for thread in threads:
-            thread.start()
+        started = []
         try:
+            for thread in threads:
+                thread.start()
+                started.append(thread)
             while not self._ended_within(every_s):
                 flush(self._take_rows())
         finally:
             with self._work_ready:
                 self._stopping = True
                 self._work_ready.notify_all()
-            for thread in threads:
+            for thread in started:
                 thread.join()
             flush(self._take_rows())
         if self._crash is not None:

@@ -187,7 +187,8 @@ def _check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None
     free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
     if peak > free:
         lack = f"the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB are free"
-        remedy = f"pass --storage-capacity-gb {_gib_below(free * 0.95)} or a smaller --model"
+        room = _gib_below(free * 0.95)
+        remedy = f"pass --storage-capacity-gb {room}" if float(room) else "free some, or name another directory"
         raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
 
 

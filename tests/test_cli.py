@@ -115,6 +115,9 @@ BAD_GENERATE = {
     "no output": (["{demo}"], ["-o"]),
     "mistyped flag": (["{demo}", "--userz", "3", "-o", "{out}"], ["--userz"]),
     "no such folder": (["{demo}", "-o", "{dir}/none/t.parquet"], ["none/t.parquet"]),
+    "too slow for int64": (["{demo}", "--set", "session_rate=1e-12", "-o", "{out}"], ["session_rate"]),
+    "absurd weight": (["{demo}", "--set", "qos.batch=99999999999999999999", "-o", "{out}"], ["qos"]),
+    "negative room": (["{demo}", "--set", "replay.cpu_mem_gb=-4", "-o", "{out}"], ["replay.cpu_mem_gb"]),
     "nothing arrives": (["{demo}", "--duration", "1e-9", "-o", "{out}"], ["duration_s"]),
 }
 
@@ -152,6 +155,8 @@ BAD_PLAN = {
     "negative room": (["{trace}", "--cpu-mem-gb", "-1"], ["--cpu-mem-gb"]),
     "not a number": (["{trace}", "--cpu-mem-gb", "four"], ["--cpu-mem-gb", "four"]),
     "nan": (["{trace}", "--cpu-mem-gb", "nan"], ["--cpu-mem-gb"]),
+    "a headroom of nan": (["{trace}", "--headroom", "nan"], ["--headroom"]),
+    "absurd": (["{trace}", "--cpu-mem-gb", "1e400"], ["--cpu-mem-gb"]),
     "headroom": (["{trace}", "--headroom", "1.5"], ["--headroom"]),
     "tensor parallel": (["{trace}", "--model", "llama3.1-8b", "--tensor-parallel", "3"], ["--tensor-parallel"]),
     "wrong choice": (["{trace}", "--decode", "twice"], ["--decode", "reread"]),

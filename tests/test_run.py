@@ -238,7 +238,7 @@ def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeyp
         f_bavail, f_frsize = 1, 1_000_000
 
     monkeypatch.setattr(os, "statvfs", lambda _: Small)
-    assert "pass --storage-capacity-gb 0.00" in refused(trace, tmp_path, options(0, None))
+    assert "free some, or name another directory" in refused(trace, tmp_path, options(0, None))
     monkeypatch.undo()
     monkeypatch.setattr(runs.machine, "meminfo", lambda _: UNIT)
     assert "--cpu-mem-gb" in refused(trace, tmp_path, options(6, None))

@@ -78,23 +78,29 @@ class Recipe:
         Raises:
             InputError: names the first such key, its value and what it must be.
         """
+        weights = list(asdict(self.qos).values())
         demands = [
             ("seed", 0 <= self.seed < 2**64, "from 0 to 2^64 - 1"),
-            ("users", 1 <= self.users < 2**31, "at least 1"),
+            ("users", 1 <= self.users < 2**31, "from 1 to 2^31 - 1"),
             ("session_rate", 0 <= self.session_rate <= 1e9, "from 0 to 1e9 sessions per second"),
             ("think_s", 0 <= self.think_s[0] <= self.think_s[1] <= 1e6, "[low, high] with 0 <= low <= high <= 1e6"),
             ("duration_s", 0 <= self.duration_s <= 1e9, "from 0 to 1e9 seconds"),
-            ("requests", self.requests >= 0, "at least 0"),
-            ("decode_batch", 1 <= self.decode_batch < 2**31, "at least 1"),
+            ("requests", 0 <= self.requests < 2**31, "from 0 to 2^31 - 1"),
+            ("decode_batch", 1 <= self.decode_batch < 2**31, "from 1 to 2^31 - 1"),
             ("decode_token_ms", 0 <= self.decode_token_ms <= 1e6, "from 0 to 1e6"),
-            ("decode_max_context", self.decode_max_context >= 0, "at least 0"),
+            ("decode_max_context", 0 <= self.decode_max_context < 2**31, "from 0 to 2^31 - 1"),
             ("prefix.share", 0 <= self.prefix.share <= 1, "from 0 to 1"),
-            ("prefix.tokens", all(0 < n < 2**31 for n in self.prefix.tokens), "positive token counts"),
+            ("prefix.tokens", all(0 < n < 2**31 for n in self.prefix.tokens), "token counts from 1 to 2^31 - 1"),
             ("prefix.tokens", bool(self.prefix.tokens) or self.prefix.share == 0, "given where prefix.share is not 0"),
-            ("qos", min(weights := list(asdict(self.qos).values())) >= 0 < sum(weights), "weights, not all of them 0"),
-            ("sharegpt.max_conversations", self.sharegpt.max_conversations >= 0, "at least 0"),
-            ("sharegpt.max_context_tokens", self.sharegpt.max_context_tokens >= 0, "at least 0"),
-            ("sharegpt.max_generation_tokens", self.sharegpt.max_generation_tokens >= 0, "at least 0"),
+            ("qos", sum(weights) > 0 and all(0 <= n < 2**31 for n in weights), "weights below 2^31, not all of them 0"),
+            *(
+                (f"sharegpt.{name}", 0 <= getattr(self.sharegpt, name) < 2**31, "from 0 to 2^31 - 1")
+                for name in ("max_conversations", "max_context_tokens", "max_generation_tokens")
+            ),
+            *(
+                (f"replay.{name}", 0 <= (getattr(self.replay, name) or 0) < 2**33, "0 GiB or more")
+                for name in ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
+            ),
         ]
         for name, holds, demand in demands:
             if not holds:

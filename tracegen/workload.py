@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracegen.draws import Purpose, below, between, choose, draw, zipf_weights
 from tracegen.recipe import Recipe, to_ns
-from tracegen.schema import ENUMS, Columns
+from tracegen.schema import ENUMS, Columns, InputError
 from tracegen.sessions import Ints, Sessions
 
 WRITE, READ = ENUMS["op"].index("write"), ENUMS["op"].index("read")
@@ -53,6 +53,7 @@ def schedule(recipe: Recipe, sessions: Sessions) -> Requests:
     session = np.repeat(ids, turns)
     first = np.cumsum(turns) - turns
     turn = np.arange(len(session)) - first[session]
+    _check_span(recipe, sessions)
     low, high = map(to_ns, recipe.think_s)
     pause = between(draw(recipe.seed, Purpose.THINK, session, turn), low, high)
     busy = sessions.generated * _token_ns(recipe)
@@ -83,6 +84,20 @@ def schedule(recipe: Recipe, sessions: Sessions) -> Requests:
         first=first[picked],
         by_turn=by_turn,
     )
+
+
+def _check_span(recipe: Recipe, sessions: Sessions) -> None:
+    """Times are int64 nanoseconds: refuse a recipe that could reach past them."""
+    longest = (
+        len(sessions.context) * float(recipe.think_s[1])
+        + float(sessions.generated.sum()) * recipe.decode_token_ms / 1e3
+    )
+    if recipe.session_rate:
+        longest += (len(sessions.turns) + ARRIVALS_PER_BLOCK) / recipe.session_rate
+    if longest > 2**62 / 1e9:
+        raise InputError(
+            "the trace could last over 146 years; lower think_s or decode_token_ms, or raise session_rate."
+        )
 
 
 def _session_starts(recipe: Recipe, count: int, pause: Ints, length: Ints) -> tuple[Ints, Ints]:
