@@ -76,7 +76,7 @@ def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def resolve(trace: Trace, flags: dict[str, Any]) -> tuple[str, PlanOptions]:
     """The model's name and the plan's options: flags first, then the recipe that the trace carries."""
-    recipe = trace.metadata.recipe.get("replay", {})
+    recipe = trace.metadata.recipe.get("replay") or {}
     name = flags["model"] or recipe.get("model")
     if not name:
         raise InputError(f"{trace.path} names no model; pass --model, one of {', '.join(models.MODELS)}.")
@@ -167,7 +167,7 @@ def run(trace: Path, as_json: bool, output: Path, **flags: Any) -> None:
     if not flags["window_gb"] > 0:
         raise InputError(f"--window-gb {flags['window_gb']} must be more than 0.")
     settings = Settings(
-        workers=flags["workers"] or min(opened.metadata.counts.get("users", 1), 500),
+        workers=flags["workers"] or min(int(opened.metadata.counts.get("users") or 1), 500),
         cache_dir=flags["cache_dir"],
         layout=flags["layout"],
         pace=flags["pace"],

@@ -176,6 +176,7 @@ class Engine:
                 fields = (op.op_id, move.seq, move.kind, move.key, move.from_tier, move.to_tier, move.size)
                 self.hash.update(pack("<7q", *fields), op.op_id)
             self.executed_ops = op.op_id + 1
+            op.moves, op.followers = [], []  # they point back at it: nothing should wait for the cycle collector
 
 
 def _unpack(plan: Iterable[Planned]) -> Iterator[tuple[Op, list[Move]]]:

@@ -74,7 +74,7 @@ def replay(trace: Trace, model: str, options: PlanOptions, settings: Settings, o
         engine = Engine(
             Plan(trace, options).stream(1024),
             usable,
-            Executor(tiers, trace.metadata.seed, settings.verify),
+            Executor(tiers, trace.metadata.seed % 2**64, settings.verify),
             Staging(settings.verify),
             settings.window,
         )
@@ -188,7 +188,7 @@ def _check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None
     if peak > free:
         lack = f"the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB are free"
         room = _gib_below(free * 0.95)
-        remedy = f"pass --storage-capacity-gb {room}" if float(room) else "free some, or name another directory"
+        remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
         raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
 
 

@@ -12,6 +12,8 @@ from tracegen import recipe as recipes
 from tracegen.generate import generate as write_trace
 from tracegen.schema import InputError, Trace
 
+DEFAULTS = recipes.Recipe()
+
 
 class Commands(click.Group):
     """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
@@ -44,14 +46,24 @@ def main() -> None:
 @click.option(
     "--glue/--no-glue", "sharegpt__glue", default=None, help="Join segments of one conversation.  [default: glue]"
 )
-@click.option("--tokenizer", metavar="NAME|DIR", help="Bundled name, local directory or hub name.  [default: tekken]")
-@click.option("--users", "--num-users", type=int, help="Users that take conversations in turn.  [default: 50]")
+@click.option(
+    "--tokenizer",
+    metavar="NAME|DIR",
+    help=f"Bundled name, local directory or hub name.  [default: {DEFAULTS.tokenizer}]",
+)
+@click.option(
+    "--users", "--num-users", type=int, help=f"Users that take conversations in turn.  [default: {DEFAULTS.users}]"
+)
 @click.option("--duration", "duration_s", type=float, metavar="S", help="Only requests that arrive before S seconds.")
 @click.option("--requests", "--max-requests", type=int, help="Only the first N requests.")
 @click.option(
-    "--history", type=click.Choice(["all", "previous"]), help="Which earlier turns a turn reads.  [default: all]"
+    "--history",
+    type=click.Choice(["all", "previous"]),
+    help=f"Which earlier turns a turn reads.  [default: {DEFAULTS.history}]",
 )
-@click.option("--seed", type=int, help="Equal seeds, recipes and inputs give equal traces.  [default: 0]")
+@click.option(
+    "--seed", type=int, help=f"Equal seeds, recipes and inputs give equal traces.  [default: {DEFAULTS.seed}]"
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any recipe key, e.g. prefix.share=0.5.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace to write (Parquet).")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")

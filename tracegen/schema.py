@@ -99,6 +99,16 @@ class Metadata:
     format_version: int = FORMAT_VERSION
 
 
+_METADATA_TYPES: Final = {
+    "seed": int,
+    "recipe": dict,
+    "generator": str,
+    "counts": dict,
+    "sources": list,
+    "fingerprint": str,
+}
+
+
 class TraceWriter:
     """Writes ops to a trace file; the file appears under its name only once it is complete.
 
@@ -184,11 +194,11 @@ class Trace:
             raise InputError(
                 f"{self.path} is of trace format {version}, this release reads up to {FORMAT_VERSION}; upgrade it."
             )
+        for name, kind in _METADATA_TYPES.items():
+            if not isinstance(values.get(name), kind):
+                raise InputError(f"{self.path}: its trace metadata has no proper {name}; write it as specified.")
         known = {item.name for item in fields(Metadata)}
-        try:
-            return Metadata(**{name: value for name, value in values.items() if name in known})
-        except TypeError as error:
-            raise InputError(f"{self.path}: its trace metadata is incomplete ({error}); generate it anew.") from None
+        return Metadata(**{name: value for name, value in values.items() if name in known})
 
     def _check_columns(self) -> None:
         present = self._file.schema_arrow
