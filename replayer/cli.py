@@ -45,31 +45,61 @@ class Number(click.ParamType[Decimal]):
         return number
 
 
+PLAN_FLAGS = (
+    click.argument("trace", type=click.Path(path_type=Path)),
+    click.option(
+        "--model",
+        metavar="NAME|FILE",
+        help=f"A Hugging Face config.json, or one of {', '.join(models.MODELS)}.  [default: the trace's]",
+    ),
+    click.option(
+        "--kv-dtype",
+        type=click.Choice(list(models.DTYPE_BYTES)),
+        default="fp16",
+        show_default=True,
+        help="Of keys and values.",
+    ),
+    click.option("--tensor-parallel", type=int, default=1, show_default=True, help="Ranks that share the KV heads."),
+    click.option(
+        "--gpu-mem-gb",
+        type=Number(),
+        metavar="GIB",
+        help="GPU memory for KV, 0: no such tier.  [default: the trace's]",
+    ),
+    click.option(
+        "--cpu-mem-gb",
+        "--cpu-memory-gb",
+        type=Number(),
+        metavar="GIB",
+        help="Host memory for KV, 0: no such tier.  [default: the trace's]",
+    ),
+    click.option(
+        "--storage-capacity-gb",
+        type=Number(),
+        metavar="GIB",
+        help="Room on NVMe, 0: no such tier.  [default: the trace's, else unlimited]",
+    ),
+    click.option("--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."),
+    click.option("--promote", is_flag=True, help="Move an object that is read to the fastest tier that can hold it."),
+    click.option(
+        "--lookup",
+        type=click.Choice(["independent", "contiguous"]),
+        help="Whether a miss ends a request's prefix.  [default: the trace's]",
+    ),
+    click.option(
+        "--decode",
+        type=click.Choice(["reread", "once", "none"]),
+        default="reread",
+        show_default=True,
+        help="Decode reads: all, each request's first, none.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
 def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags that decide a plan; their defaults stand in the trace's recipe."""
-    flags = (
-        click.argument("trace", type=click.Path(path_type=Path)),
-        click.option("--model", metavar="NAME|FILE", help=f"config.json, or one of {', '.join(models.MODELS)}."),
-        click.option("--kv-dtype", type=click.Choice(list(models.DTYPE_BYTES)), default="fp16", show_default=True),
-        click.option(
-            "--tensor-parallel", type=int, default=1, show_default=True, help="Ranks that share the KV heads."
-        ),
-        click.option("--gpu-mem-gb", type=Number(), metavar="GIB", help="0: no gpu tier."),
-        click.option("--cpu-mem-gb", "--cpu-memory-gb", type=Number(), metavar="GIB", help="0: no cpu tier."),
-        click.option(
-            "--storage-capacity-gb", type=Number(), metavar="GIB", help="0: no nvme tier.  [default: unlimited]"
-        ),
-        click.option(
-            "--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."
-        ),
-        click.option(
-            "--promote", is_flag=True, help="Move an object that is read to the fastest tier that can hold it."
-        ),
-        click.option("--lookup", type=click.Choice(["independent", "contiguous"]), help="[default: the trace's]"),
-        click.option("--decode", type=click.Choice(["reread", "once", "none"]), default="reread", show_default=True),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    )
-    for flag in reversed(flags):
+    """Add the flags that decide a plan."""
+    for flag in reversed(PLAN_FLAGS):
         command = flag(command)
     return command
 
@@ -149,9 +179,19 @@ def _render(planned: dict[str, Any], title: str) -> str:
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
 @click.option("--workers", type=int, help="Moves in flight.  [default: the trace's users, at most 500]")
 @click.option("--pace", type=click.Choice(["asap"]), default="asap", show_default=True, help="When requests may start.")
-@click.option("--verify", type=click.Choice(["off", "stamps", "full"]), default="stamps", show_default=True)
 @click.option(
-    "--layout", type=click.Choice(["files", "null"]), default="files", show_default=True, help="Of the nvme tier."
+    "--verify",
+    type=click.Choice(["off", "stamps", "full"]),
+    default="stamps",
+    show_default=True,
+    help="Of what is read: nothing, each sector's stamp, each byte.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["files", "null"]),
+    default="files",
+    show_default=True,
+    help="Of the nvme tier: a file per object; nothing, to time the replayer.",
 )
 @click.option("--window", type=int, default=4096, show_default=True, help="Ops planned ahead of the lowest unfinished.")
 @click.option("--window-gb", type=Number(), default="64", show_default=True, metavar="GIB", help="Bytes planned ahead.")

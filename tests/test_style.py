@@ -3,7 +3,9 @@
 import ast
 import re
 import tomllib
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click import Group
@@ -13,6 +15,7 @@ import analysis.cli
 import replayer.cli
 import tracegen.cli
 from tests.conftest import ROOT
+from tracegen.recipe import Recipe
 
 PACKAGES = ("tracegen", "replayer", "analysis")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -97,6 +100,26 @@ def test_the_constraints_pin_everything() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
     assert not {re.split(r"[><=]", name)[0] for name in wanted} - pins
+
+
+def recipe_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in fields(kind):
+        value = getattr(kind, item.name)
+        found |= recipe_keys(value, f"{item.name}.") if is_dataclass(value) else {prefix + item.name: value}
+    return found
+
+
+def test_the_docs_list_every_recipe_key_with_its_default() -> None:
+    """A row per key: | `key` | default as TOML | meaning |."""
+    text = (ROOT / "docs" / "recipes.md").read_text()
+    listed = {
+        key: tomllib.loads(f"v = {value}")["v"]
+        for key, value in re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", text, re.M)
+    }
+    known = {key: list(value) if isinstance(value, tuple) else value for key, value in recipe_keys(Recipe()).items()}
+    assert {key: value for key, value in known.items() if value is not None} == listed
+    assert "`replay.storage_capacity_gb`" in text
 
 
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "traces" / "README.md", ROOT / "CHANGELOG.md"]

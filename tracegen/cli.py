@@ -64,7 +64,13 @@ def main() -> None:
 @click.option(
     "--seed", type=int, help=f"Equal seeds, recipes and inputs give equal traces.  [default: {DEFAULTS.seed}]"
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any recipe key, e.g. prefix.share=0.5.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any recipe key, e.g. prefix.share=0.5 (docs/recipes.md).",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace to write (Parquet).")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON.")
