@@ -1,8 +1,10 @@
 """Whatever completes first, the order of moves keeps to what data demands, and no tier exceeds its room."""
 
 import random
+import tempfile
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,8 @@ from replayer.model import TokenBytes
 from replayer.ordering import Move, Op, Ordering
 from replayer.plan import Plan, PlanOptions
 from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Usable, Waterfall
-from tests import traces
+from tests import oracle, traces
+from tracegen.schema import ENUMS
 
 
 def unpack(steps: list[traces.Step], requests: list[int], waterfall: Waterfall) -> list[tuple[Op, list[Move]]]:
@@ -168,6 +171,27 @@ def test_a_request_is_a_chain() -> None:
     ordering.complete(write, 9)
     assert ordering.take() is read
     assert (read.due_ns, read.ready_ns) == (9, 9), "due once the request's own order allows it"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("wrrdddd"), st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=40),
+    st.sampled_from(["reread", "once", "none"]),
+    st.integers(1, 50),
+)
+def test_decode_filter_as_the_oracle(picks: list[tuple[str, int, int]], mode: Any, size: int) -> None:
+    steps = [("w" if i == 0 else "r" if op == "w" else op, 0, 5) for i, (op, _, _) in enumerate(picks)]
+    dense: dict[int, int] = {}
+    requests = [dense.setdefault(request, len(dense)) for _, request, _ in picks]
+    batch = traces.columns(steps, requests, new_tokens=[n for _, _, n in picks])
+    with tempfile.TemporaryDirectory() as folder:
+        trace = traces.write(Path(folder) / "t.parquet", batch)
+        options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), decode=mode)
+        parts = [part.ops for part in Plan(trace, options).stream(size)]
+    found = [pair for ops in parts for pair in zip(ops["op_id"].tolist(), ops["new_tokens"].tolist(), strict=True)]
+    names = ("op_id", "op", "phase", "request_id", "new_tokens")
+    columns = [[ENUMS[n][c] for c in batch[n]] if n in ENUMS else batch[n].tolist() for n in names]
+    kept = oracle.decode_filter([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], mode)
+    assert found == [(op["op_id"], op["new_tokens"]) for op in kept]
 
 
 @pytest.mark.parametrize("mode", ["once", "none"])
