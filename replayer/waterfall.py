@@ -38,6 +38,8 @@ _DELETE = [_code(DELETE, from_tier=tier) for tier in range(-1, len(TIERS))]
 _MISS, _BYPASS = _code(MISS), _code(BYPASS)
 _NOWHERE: Final = len(TIERS)
 _KEY: Final = (1 << 32) - 1
+_UNLIMITED: Final = 1 << 62
+_CODE_BITS: Final = 7
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,15 @@ class Waterfall:
     ) -> None:
         self.usable, self._promote, self._contiguous = usable, promote, lookup == "contiguous"
         self._slow_hit = promote or self._contiguous
-        self._tiers = [tier for tier, limit in enumerate(usable) if limit != 0]
-        self.used, self.peak, self.resident = [0, 0, 0], [0, 0, 0], [0, 0, 0]
-        self.peak_objects = [0, 0, 0]
+        self._limits = [_UNLIMITED if limit is None else limit for limit in usable]  # 0, no tier, holds nothing
+        self.used, self.resident = [0, 0, 0], [0, 0, 0]
+        self.peak, self.peak_objects = [0, 0, 0], [0, 0, 0]
+        self._bytes, self._objects = [0, 0, 0], [0, 0, 0]  # as followed up to the last batch
         # The key table. A heap entry is (recency << 32 | key); recency in the heap may lag behind the table's.
         self._tier_of, self._size_of, self._recency_of = bytearray(), array("q"), array("q")
         self._heaps: list[list[int]] = [[], [], []]
         self._broken = bytearray()  # per request: is it past its first prefill write or miss
-        self._codes: list[int] = []
-        self._keys: list[int] = []
+        self._emitted: list[int] = []  # key << _CODE_BITS | code
 
     def plan(self, ops: dict[str, NDArray[Any]], size: Ints) -> tuple[Moves, Ints]:
         """The moves of the next ops.
@@ -98,8 +100,8 @@ class Waterfall:
         """
         self._grow(int(ops["key"].max(initial=-1)) + 1, int(ops["request_id"].max(initial=-1)) + 1)
         np.frombuffer(self._size_of, np.int64)[ops["key"]] = size
-        self._codes, self._keys, ends = [], [], []
-        codes, tier_of, recency_of, slow_hit = self._codes, self._tier_of, self._recency_of, self._slow_hit
+        self._emitted, ends = [], []
+        emitted, tier_of, recency_of, slow_hit = self._emitted, self._tier_of, self._recency_of, self._slow_hit
         columns = (ops[name].tolist() for name in ("op_id", "op", "key", "phase", "request_id"))
         for op_id, kind, key, phase, request, bytes_ in zip(*columns, size.tolist(), strict=True):
             tier = tier_of[key]
@@ -111,8 +113,7 @@ class Waterfall:
                     self._store(op_id, key, bytes_)
                 else:
                     recency_of[key] = op_id
-                    codes.append(_HIT[tier])
-                    self._keys.append(key)
+                    emitted.append(key << _CODE_BITS | _HIT[tier])
             elif kind == WRITE:
                 self._store(op_id, key, bytes_)
                 self._broken[request] |= phase == PREFILL
@@ -120,14 +121,15 @@ class Waterfall:
                 self._emit(_DELETE[0], key)
             else:
                 self._leave(key, tier, bytes_, _DELETE[tier + 1])
-            ends.append(len(codes))
+            ends.append(len(emitted))
         return self._moves(ops["op_id"], np.array(ends, np.int64))
 
     def _moves(self, op_id: Ints, ends: Ints) -> tuple[Moves, Ints]:
-        codes, keys = np.array(self._codes, np.int64), np.array(self._keys, np.int64)
+        emitted = np.array(self._emitted, np.int64)
+        codes, keys = emitted & ((1 << _CODE_BITS) - 1), emitted >> _CODE_BITS
         begins = np.concatenate([[0], ends])[:-1]
         per_op = ends - begins
-        return Moves(
+        moves = Moves(
             op_id=np.repeat(op_id.astype(np.int64), per_op),
             seq=np.arange(len(codes)) - np.repeat(begins, per_op),
             move=codes >> 4,
@@ -135,7 +137,22 @@ class Waterfall:
             from_tier=(codes >> 2 & 3) - 1,
             to_tier=(codes & 3) - 1,
             size=np.frombuffer(self._size_of, np.int64)[keys],
-        ), ends
+        )
+        self._follow(moves)
+        return moves, ends
+
+    def _follow(self, moves: Moves) -> None:
+        """Follow the moves from tier to tier: the peaks, and the account once more from what was emitted."""
+        leaves = np.isin(moves.move, (DEMOTE, PROMOTE, DROP, DELETE))
+        for tier, limit in enumerate(self._limits):
+            change = (moves.to_tier == tier).astype(np.int64) - (leaves & (moves.from_tier == tier))
+            for weight, level, peak in ((moves.size, self._bytes, self.peak), (1, self._objects, self.peak_objects)):
+                levels = level[tier] + np.cumsum(change * weight)
+                peak[tier] = max(peak[tier], int(levels.max(initial=0)))
+                level[tier] = int(levels[-1]) if len(levels) else level[tier]
+            assert self._bytes[tier] == self.used[tier], "the account of bytes is adrift"
+            assert self._objects[tier] == self.resident[tier], "the account of objects is adrift"
+            assert self.peak[tier] <= limit, "a tier past its usable bytes"
 
     def _grow(self, keys: int, requests: int) -> None:
         more = keys - len(self._tier_of)
@@ -146,19 +163,14 @@ class Waterfall:
         self._broken += bytes(max(0, requests - len(self._broken)))
 
     def _emit(self, code: int, key: int) -> None:
-        self._codes.append(code)
-        self._keys.append(key)
+        self._emitted.append(key << _CODE_BITS | code)
 
     def _is_late(self, phase: int, request: int) -> bool:
         """Under contiguous lookup: a prefill read after the request's first prefill write or miss."""
         return self._contiguous and phase == PREFILL and bool(self._broken[request])
 
     def _promotes(self, tier: int, size: int) -> bool:
-        return self._promote and any(self._can_hold(faster, size) for faster in range(tier))
-
-    def _can_hold(self, tier: int, size: int) -> bool:
-        limit = self.usable[tier]
-        return limit is None or 0 < limit >= size
+        return self._promote and any(size <= limit for limit in self._limits[:tier])
 
     def _miss(self, op_id: int, key: int, size: int, phase: int, request: int) -> None:
         """Recompute and store; where the bytes are still there (a late read), only touch them."""
@@ -171,9 +183,10 @@ class Waterfall:
 
     def _store(self, op_id: int, key: int, size: int) -> None:
         """The first tier, fast to slow, that can hold the object takes it."""
-        for tier in self._tiers:
-            if self._can_hold(tier, size):
-                self._make_room(tier, size)
+        for tier, limit in enumerate(self._limits):
+            if size <= limit:
+                if self.used[tier] + size > limit:
+                    self._make_room(tier, size)
                 self._recency_of[key] = op_id
                 self._enter(key, tier, size, _STORE[tier])
                 return
@@ -181,16 +194,17 @@ class Waterfall:
 
     def _make_room(self, tier: int, size: int) -> None:
         """Demote the least recent objects until `size` more bytes fit."""
-        limit = self.usable[tier]
-        while limit is not None and self.used[tier] + size > limit:
+        room = self._limits[tier] - size
+        while self.used[tier] > room:
             key = self._least_recent(tier)
             self._demote(key, tier, self._size_of[key])
 
     def _demote(self, key: int, tier: int, size: int) -> None:
         """To the next slower tier that can hold the object; none: drop it."""
         for slower in range(tier + 1, len(TIERS)):
-            if self._can_hold(slower, size):
-                self._make_room(slower, size)
+            if size <= self._limits[slower]:
+                if self.used[slower] + size > self._limits[slower]:
+                    self._make_room(slower, size)
                 self.used[tier] -= size
                 self.resident[tier] -= 1
                 self._enter(key, slower, size, _DEMOTE[tier][slower])
@@ -198,20 +212,18 @@ class Waterfall:
         self._leave(key, tier, size, _DROP[tier])
 
     def _enter(self, key: int, tier: int, size: int, code: int) -> None:
-        self._emit(code, key)
+        self._emitted.append(key << _CODE_BITS | code)
         self._tier_of[key] = tier
         self.used[tier] += size
         self.resident[tier] += 1
-        self.peak[tier] = max(self.peak[tier], self.used[tier])
-        self.peak_objects[tier] = max(self.peak_objects[tier], self.resident[tier])
-        if self.usable[tier] is not None:
+        if self._limits[tier] != _UNLIMITED:
             heap = self._heaps[tier]
             heappush(heap, self._recency_of[key] << 32 | key)
             if len(heap) > 2 * self.resident[tier] + 64:
                 self._sweep(tier)
 
     def _leave(self, key: int, tier: int, size: int, code: int) -> None:
-        self._emit(code, key)
+        self._emitted.append(key << _CODE_BITS | code)
         self._tier_of[key] = _NOWHERE
         self.used[tier] -= size
         self.resident[tier] -= 1
