@@ -14,7 +14,7 @@ import pytest
 from analysis import summary
 from analysis.metrics import METRICS
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, RunDirectory, read_run
-from tests.conftest import Run
+from tests.conftest import DEMO, Run
 from tracegen.schema import ENUMS, InputError
 
 GIB = 2**30
@@ -233,11 +233,13 @@ def test_every_metric_says_how_it_is_computed() -> None:
 
 
 @pytest.fixture(scope="session")
-def replays(run: Run, demo_trace: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     place = tmp_path_factory.mktemp("replays")
+    trace = place / "trace.parquet"
+    run("tracegen", "generate", DEMO, "--requests", 60, "-o", trace)
     for name, workers in (("one", 1), ("many", 32)):
         command = ["--model", "tiny-1b", "--cpu-mem-gb", "0.05", "--cache-dir", place / "cache", "--workers", workers]
-        run("replayer", "run", demo_trace, *command, "-o", place / name)
+        run("replayer", "run", trace, *command, "-o", place / name)
     return [place / "one", place / "many"]
 
 
