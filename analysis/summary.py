@@ -1,5 +1,6 @@
 """A run in numbers, and whether the numbers may be believed."""
 
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ def summarise(run: Path) -> dict[str, Any]:
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"{run}: its log cannot be read ({reason}); copy the run anew.") from None
-    values = {name: value for frame in frames for name, value in frame.row(0, named=True).items()}
+    values = {name: _finite(value) for frame in frames for name, value in frame.row(0, named=True).items()}
     findings = _findings(info, values)
     return {
         "run": str(run),
@@ -39,6 +40,11 @@ def summarise(run: Path) -> dict[str, Any]:
         "conditions": info["conditions"],
         **values,
     }
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity: what a run of no duration divides by zero is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _findings(info: dict[str, Any], values: dict[str, Any]) -> list[str]:

@@ -125,7 +125,14 @@ def _replace(path: Path, content: Any) -> None:
         os.close(folder)
 
 
-_RUN_KEYS: Final = {"status", "reason", "trace", "plan", "conditions", "warnings"}
+_RUN_KEYS: Final = {  # what every reader may rely on
+    "status": "",
+    "reason": "",
+    "warnings": "",
+    "trace": "fingerprint",
+    "plan": "hits misses drops bypasses recomputed_tokens read_bytes write_bytes",
+    "conditions": "model bytes_per_token usable_bytes workers pace direct verify",
+}
 
 
 def read_run(path: Path) -> dict[str, Any]:
@@ -137,12 +144,13 @@ def read_run(path: Path) -> dict[str, Any]:
     try:
         info: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
         version = info["run_version"]
-        if missing := _RUN_KEYS - set(info):
-            raise KeyError(min(missing))
+        for name, fields in _RUN_KEYS.items():
+            if missing := set(fields.split()) - set(info[name] or {}):
+                raise KeyError(f"{name}.{min(missing)}")
     except OSError as error:
         raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path}/run.json is damaged; copy the run anew.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}/run.json is damaged or incomplete ({error}); copy the run anew.") from None
     if version > RUN_VERSION:
         raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
     return info

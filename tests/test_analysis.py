@@ -63,7 +63,8 @@ def write_run(path: Path, rows: list[Dict], parts: int = 3, **info: Any) -> Path
     }  # fmt: skip
     directory.save(
         {
-            "status": "failed", "reason": "r", "trace": {"fingerprint": "t"}, "plan": {}, "warnings": [],
+            "status": "failed", "reason": "r", "trace": {"fingerprint": "t"}, "warnings": [],
+            "plan": dict.fromkeys("hits misses drops bypasses recomputed_tokens read_bytes write_bytes".split()),
             "conditions": conditions, "executed_ops": len(rows), "executed_fingerprint": "p",
         }
         | info
@@ -270,6 +271,14 @@ def test_a_missing_row_is_found(replays: list[Path], tmp_path: Path) -> None:
     found = summary.summarise(copy)
     assert not found["valid"]
     assert any("parts are missing or altered" in finding for finding in found["findings"])
+
+
+def test_a_run_of_no_duration_has_no_rates(tmp_path: Path) -> None:
+    row = make_rows(1, 1)[0] | {"start_ns": 5, "end_ns": 5, "new_tokens": 3}
+    found = summary.summarise(write_run(tmp_path / "run", [row]))
+    assert found["elapsed_s"] == 0
+    assert found["wall_clock_tok_s"] is None
+    json.dumps(found, allow_nan=False)
 
 
 def test_unlike_work_is_named(replays: list[Path], tmp_path: Path) -> None:
