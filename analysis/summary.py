@@ -62,6 +62,10 @@ def _findings(info: dict[str, Any], values: dict[str, Any]) -> list[str]:
             **{f"{tier}_read_bytes": info["plan"]["read_bytes"][tier] for tier in TIERS},
             **{f"{tier}_write_bytes": info["plan"]["write_bytes"][tier] for tier in TIERS},
             **{name: info["plan"][name] for name in ("misses", "drops", "bypasses", "recomputed_tokens")},
+            "logged_ops": info["plan"]["ops"],
+            "stores": sum(info["plan"]["stores"].values()),
+            "demotes": sum(info["plan"]["demotions"].values()),
+            "promotes": info["plan"]["promotions"],
         }
         findings += [
             f"the log has {name} = {values[name]:,}, the plan {number:,}: parts are missing or altered"

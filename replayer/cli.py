@@ -29,6 +29,9 @@ class Commands(click.Group):
             ctx.exit(130)
 
 
+UNLIMITED = Decimal("inf")
+
+
 class Number(click.ParamType[Decimal]):
     """An exact decimal number: capacities never pass through binary floats."""
 
@@ -43,6 +46,14 @@ class Number(click.ParamType[Decimal]):
         if not number.is_finite() or number.adjusted() > 15:
             self.fail(f"{value!r} is not a number below 1e16.", param, ctx)
         return number
+
+
+class Capacity(Number):
+    """GiB, or the word unlimited."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Parse the capacity; unlimited is infinity."""
+        return UNLIMITED if value in ("unlimited", UNLIMITED) else super().convert(value, param, ctx)
 
 
 PLAN_FLAGS = (
@@ -75,8 +86,8 @@ PLAN_FLAGS = (
     ),
     click.option(
         "--storage-capacity-gb",
-        type=Number(),
-        metavar="GIB",
+        type=Capacity(),
+        metavar="GIB|unlimited",
         help="Room on NVMe, 0: no such tier.  [default: the trace's, else unlimited]",
     ),
     click.option("--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."),
@@ -107,19 +118,26 @@ def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def resolve(trace: Trace, flags: dict[str, Any]) -> tuple[str, PlanOptions]:
     """The model's name and the plan's options: flags first, then the recipe that the trace carries."""
     recipe = trace.metadata.recipe.get("replay") or {}
+    sizes = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
+    kinds: dict[str, Any] = {"model": str | None, **dict.fromkeys(sizes, int | float | None)}
+    for key, kind in kinds.items():
+        if not isinstance(recipe, dict) or not isinstance(recipe.get(key), kind):
+            flag = f"--{key.replace('_', '-')}"
+            raise InputError(
+                f"{trace.path}: replay.{key} of its recipe is not what {flag} takes; write the trace anew."
+            )
     name = flags["model"] or recipe.get("model")
     if not name:
         raise InputError(f"{trace.path} names no model; pass --model, one of {', '.join(models.MODELS)}.")
     model = models.find(name)
 
-    def gib(flag: str, default: Decimal | None) -> Decimal | None:
+    def gib(flag: str) -> Decimal | None:
         given = flags[flag] if flags[flag] is not None else recipe.get(flag)
-        return default if given is None else Decimal(str(given))
+        return None if given is None or given == UNLIMITED else Decimal(str(given))
 
-    gpu, cpu = gib("gpu_mem_gb", Decimal(0)), gib("cpu_mem_gb", Decimal(0))
     return model.name, PlanOptions(
         bytes_per_token=model.sizes(flags["kv_dtype"], flags["tensor_parallel"]),
-        capacity_gib=(gpu or Decimal(0), cpu or Decimal(0), gib("storage_capacity_gb", None)),
+        capacity_gib=(gib("gpu_mem_gb") or Decimal(0), gib("cpu_mem_gb") or Decimal(0), gib("storage_capacity_gb")),
         headroom=flags["headroom"],
         promote=flags["promote"],
         lookup=flags["lookup"],

@@ -47,7 +47,7 @@ class Engine:
         plan: stretches of the plan, taken as the window moves on.
         usable: bytes per tier, as the plan's.
         executor: carries out the moves.
-        staging: buffers for them.
+        staging: makes a worker's buffers.
         window: how far the plan runs ahead.
 
     Attributes:
@@ -57,7 +57,12 @@ class Engine:
     """
 
     def __init__(
-        self, plan: Iterator[Planned], usable: Usable, executor: Executor, staging: Staging, window: Window
+        self,
+        plan: Iterator[Planned],
+        usable: Usable,
+        executor: Executor,
+        staging: Callable[[], Staging],
+        window: Window,
     ) -> None:
         self._ops, self._executor, self._staging, self._limits = _unpack(plan), executor, staging, window
         self._ordering, self._window = Ordering(usable), deque[Op]()
@@ -116,11 +121,11 @@ class Engine:
 
     def _work(self, worker: int) -> None:
         try:
+            staging = self._staging()
             while (move := self._next()) is not None:
-                with self._staging.buffers() as buffers:
-                    start = self._now()
-                    outcome = self._executor.run(move, *buffers)
-                    end = self._now()
+                start = self._now()
+                outcome = self._executor.run(move, staging)
+                end = self._now()
                 self._done(move, outcome, _row(move, outcome, start, end, worker))
         except BaseException as error:  # noqa: BLE001 (a dead worker ends the run; the main thread raises what killed it)
             self._crash = error

@@ -1,8 +1,7 @@
 """What each kind of move does: the I/O, its timing, its verification, and what a failure leaves behind."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from queue import LifoQueue
+from collections.abc import Sequence
+from contextlib import ExitStack
 from time import perf_counter_ns as clock
 from typing import Final, Literal
 
@@ -13,7 +12,8 @@ from replayer.tiers import ALIGNMENT, Buffer, Tier
 from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, MISS, PROMOTE, STORE
 
 OK, ERROR, UPSTREAM = range(len(STATUSES))
-CHUNK: Final = 4 * BLOCK
+CHUNK_MIN: Final = BLOCK // 4
+CHUNK_MAX: Final = 4 * BLOCK
 STAGING_BYTES: Final = 256 << 20
 _NO_IO: Final = frozenset((MISS, BYPASS))
 _LEAVES: Final = frozenset((DEMOTE, PROMOTE, DROP, DELETE))
@@ -37,23 +37,21 @@ class Outcome:
 
 
 class Staging:
-    """A bounded pool of buffers, made as they are first needed and handed out most recent first."""
+    """One worker's buffers: the host end of its moves, and what should have been read where every byte is checked.
 
-    def __init__(self, verify: Verify) -> None:
-        # Only the full check needs a second buffer, to hold what should have been read.
-        self._sizes = (CHUNK, CHUNK if verify == "full" else 0)
-        self._free: LifoQueue[tuple[Buffer, Buffer] | None] = LifoQueue()
-        for _ in range(STAGING_BYTES // sum(self._sizes)):
-            self._free.put(None)
+    Attributes:
+        chunk: bytes moved at a time.
+    """
 
-    @contextmanager
-    def buffers(self) -> Iterator[tuple[Buffer, Buffer]]:
-        """A staging buffer and a scratch buffer; waits while all are in use."""
-        pair = self._free.get() or (Buffer(self._sizes[0]), Buffer(self._sizes[1]))
-        try:
-            yield pair
-        finally:
-            self._free.put(pair)
+    def __init__(self, chunk: int, verify: Verify) -> None:
+        self.chunk = chunk
+        self.buffer, self.scratch = Buffer(chunk), Buffer(chunk if verify == "full" else 0)
+
+
+def chunk_bytes(workers: int, verify: Verify) -> int:
+    """The largest power of two, from 256 KiB to 4 MiB, at which all workers' buffers stay within 256 MiB."""
+    share = STAGING_BYTES // workers // (2 if verify == "full" else 1)
+    return min(CHUNK_MAX, max(CHUNK_MIN, 1 << share.bit_length() - 1))
 
 
 class Executor:
@@ -67,7 +65,7 @@ class Executor:
         self._tiers, self._payload, self._verify = tiers, Payload(seed), verify
         self._lost: set[int] = set()
 
-    def run(self, move: Move, buffer: Buffer, scratch: Buffer) -> Outcome:
+    def run(self, move: Move, staging: Staging) -> Outcome:
         """Execute one move; an I/O error or a wrong byte is an outcome, not an exception."""
         outcome = Outcome()
         if move.kind in _NO_IO:
@@ -80,7 +78,7 @@ class Executor:
             return outcome
         try:
             if move.kind not in (DROP, DELETE):
-                self._transfer(move, buffer, scratch, outcome)
+                self._transfer(move, staging, outcome)
             if move.kind in _LEAVES and move.from_tier >= 0:
                 self._tier(move.from_tier).discard(move.key)
         except OSError as error:
@@ -103,7 +101,7 @@ class Executor:
                 except OSError:  # the move's own row carries the error
                     continue
 
-    def _transfer(self, move: Move, buffer: Buffer, scratch: Buffer, outcome: Outcome) -> None:
+    def _transfer(self, move: Move, staging: Staging, outcome: Outcome) -> None:
         """Chunk by chunk: read and verify the object, or make its bytes; then write it where it goes."""
         source = target = None
         with ExitStack() as opened:
@@ -116,33 +114,41 @@ class Executor:
                     began = clock()
                     target = opened.enter_context(self._tier(move.to_tier).create(move.key, move.size))
                     outcome.write_ns += clock() - began
-                for offset in range(0, move.size, CHUNK):
-                    length = min(CHUNK, move.size - offset)
-                    began = clock()
+                for offset in range(0, move.size, staging.chunk):
+                    length = min(staging.chunk, move.size - offset)
                     if source is not None:
-                        source.read(offset, length, buffer)
+                        began = clock()
+                        source.read(offset, length, staging.buffer)
                         read = clock()
                         outcome.read_ns += read - began
-                        self._check(move, offset, length, buffer, scratch)
+                        self._check(move, offset, length, staging)
                         outcome.verify_ns += clock() - read
-                    elif self._tier(move.to_tier).keeps_bytes:
-                        # What O_DIRECT pads is filled like the rest, so that no sector repeats on the device.
-                        self._payload.fill(buffer.words, move.key, offset, -(-length // ALIGNMENT) * ALIGNMENT)
                     if target is not None:
+                        self._prepare(move, offset, length, staging.buffer)
                         began = clock()
-                        target.write(offset, length, buffer)
+                        target.write(offset, length, staging.buffer)
                         outcome.write_ns += clock() - began
             finally:
                 outcome.device_read_ns = source.device_ns if source else 0
                 outcome.device_write_ns = target.device_ns if target else 0
 
-    def _check(self, move: Move, offset: int, length: int, buffer: Buffer, scratch: Buffer) -> None:
-        wrong = None
+    def _prepare(self, move: Move, offset: int, length: int, buffer: Buffer) -> None:
+        """Make the bytes of a store, and for any write what O_DIRECT pads it with, so that no sector repeats."""
+        if not self._tier(move.to_tier).keeps_bytes:
+            return
+        whole = -(-length // ALIGNMENT) * ALIGNMENT
+        if move.from_tier < 0:
+            self._payload.fill(buffer.words, move.key, offset, whole)
+        elif whole > length:
+            self._payload.pad(buffer.words, move.key, offset, length, whole)
+
+    def _check(self, move: Move, offset: int, length: int, staging: Staging) -> None:
+        wrong, words = None, staging.buffer.words
         if self._verify == "off" or not self._tier(move.from_tier).keeps_bytes:
             return
         if self._verify == "stamps":
-            wrong = self._payload.check_stamps(buffer.words, move.key, offset, length)
+            wrong = self._payload.check_stamps(words, move.key, offset, length)
         else:
-            wrong = self._payload.check_bytes(buffer.words, scratch.words, move.key, offset, length)
+            wrong = self._payload.check_bytes(words, staging.scratch.words, move.key, offset, length)
         if wrong:
             raise CorruptionError(wrong)

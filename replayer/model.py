@@ -146,4 +146,8 @@ def _layer_kinds(layers: int, config: Mapping[str, Any]) -> tuple[int, int]:
     if "use_sliding_window" in config:  # the layers from max_window_layers on
         full = min(layers, int(config.get("max_window_layers", 0)))
         return full, layers - full
-    return 0, layers
+    if config.get("model_type") == "gemma2":  # every other layer slides, the first one does
+        return layers // 2, layers - layers // 2
+    if config.get("model_type") in ("mistral", "mixtral", "phi3", "starcoder2"):
+        return 0, layers
+    raise ValueError("sliding_window without layer_types, of a model_type whose layers are not known")

@@ -57,12 +57,12 @@ class Move:
 class _Key:
     """The unfinished moves of one key: the last barrier, and the hits since."""
 
-    __slots__ = ("barrier", "hits", "pending")
+    __slots__ = ("barrier", "hits", "pending", "prune_at")
 
     def __init__(self) -> None:
         self.barrier: Move | None = None
         self.hits: list[Move] = []
-        self.pending = 0
+        self.pending, self.prune_at = 0, 64
 
 
 class _Room:
@@ -84,7 +84,12 @@ class _Room:
         return freeing
 
     def free(self, size: int, move: Move) -> None:
-        """Append room that `move` frees."""
+        """Append room that `move` frees; what is free already becomes one entry, so that the ledger stays short."""
+        folded = 0
+        while self._entries and ((last := self._entries[-1][1]) is None or last.done):
+            folded += self._entries.pop()[0]
+        if folded:
+            self._entries.append((folded, None))
         self._entries.append((size, move))
 
 
@@ -167,8 +172,9 @@ class Ordering:
             key.pending -= 1
             if not key.pending:
                 del self._keys[move.key]
-            elif move.kind == HIT and len(key.hits) > 64:
+            elif move.kind == HIT and len(key.hits) > key.prune_at:
                 key.hits = [hit for hit in key.hits if not hit.done]
+                key.prune_at = max(64, 2 * len(key.hits))
         op = move.op
         op.left -= 1
         if op.left:

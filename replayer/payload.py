@@ -56,17 +56,26 @@ class Payload:
         Args:
             buffer: at least `length` bytes, rounded up to sectors.
             key: the object, below 2^36.
-            offset: in bytes, a multiple of 1 MiB.
+            offset: in bytes, a multiple of a sector.
             length: in bytes.
         """
         sectors = -(-length // SECTOR)
         words = buffer[: sectors * _WORDS]
         blocks = range(offset // BLOCK, -(-(offset + length) // BLOCK))
         masks = mix(np.array([(key << _SECTOR_BITS) | block for block in blocks], np.uint64) + self._salt)
-        for number, mask in enumerate(masks):
-            part = words[number * (BLOCK // 8) : (number + 1) * (BLOCK // 8)]
-            np.bitwise_xor(self._pool[: len(part)], mask, out=part)
+        done, start = 0, offset % BLOCK // 8
+        for mask in masks:
+            part = words[done : done + BLOCK // 8 - start]
+            np.bitwise_xor(self._pool[start : start + len(part)], mask, out=part)
+            done, start = done + len(part), 0
         words[::_WORDS] = self._stamps(key, offset // SECTOR, sectors)
+
+    def pad(self, buffer: U64, key: int, offset: int, length: int, whole: int) -> None:
+        """Continue an object's bytes past offset+length-1, up to `whole` bytes after offset; what is before stays."""
+        begin = length // SECTOR * SECTOR
+        tail = np.empty((whole - begin) // 8, np.uint64)
+        self.fill(tail, key, offset + begin, whole - begin)
+        buffer.view(np.uint8)[length:whole] = tail.view(np.uint8)[length - begin :]
 
     def check_stamps(self, buffer: U64, key: int, offset: int, length: int) -> str | None:
         """Compare the stamp of every sector; returns what is wrong, None if nothing is.

@@ -1,8 +1,7 @@
 """One replay from a trace to a run directory: plan, refuse what cannot work, execute, leave things as they were."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from tqdm import tqdm
 
 from replayer import machine
 from replayer.engine import Engine, Progress, Window
-from replayer.execution import CHUNK, Executor, Staging, Verify
+from replayer.execution import Executor, Staging, Verify, chunk_bytes
 from replayer.payload import MAX_OBJECT
 from replayer.plan import Plan, PlanOptions, simulate
 from replayer.schema import TIERS, Row, RunDirectory
@@ -71,36 +70,55 @@ def replay(trace: Trace, model: str, options: PlanOptions, settings: Settings, o
         for warning in info["warnings"]:
             click.secho(f"Warning: {warning}", err=True, bold=True)
         directory.save(info)
+        chunk = chunk_bytes(settings.workers, settings.verify)
         engine = Engine(
             Plan(trace, options).stream(1024),
             usable,
-            Executor(tiers, trace.metadata.seed % 2**64, settings.verify),
-            Staging(settings.verify),
+            Executor(tiers, _payload_seed(trace), settings.verify),
+            lambda: Staging(chunk, settings.verify),
             settings.window,
         )
-        info |= _execute(engine, settings.workers, directory, trace.ops, planned)
+        log = _Log(directory)
+        info |= _execute(engine, settings.workers, log, trace.ops, planned)
+    # The tiers have given back their room: what a full disk kept out of the log may fit now.
+    try:
+        log.write()
+    except OSError as error:
+        info |= {"status": "failed", "reason": f"the log's last rows cannot be written: {error.strerror}"}
+    try:
         directory.save(info)
+    except OSError as error:
+        raise click.ClickException(f"{output}: cannot write how the run ended ({error.strerror}).") from None
     if info["status"] == "incomplete":
         raise KeyboardInterrupt
     return info
 
 
-def _execute(
-    engine: Engine, workers: int, directory: RunDirectory, ops: int, planned: dict[str, Any]
-) -> dict[str, Any]:
+def _payload_seed(trace: Trace) -> int:
+    return trace.metadata.seed % 2**64
+
+
+def _execute(engine: Engine, workers: int, log: "_Log", ops: int, planned: dict[str, Any]) -> dict[str, Any]:
     """Run the engine, writing parts as it goes; what became of it, for run.json."""
     status, reason = "complete", None
-    with _log(directory, engine, ops) as flush:
+    with _bar("replaying", ops, "op") as bar:
+
+        def flush(rows: list[Row]) -> None:
+            log.add(rows)
+            bar.update(engine.executed_ops - bar.n)
+            bar.set_postfix_str(_progress(engine.progress, bar.format_dict["elapsed"]))
+
         try:
             engine.run(workers, flush)
         except KeyboardInterrupt:
             status, reason = "incomplete", "interrupted"
         except Exception as error:  # noqa: BLE001 (the run directory says what ended it; the log up to here stays)
             status, reason = "failed", f"{type(error).__name__}: {error}"
-    if engine.finished:
-        assert engine.hash.hexdigest() == planned["plan_fingerprint"], "what was executed is not what was planned"
+    if engine.finished and reason is None:
         if engine.progress.failures:
             status, reason = "failed", f"{engine.progress.failures:,} moves failed; their rows say why"
+        elif engine.hash.hexdigest() != planned["plan_fingerprint"]:
+            status, reason = "failed", "what was executed is not what was planned: this is a defect of the replayer"
     return {
         "status": status,
         "reason": reason,
@@ -109,32 +127,23 @@ def _execute(
     }
 
 
-@contextmanager
-def _log(directory: RunDirectory, engine: Engine, ops: int) -> Iterator[Callable[[list[Row]], None]]:
-    """Collects rows into parts of some size or age, and moves the progress bar."""
-    waiting: list[Row] = []
-    closed = monotonic()
-    with _bar("replaying", ops, "op") as bar:
+class _Log:
+    """Collects rows into parts of some size or age."""
 
-        def flush(rows: list[Row]) -> None:
-            nonlocal closed
-            waiting.extend(rows)
-            if len(waiting) >= PART_ROWS or monotonic() - closed > PART_SECONDS:
-                write()
-            bar.update(engine.executed_ops - bar.n)
-            bar.set_postfix_str(_progress(engine.progress, bar.format_dict["elapsed"]))
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory, self._waiting, self._written = directory, list[Row](), monotonic()
 
-        def write() -> None:
-            nonlocal closed
-            if waiting:
-                directory.write_part(waiting)
-                waiting.clear()
-            closed = monotonic()
+    def add(self, rows: list[Row]) -> None:
+        self._waiting.extend(rows)
+        if len(self._waiting) >= PART_ROWS or monotonic() - self._written > PART_SECONDS:
+            self.write()
 
-        try:
-            yield flush
-        finally:
-            write()
+    def write(self) -> None:
+        """Close a part; its rows stay waiting where it cannot be written."""
+        if self._waiting:
+            self._directory.write_part(self._waiting)
+            self._waiting.clear()
+        self._written = monotonic()
 
 
 def _progress(progress: Progress, elapsed: float) -> str:
@@ -215,7 +224,7 @@ def _conditions(
         "request_depth": 1,
         "layout": settings.layout,
         "direct": nvme.direct if isinstance(nvme, FileTier) else None,
-        "io_bytes": CHUNK,
+        "io_bytes": chunk_bytes(settings.workers, settings.verify),
         "fsync": "none",
         "verify": settings.verify,
         "window_ops": settings.window.ops,

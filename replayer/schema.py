@@ -113,10 +113,14 @@ def _array(name: str, values: tuple[Any, ...]) -> pa.Array:
 
 def _replace(path: Path, content: Any) -> None:
     partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
     partial.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -130,7 +134,7 @@ _RUN_KEYS: Final = {  # what every reader may rely on
     "reason": "",
     "warnings": "",
     "trace": "fingerprint",
-    "plan": "hits misses drops bypasses recomputed_tokens read_bytes write_bytes",
+    "plan": "ops hits stores misses demotions promotions drops bypasses recomputed_tokens read_bytes write_bytes",
     "conditions": "model bytes_per_token usable_bytes workers pace direct verify",
 }
 

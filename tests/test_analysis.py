@@ -64,7 +64,7 @@ def write_run(path: Path, rows: list[Dict], parts: int = 3, **info: Any) -> Path
     directory.save(
         {
             "status": "failed", "reason": "r", "trace": {"fingerprint": "t"}, "warnings": [],
-            "plan": dict.fromkeys("hits misses drops bypasses recomputed_tokens read_bytes write_bytes".split()),
+            "plan": dict.fromkeys("ops hits stores misses demotions promotions drops bypasses recomputed_tokens read_bytes write_bytes".split()),
             "conditions": conditions, "executed_ops": len(rows), "executed_fingerprint": "p",
         }
         | info
@@ -123,6 +123,7 @@ def reference(rows: list[Dict]) -> Dict:
             r["tokens"] for r in rows if r["move"] == "miss" or (r["move"] == "bypass" and r["seq"] == 0)
         ),
         "evictions": sum(r["move"] in ("demote", "drop") for r in rows),
+        "logged_ops": sum(r["seq"] == 0 for r in rows),
         "failed_moves": sum(r["status"] == "error" for r in rows),
         "upstream_moves": sum(r["status"] == "upstream" for r in rows),
     }  # fmt: skip
@@ -217,7 +218,15 @@ def test_names_carry_their_units(tmp_path: Path) -> None:
         "_generated",
         "_sec",
     )
-    counts = {"evictions", "failed_moves", "upstream_moves", "mean_inflight", "hit_rate_reuse", "hit_rate_refs"}
+    counts = {
+        "logged_ops",
+        "evictions",
+        "failed_moves",
+        "upstream_moves",
+        "mean_inflight",
+        "hit_rate_reuse",
+        "hit_rate_refs",
+    }
     for name in reference(rows):
         plain = name.split("_", 1)[1] if name.startswith(TIERS) else name
         assert name.endswith(units) or name in counts or plain in {"hits", "misses", "bypasses"} or plain[:-1] in MOVES

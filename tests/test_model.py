@@ -45,7 +45,8 @@ CONFIGS: dict[str, tuple[dict[str, Any], int, int]] = {
     "head_dim": (DENSE | {"num_key_value_heads": 2, "head_dim": 32}, 4 * 2 * 64 * 2, 100 * 4 * 2 * 64 * 2),
     "mla": (DENSE | {"kv_lora_rank": 24, "qk_rope_head_dim": 8}, 4 * 32 * 2, 100 * 4 * 32 * 2),
     "multimodal": ({"text_config": DENSE}, 4 * 2 * 64 * 2, 100 * 4 * 2 * 64 * 2),
-    "all layers slide": (DENSE | {"sliding_window": 10}, 1024, 10 * 1024),
+    "all layers slide": (DENSE | {"sliding_window": 10, "model_type": "mistral"}, 1024, 10 * 1024),
+    "every other layer": (DENSE | {"sliding_window": 10, "model_type": "gemma2"}, 1024, 100 * 512 + 10 * 512),
     "sliding off": (DENSE | {"sliding_window": 10, "use_sliding_window": False}, 1024, 100 * 1024),
     "from a layer on": (
         DENSE | {"sliding_window": 10, "use_sliding_window": True, "max_window_layers": 3},
@@ -75,7 +76,7 @@ def test_hugging_face_configs(tmp_path: Path, name: str) -> None:
     assert sizes.of(np.array([1, 100], np.int32)).tolist() == [one, hundred]
 
 
-@pytest.mark.parametrize("config", ["{", "[]", "3", "{}", json.dumps(DENSE | {"num_attention_heads": 0}), json.dumps(DENSE | {"layer_types": ["mamba"] * 4}), json.dumps(DENSE | {"num_hidden_layers": -1})])  # fmt: skip
+@pytest.mark.parametrize("config", ["{", "[]", "3", "{}", json.dumps(DENSE | {"num_attention_heads": 0}), json.dumps(DENSE | {"layer_types": ["mamba"] * 4}), json.dumps(DENSE | {"num_hidden_layers": -1}), json.dumps(DENSE | {"sliding_window": 9, "model_type": "x"})])  # fmt: skip
 def test_what_is_no_config_is_refused(tmp_path: Path, config: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(config)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from replayer import run as runs
 from replayer.engine import Engine, Window
-from replayer.execution import Executor, Staging
+from replayer.execution import CHUNK_MIN, Executor, Staging
 from replayer.model import TokenBytes
 from replayer.plan import Plan, PlanOptions
 from replayer.run import Settings, replay
@@ -211,7 +211,11 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
         chosen = PlanOptions(TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1), promote)
         tiers: list[Any] = [None, CpuTier(limits[1] or 0), CpuTier(limits[2] or 40 * small)]
         engine = Engine(
-            Plan(made, chosen).stream(7), limits, Executor(tiers, 0, "full"), Staging("full"), Window(ops=window)
+            Plan(made, chosen).stream(7),
+            limits,
+            Executor(tiers, 0, "full"),
+            lambda: Staging(CHUNK_MIN, "full"),
+            Window(ops=window),
         )
         rows: list[Any] = []
         engine.run(workers, rows.extend, every_s=60)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.execution import CHUNK
+from replayer.execution import CHUNK_MAX as CHUNK
 from replayer.payload import Payload
 from replayer.tiers import ALIGNMENT, MARKER, Buffer, CpuTier, FileTier, NullTier, Tier
 from tracegen.schema import InputError

@@ -121,7 +121,8 @@ class TraceWriter:
             raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
         self.path, self.metadata = path, metadata
         self._partial = path.with_name(path.name + ".partial")
-        self._fingerprint, self._ops, self._tokens = Fingerprint(), 0, 0
+        self._fingerprint, self._ops, self._written, self._tokens = Fingerprint(), 0, 0, 0
+        self._waiting: list[Columns] = []  # rows of the next row group
         self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
         try:
             self._file = pq.ParquetWriter(self._partial, SCHEMA, compression="zstd")
@@ -132,9 +133,18 @@ class TraceWriter:
         """Append a batch of ops; op_ids continue where the last batch ended."""
         self._fingerprint.update(batch)
         self._ops += len(batch["op_id"])
+        self._waiting.append(batch)
         self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
         for name, highest in self._highest.items():
             self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
+        if self._ops - self._written >= ROW_GROUP:
+            *whole, rest = _cut(self._waiting, ROW_GROUP)
+            self._waiting = [rest]
+            for group in whole:
+                self._write(group)
+
+    def _write(self, batch: Columns) -> None:
+        self._written += len(batch["op_id"])
         arrays = [
             pa.DictionaryArray.from_arrays(batch[name].astype(np.int8), pa.array(ENUMS[name]))
             if name in ENUMS
@@ -148,6 +158,8 @@ class TraceWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if kind is None:
+            if self._ops > self._written:
+                self._write(_cut(self._waiting, ROW_GROUP)[0])
             self.metadata.fingerprint = self._fingerprint.hexdigest()
             totals = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
             self.metadata.counts |= {"ops": self._ops, **totals, "tokens_generated": self._tokens}
@@ -157,6 +169,16 @@ class TraceWriter:
             self._partial.replace(self.path)
         else:
             self._partial.unlink(missing_ok=True)
+
+
+def _cut(parts: list[Columns], size: int) -> list[Columns]:
+    """Batches of `size` rows each, then the rest, which may be empty."""
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in DTYPES} if len(parts) > 1 else parts[0]
+    rows = len(joined["op_id"])
+    return [
+        {name: column[begin : begin + size] for name, column in joined.items()}
+        for begin in range(0, rows - rows % size + 1, size)
+    ]
 
 
 class Trace:
@@ -197,6 +219,8 @@ class Trace:
         for name, kind in _METADATA_TYPES.items():
             if not isinstance(values.get(name), kind):
                 raise InputError(f"{self.path}: its trace metadata has no proper {name}; write it as specified.")
+        if not all(isinstance(number, int) for number in values["counts"].values()):
+            raise InputError(f"{self.path}: its trace metadata has counts that are no integers; write it as specified.")
         known = {item.name for item in fields(Metadata)}
         return Metadata(**{name: value for name, value in values.items() if name in known})
 
@@ -215,11 +239,24 @@ class Trace:
                 )
 
     def batches(self, size: int = 1 << 16) -> Iterator[Columns]:
-        """The ops in order, `size` rows at a time.
+        """The ops in order, exactly `size` rows at a time but for the last, however the file groups its rows.
 
         Raises:
             InputError: a page cannot be read, a value is null, or an enum holds an unknown word.
         """
+        waiting: list[Columns] = []
+        rows = 0
+        for part in self._parts(size):
+            waiting.append(part)
+            rows += len(part["op_id"])
+            if rows >= size:
+                *whole, rest = _cut(waiting, size)
+                waiting, rows = [rest], len(rest["op_id"])
+                yield from whole
+        if rows:
+            yield _cut(waiting, size)[0]
+
+    def _parts(self, size: int) -> Iterator[Columns]:
         start = 0
         try:
             for batch in self._file.iter_batches(size, columns=SCHEMA.names):
