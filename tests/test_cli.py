@@ -222,6 +222,26 @@ def test_a_plan_that_does_not_fit_the_disk_is_told_what_does(run: Run, demo_trac
         subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.parametrize(
+    "replay",
+    [[1], {"model": 5}, {"cpu_mem_gb": "lots"}, {"cpu_mem_gb": float("nan")}],
+    ids=["list", "model", "word", "nan"],
+)
+def test_a_foreign_recipe_is_refused_or_overruled(run: Run, tmp_path: Path, replay: object) -> None:
+    path = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 5)]), recipe={"replay": replay}).path
+    done = run("replayer", "plan", path, ok=False)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_recipes_capacity_can_be_lifted(run: Run, demo_trace: Path) -> None:
+    found = [
+        json.loads(run("replayer", "plan", demo_trace, *flags, "--json").stdout)["drops"]
+        for flags in ([], ["--storage-capacity-gb", "unlimited"])
+    ]
+    assert found[0] > 0 == found[1]
+
+
 def test_plan_counts_add_up(run: Run, demo_trace: Path) -> None:
     flags = ["--model", "tiny-1b", "--gpu-mem-gb", "0.02", "--cpu-mem-gb", "0.05", "--storage-capacity-gb", "0.1"]
     found = json.loads(run("replayer", "plan", demo_trace, *flags, "--json").stdout)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.model import TokenBytes
-from replayer.ordering import Move, Op, Ordering
+from replayer.ordering import Move, Op, Ordering, _Room
 from replayer.plan import Plan, PlanOptions
 from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Usable, Waterfall
 from tests import oracle, traces
@@ -159,6 +159,17 @@ def test_hits_share_a_key_and_a_drop_waits_for_them() -> None:
     ordering.complete(hit1, 40)
     assert ordering.take() is drop
     assert (drop.due_ns, drop.ready_ns) == (10, 40)
+
+
+def test_the_ledger_does_not_grow_with_what_leaves() -> None:
+    room = _Room(1000)
+    for i in range(500):
+        move = Move(Op(i, i, 0, ()), 0, PROMOTE, i, 2, -1, 1, 1)
+        list(room.take(1))
+        move.done = i % 7 != 0
+        room.free(1, move)
+    assert len(room._entries) < 160
+    assert sum(size for size, _ in room._entries) == 1000
 
 
 def test_a_request_is_a_chain() -> None:

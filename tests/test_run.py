@@ -4,28 +4,31 @@ import errno
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer import run as runs
 from replayer.engine import Engine, Window
-from replayer.execution import CHUNK_MIN, Executor, Staging
+from replayer.execution import CHUNK_MIN, Executor, Staging, chunk_bytes
 from replayer.model import TokenBytes
-from replayer.plan import Plan, PlanOptions
+from replayer.plan import Plan, PlanHash, PlanOptions, simulate
 from replayer.run import Settings, replay
-from replayer.schema import parts, read_run
-from replayer.tiers import CpuTier, FileTier
+from replayer.schema import MOVES, parts, read_run
+from replayer.tiers import ALIGNMENT, CpuTier, FileTier
 from tests import traces
 from tests.conftest import ROOT
 from tracegen.schema import InputError, Trace
@@ -56,6 +59,10 @@ def trace(tmp_path: Path) -> Trace:
         steps += ops
         requests += [request] * len(ops)
     return traces.write(tmp_path / "trace.parquet", traces.columns(steps, requests))
+
+
+def kept_files(place: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in place.glob("cache/*/*.kv")}
 
 
 def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
@@ -110,8 +117,9 @@ def test_times_are_in_order(trace: Trace, tmp_path: Path) -> None:
     assert (inside <= log["end_ns"] - log["start_ns"]).all()
     assert (log["device_read_ns"] <= log["read_ns"]).all()
     assert (log["device_write_ns"] <= log["write_ns"]).all()
-    io = log.filter(pl.col("move").cast(pl.String).is_in(["store", "demote"]))
-    assert (io["write_ns"] > 0).all()
+    kind = pl.col("move").cast(pl.String)
+    for side, moves in (("write", ["store", "demote"]), ("read", ["hit", "demote", "promote"])):
+        assert (log.filter(kind.is_in(moves)).select(f"{side}_ns", f"device_{side}_ns").min_horizontal() > 0).all()
 
 
 def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +135,66 @@ def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, monkeypatch
     monkeypatch.setattr(FileTier, "create", create)
     go(trace, tmp_path, options(6, 9), workers=1)
     assert 0 < most <= 9 * UNIT
+
+
+def test_buffers_stay_bounded_for_any_number_of_workers() -> None:
+    sizes = {
+        (workers, verify): chunk_bytes(workers, verify)
+        for workers in (1, 4, 64, 65, 500, 9000)
+        for verify in ("off", "full")
+    }  # type: ignore[arg-type]
+    assert all(size & (size - 1) == 0 and CHUNK_MIN <= size <= 4 * MIB for size in sizes.values())
+    assert sizes[4, "full"] == sizes[64, "off"] == 4 * MIB
+    assert all(
+        workers * size <= 256 * MIB for (workers, verify), size in sizes.items() if verify == "off" and workers <= 1024
+    )
+
+
+def test_what_lies_on_the_disk_is_the_payload_of_the_traces_seed(trace: Trace, tmp_path: Path) -> None:
+    """Stored and demoted alike, padding included: no sector repeats anywhere, and another seed writes other bytes."""
+    plan = replace(options(0, None), bytes_per_token=TokenBytes(70_272), capacity_gib=(Decimal(0), gib(6), None))
+    found = []
+    for seed in (0, 1):
+        trace.metadata.seed = seed
+        place = tmp_path / str(seed)
+        go(trace, place, plan, keep_cache=True)
+        found.append(kept_files(place))
+    assert set(found[0]) == set(found[1])
+    sectors = [data[at : at + 512] for files in found for data in files.values() for at in range(0, len(data), 512)]
+    assert len(set(sectors)) == len(sectors) > 1000
+
+
+def test_a_plan_that_fits_but_for_its_padding_is_refused(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = options(0, None)
+    exact = sum(1 + key % 5 for key in range(12)) * UNIT
+
+    def free(size: int) -> None:
+        monkeypatch.setattr(os, "statvfs", lambda _: type("Free", (), {"f_bavail": size, "f_frsize": 1}))
+
+    free(exact)
+    assert "the plan needs" in refused(trace, tmp_path, chosen)
+    free(exact + 12 * ALIGNMENT)
+    assert go(trace, tmp_path, chosen)[0]["status"] == "complete"
+
+
+@pytest.mark.parametrize("rows", [1000, 50_000, 65_536, 1 << 17])
+def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> None:
+    """A checkpoint is the digest of all moves of ops below a multiple of 65,536, spelled out op by op here."""
+    made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * 200_000))
+    table, metadata = pq.read_table(made.path), pq.ParquetFile(made.path).metadata.metadata
+    pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=rows)
+    chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None))
+    planned = simulate(Plan(Trace(made.path), chosen), lambda _: None)
+    hashed = PlanHash()
+    for op in range(200_002):
+        hashed.update(
+            struct.pack("<7q", op, 0, 1 if op == 0 else 0, 0, -1 if op == 0 else 2, 2 if op == 0 else -1, 2), op
+        )
+    assert len(hashed.checkpoints) == 3
+    assert planned["plan_checkpoints"] == hashed.checkpoints
+    assert planned["plan_fingerprint"] == hashed.hexdigest()
 
 
 # Faults
@@ -182,6 +250,62 @@ def test_a_disk_that_fills_up_fails_the_run_with_rows(
         assert list(place.iterdir()) == [], "what was half written is gone, too"
     finally:
         subprocess.run(["umount", place], check=True)
+
+
+def test_a_disk_that_fills_up_under_the_log_fails_the_run(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cache and run directory on one tmpfs; parts are due at once. The cache's room is given back before the end."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", place], check=False).returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        free = os.statvfs(tmp_path)
+        monkeypatch.setattr(os, "statvfs", lambda _: free)
+        monkeypatch.setattr(runs, "PART_SECONDS", 0)
+        info, log = go(trace, place, options(0, None))
+        assert info["status"] == read_run(place / "run")["status"] == "failed"
+        assert len(log) > 0
+        assert not list(place.glob("run/**/*.partial"))
+        assert list(place.glob("cache/*")) == []
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.parametrize("kind", ["demote", "promote"])
+def test_evictions_and_promotions_are_verified(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A sector that turns over in memory or on the disk is found when its object moves on, not only when it is hit."""
+    tier: Any = CpuTier if kind == "demote" else FileTier
+    original = tier.open
+
+    def opened(self: Any, key: int, size: int) -> Any:
+        found = original(self, key, size)
+        whole = found.read
+
+        def read(offset: int, length: int, buffer: Any) -> None:
+            whole(offset, length, buffer)
+            if moving.get(key) == kind:
+                buffer.bytes[512:520] ^= 255
+
+        found.read = read
+        return found
+
+    moving: dict[int, str] = {}
+    run_move = Executor.run
+
+    def spy(self: Executor, move: Any, staging: Staging) -> Any:
+        moving[move.key] = MOVES[move.kind]
+        return run_move(self, move, staging)
+
+    monkeypatch.setattr(tier, "open", opened)
+    monkeypatch.setattr(Executor, "run", spy)
+    info, log = go(trace, tmp_path, options(6, 40, promote=True), workers=1)
+    failed = log.filter(pl.col("status").cast(pl.String) == "error")["move"].cast(pl.String)
+    assert info["status"] == "failed"
+    assert set(failed) == {kind}
 
 
 steps = st.lists(st.tuples(st.sampled_from("wrrddd"), st.integers(0, 9), st.integers(0, 5)), min_size=1, max_size=40)
