@@ -1,6 +1,7 @@
 """Model geometry: how many bytes of KV cache a token takes."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ def find(name: str) -> Model:
     if name in MODELS:
         return MODELS[name]
     path = Path(name)
-    if not path.suffix and not path.exists():
+    if not path.suffix and not os.path.exists(name):  # noqa: PTH110 (Path.exists() raises on names that are too long)
         raise InputError(f"--model {name} is unknown; pass a config.json or one of {', '.join(MODELS)}.")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -110,7 +111,7 @@ def find(name: str) -> Model:
         raise InputError(
             f"--model {name}: cannot read it ({error.strerror}); pass a Hugging Face config.json."
         ) from None
-    except (ValueError, AttributeError, TypeError, KeyError, ZeroDivisionError) as error:
+    except (ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
         raise InputError(f"--model {name} is not a Hugging Face model config ({error!r} in it).") from None
 
 
@@ -126,8 +127,8 @@ def _from_config(name: str, config: Mapping[str, Any]) -> Model:
         head_dim = int(config.get("head_dim") or int(config["hidden_size"]) // heads)
         kv_heads = int(config.get("num_key_value_heads") or heads)
         model = Model(name, full, kv_heads, head_dim, window_layers=windowed, window=window)
-    if model.sizes("fp16", 1).per_token <= 0:
-        raise ValueError("no bytes per token")
+    if not 0 < model.sizes("fp16", 1).per_token < 2**40 or not 0 <= window < 2**31:
+        raise ValueError("no plausible bytes per token")
     return model
 
 

@@ -148,12 +148,14 @@ def read_run(path: Path) -> dict[str, Any]:
     try:
         info: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
         version = info["run_version"]
+        if not isinstance(version, int) or not isinstance(info["warnings"], list):
+            raise TypeError("of other kinds than it is written with")
         for name, fields in _RUN_KEYS.items():
             if missing := set(fields.split()) - set(info[name] or {}):
                 raise KeyError(f"{name}.{min(missing)}")
     except OSError as error:
         raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}/run.json is damaged or incomplete ({error}); copy the run anew.") from None
     if version > RUN_VERSION:
         raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from tracegen.schema import Trace
+from tracegen.schema import InputError, Trace
 
 QUANTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
@@ -42,7 +42,11 @@ def describe(trace: Trace) -> dict[str, Any]:
         .filter(pl.col("reads") > 0)
         .sort("phase", "source", descending=[True, False])
     )
-    frames = pl.collect_all([totals, turns, context, generated, reuse])
+    try:
+        frames = pl.collect_all([totals, turns, context, generated, reuse])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{trace.path} cannot be read ({reason}); copy it anew.") from None
     return {
         "path": str(trace.path),
         **frames[0].row(0, named=True),
@@ -85,9 +89,11 @@ def render(facts: dict[str, Any]) -> str:
         for row in facts["reuse"]
     ]
     tokenizer = metadata["tokenizer"]
-    lines += ["", f"  tokenizer    {tokenizer['name']} (sha256 {tokenizer['digest'][:12]}…)"] if tokenizer else [""]
+    lines += (
+        ["", f"  tokenizer    {tokenizer['name']} (sha256 {str(tokenizer.get('digest'))[:12]}…)"] if tokenizer else [""]
+    )
     lines += [
-        f"  source       {source['name']} (sha256 {source['sha256'][:12]}…, licence: {source['licence']})"
+        f"  source       {source['name']} (sha256 {str(source.get('sha256'))[:12]}…, licence: {source.get('licence')})"
         for source in metadata["sources"]
     ]
     read = {name: number for name, number in metadata["counts"].items() if name not in facts}

@@ -147,7 +147,7 @@ def parse_value(text: str) -> Any:
     """The value of `--set key=value`: TOML where it parses, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

@@ -194,7 +194,7 @@ class Trace:
             self._file = pq.ParquetFile(self.path)
         except FileNotFoundError:
             raise InputError(f"{path}: no such trace; make one with `tracegen generate … -o {path}`.") from None
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"{path} is not a readable Parquet file ({reason}); generate or copy it anew.") from None
         self.metadata = self._read_metadata()
@@ -209,8 +209,10 @@ class Trace:
             raise InputError(f"{self.path} is Parquet but not a trace: no metadata entry {METADATA_KEY.decode()!r}.")
         try:
             values = json.loads(raw[METADATA_KEY])
-            version = int(values["format_version"])
-        except (ValueError, KeyError, TypeError):
+            version = values["format_version"]
+            if not isinstance(version, int):
+                raise TypeError
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{self.path}: its trace metadata is damaged; generate or copy it anew.") from None
         if version > FORMAT_VERSION:
             raise InputError(
@@ -219,6 +221,11 @@ class Trace:
         for name, kind in _METADATA_TYPES.items():
             if not isinstance(values.get(name), kind):
                 raise InputError(f"{self.path}: its trace metadata has no proper {name}; write it as specified.")
+        described = [*values["sources"], *([values["tokenizer"]] if values.get("tokenizer") is not None else [])]
+        if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in described):
+            raise InputError(
+                f"{self.path}: its trace metadata has a source or tokenizer without a name; write it anew."
+            )
         if not all(isinstance(number, int) for number in values["counts"].values()):
             raise InputError(f"{self.path}: its trace metadata has counts that are no integers; write it as specified.")
         known = {item.name for item in fields(Metadata)}
@@ -262,7 +269,7 @@ class Trace:
             for batch in self._file.iter_batches(size, columns=SCHEMA.names):
                 yield {name: self._decode(batch.column(name), name, start) for name in SCHEMA.names}
                 start += batch.num_rows
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"{self.path} cannot be read past row {start} ({reason}); copy it anew.") from None
 
