@@ -195,7 +195,8 @@ def test_files_that_are_no_parquet_are_refused(tmp_path: Path, good: Columns, co
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     path.write_text("precious")
-    from tracegen.schema import Metadata, TraceWriter
+    from tracegen.schema import Metadata
+    from tracegen.writer import TraceWriter
 
     with pytest.raises(InputError, match="exists already"):
         TraceWriter(path, Metadata(0, {}, "tests"))
@@ -203,7 +204,8 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, good: Columns) -> None:
-    from tracegen.schema import Metadata, TraceWriter
+    from tracegen.schema import Metadata
+    from tracegen.writer import TraceWriter
 
     with pytest.raises(ZeroDivisionError), TraceWriter(tmp_path / "t.parquet", Metadata(0, {}, "tests")) as writer:
         writer.write(good)

@@ -3,8 +3,9 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tracegen import sharegpt
 from tracegen.recipe import Recipe, ShareGPT
 from tracegen.schema import InputError
-from tracegen.sessions import Sessions
+from tracegen.sessions import Ints
 from tracegen.tokens import Tokenizer
 
 WORDS = Tokenizer("words", "", lambda texts: [len(text.split()) for text in texts], 1)
@@ -22,13 +23,26 @@ def entry(name: object, *turns: tuple[str, str | None]) -> dict[str, Any]:
     return {"id": name, "conversations": [{"from": role, "value": text} for role, text in turns]}
 
 
-def read(path: Path, content: object, **settings: Any) -> Sessions:
+class Found(NamedTuple):
+    turns: Ints
+    context: Ints
+    generated: Ints
+    counts: dict[str, int]
+
+
+def chats(recipe: Recipe) -> Found:
+    source = sharegpt.ShareGPT(recipe, WORDS, lambda _: None)
+    number = np.arange(source.count or 0)
+    found = source.sessions(number, number)
+    return Found(found.turns, found.context, found.generated, source.origin.counts)
+
+
+def read(path: Path, content: object, **settings: Any) -> Found:
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    recipe = replace(Recipe(), sharegpt=ShareGPT(path=str(path), **settings))
-    return sharegpt.read(recipe, WORDS, lambda _: None)
+    return chats(replace(Recipe(), sharegpt=ShareGPT(path=str(path), **settings)))
 
 
-def turns(sessions: Sessions) -> list[list[tuple[int, int]]]:
+def turns(sessions: Found) -> list[list[tuple[int, int]]]:
     """[(context, generated)] per session, in an order that no seed decides."""
     flat = iter(zip(sessions.context.tolist(), sessions.generated.tolist(), strict=True))
     return sorted([[next(flat) for _ in range(count)] for count in sessions.turns])
@@ -121,7 +135,7 @@ def test_a_sample_is_drawn_by_seed_not_from_the_head(file: Path) -> None:
     for seed in (0, 0, 1):
         file.write_text(json.dumps(entries))
         recipe = Recipe(seed=seed, sharegpt=ShareGPT(path=str(file), max_conversations=20))
-        picks.append(sharegpt.read(recipe, WORDS, lambda _: None).context.tolist())
+        picks.append(chats(recipe).context.tolist())
     assert picks[0] == picks[1] != picks[2]
     assert max(picks[0]) > 100, "the sample reaches past the head"
 
@@ -176,6 +190,6 @@ def test_what_is_not_sharegpt_is_refused(file: Path, name: str) -> None:
 def test_other_bytes_are_refused(file: Path) -> None:
     file.write_bytes(b'[{"conversations": [{"from": "human", "value": "\xff\xfe"}]}]')
     with pytest.raises(InputError, match="is not UTF-8"):
-        sharegpt.read(Recipe(sharegpt=ShareGPT(path=str(file))), WORDS, lambda _: None)
+        chats(Recipe(sharegpt=ShareGPT(path=str(file))))
     with pytest.raises(InputError, match="cannot read it"):
-        sharegpt.read(Recipe(sharegpt=ShareGPT(path=str(file.parent / "none.json"))), WORDS, lambda _: None)
+        chats(Recipe(sharegpt=ShareGPT(path=str(file.parent / "none.json"))))

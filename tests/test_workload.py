@@ -8,23 +8,60 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracegen import ops as ops_of
 from tracegen import workload
+from tracegen.draws import Purpose, between, draw
+from tracegen.generate import batches, open_sources
 from tracegen.invariants import Invariants
-from tracegen.recipe import Prefix, Qos, Recipe
-from tracegen.schema import DTYPES, ENUMS, Columns, Fingerprint
-from tracegen.sessions import Sessions
+from tracegen.recipe import Common, Mix, Persona, Prefix, Qos, Rag, Recipe, to_ns
+from tracegen.schema import ENUMS, Columns, Fingerprint, Metadata
+from tracegen.sessions import Ints, Origin, Sessions, Source, ranges
+from tracegen.workload import survey
 
-PLAIN = Recipe(users=1, think_s=(0, 0), prefix=Prefix(share=0), qos=Qos(0, 0, 1))
-
-
-def sessions(*chats: list[tuple[int, int]]) -> Sessions:
-    flat = np.array([turn for chat in chats for turn in chat], np.int64).reshape(-1, 2)
-    return Sessions(np.array([len(chat) for chat in chats]), flat[:, 0], flat[:, 1], {}, {})
+PLAIN = Recipe(users=1, think_s=(0, 0), prefix=Prefix(share=0), qos=Qos(0, 0, 1), mix=Mix(sharegpt=1))
 
 
-def ops(recipe: Recipe, given_sessions: Sessions) -> Columns:
-    parts = list(workload.ops(recipe, workload.schedule(recipe, given_sessions)))
-    return {name: np.concatenate([part[name] for part in parts]) for name in DTYPES}
+class Chats:
+    """A source of these conversations, paced as ShareGPT's."""
+
+    contains_prefix = False
+    retrieves: float | None = None
+    origin = Origin()
+
+    def __init__(self, recipe: Recipe, chats: list[list[tuple[int, int]]]) -> None:
+        self.count: int | None = len(chats)
+        self._think, self._seed = [to_ns(limit) for limit in recipe.think_s], recipe.seed
+        self._turns = np.array([len(chat) for chat in chats])
+        self._flat = np.array([turn for chat in chats for turn in chat], np.int64).reshape(-1, 2)
+
+    def sessions(self, number: Ints, user: Ints) -> Sessions:
+        chat = number % len(self._turns)
+        turns = self._turns[chat]
+        places = ranges((np.cumsum(self._turns) - self._turns)[chat], turns)
+        turn = ranges(np.zeros_like(turns), turns)
+        pause = between(draw(self._seed, Purpose.THINK, np.repeat(number, turns), turn), *self._think)
+        return Sessions(turns, *self._flat[places].T, pause)
+
+
+def sessions(*chats: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    return list(chats)
+
+
+def joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def ops(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Columns:
+    recipe = replace(recipe, mix=Mix(sharegpt=1))
+    sources: list[Source] = [Chats(recipe, chats)]
+    return joined(list(batches(recipe, sources, (0, 1), survey(recipe, sources))))
+
+
+def starts(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Ints:
+    """The time of every request."""
+    batch = ops(recipe, chats)
+    found: Ints = batch["time_ns"][np.unique(batch["request_id"], return_index=True)[1]]
+    return found
 
 
 def rows(batch: Columns, *names: str) -> list[tuple[Any, ...]]:
@@ -104,13 +141,13 @@ def test_poisson_arrivals_have_their_rate_and_spread() -> None:
     """4 per second: counts of one-second bins have mean and variance 4, gaps the exponential's coefficient 1."""
     count = 20_000
     recipe = replace(PLAIN, users=count, session_rate=4)
-    arrivals = workload.schedule(recipe, sessions(*[[(1, 0)]] * count)).time_ns
+    arrivals = starts(recipe, sessions(*[[(1, 0)]] * count))
     bins = np.bincount(arrivals // 10**9)[:-1]
     gaps = np.diff(arrivals)
     assert bins.mean() == pytest.approx(4, rel=0.02)
     assert bins.var() == pytest.approx(4, rel=0.1)
     assert gaps.std() / gaps.mean() == pytest.approx(1, rel=0.03)
-    fewer = workload.schedule(recipe, sessions(*[[(1, 0)]] * 1500)).time_ns
+    fewer = starts(recipe, sessions(*[[(1, 0)]] * 1500))
     assert (fewer == arrivals[:1500]).all(), "more sessions never move the earlier ones"
 
 
@@ -126,54 +163,97 @@ def test_shares_of_prompts_and_classes() -> None:
 def test_cuts_keep_the_earliest_requests() -> None:
     chats = sessions(*[[(1, 40), (1, 40)] for _ in range(20)])
     recipe = replace(PLAIN, users=4, think_s=(0.1, 3))
-    whole = workload.schedule(recipe, chats)
-    some = workload.schedule(replace(recipe, requests=13), chats)
-    early = workload.schedule(replace(recipe, duration_s=5), chats)
-    assert (some.time_ns == whole.time_ns[:13]).all()
-    assert len(early.time_ns) == (whole.time_ns < 5 * 10**9).sum() > 0
+    whole = starts(recipe, chats)
+    assert (starts(replace(recipe, requests=13), chats) == whole[:13]).all()
+    assert len(starts(replace(recipe, duration_s=5), chats)) == (whole < 5 * 10**9).sum() > 0
 
 
 turn = st.tuples(st.integers(1, 60), st.integers(0, 100))
+chats = st.lists(st.lists(turn, min_size=1, max_size=5), min_size=1, max_size=12)
+person = st.builds(
+    Persona,
+    context=st.sampled_from([(1, 1), (5, 90)]),
+    generation=st.sampled_from([(1, 1), (0, 70)]),
+    think_s=st.sampled_from([(0.5, 0.5), (0.1, 1)]),
+    continues=st.sampled_from([0, 0.6]),
+    max_turns=st.integers(1, 6),
+    question=st.just((1, 9)),
+)
 recipes = st.builds(
     Recipe,
     seed=st.integers(0, 2**64 - 1),
     users=st.integers(1, 9),
     session_rate=st.sampled_from([0, 0.5, 20]),
     think_s=st.sampled_from([(0, 0), (0, 1), (0.5, 0.5)]),
-    history=st.sampled_from(["all", "previous"]),
+    context_growth=st.booleans(),
+    block_tokens=st.sampled_from([0, 1, 8, 64]),
+    save_decode=st.booleans(),
+    decode_reads=st.sampled_from([None, True, False]),
     decode_batch=st.integers(1, 40),
     decode_token_ms=st.sampled_from([0, 0.5, 30]),
     decode_max_context=st.sampled_from([0, 30]),
-    duration_s=st.sampled_from([0, 2]),
-    requests=st.sampled_from([0, 7]),
-    prefix=st.builds(Prefix, share=st.sampled_from([0, 0.5, 1]), tokens=st.just((10, 20))),
+    duration_s=st.sampled_from([2, 9]),
+    requests=st.sampled_from([0, 7, 60]),
+    prefix=st.builds(
+        Prefix,
+        share=st.sampled_from([0, 0.5, 1]),
+        tokens=st.just((10, 20)),
+        products=st.integers(0, 2),
+        product_tokens=st.just(7),
+        tenants=st.integers(0, 2),
+        tenant_tokens=st.just(3),
+    ),
+    common=st.builds(Common, share=st.sampled_from([0, 0.5]), tokens=st.just((4, 70))),
+    rag=st.builds(
+        Rag,
+        share=st.sampled_from([0, 0.4]),
+        documents=st.integers(1, 5),
+        document_tokens=st.just((3, 60)),
+        chunk_tokens=st.just(16),
+        top_k=st.integers(1, 6),
+        documents_by=st.sampled_from(["zipf", "uniform"]),
+        chunks_by=st.sampled_from(["zipf", "uniform"]),
+        ingest_s=st.sampled_from([0, 3]),
+        users=person,
+    ),
+    personas=st.fixed_dictionaries({"one": person, "two": person}),
+    mix=st.sampled_from([Mix(1, 0, 0), Mix(0, 1, 0), Mix(0, 0, 1), Mix(2, 2, 1)]),
 )
 
 
-@settings(max_examples=150)
-@given(recipes, st.lists(st.lists(turn, min_size=1, max_size=5), min_size=1, max_size=12))
-def test_any_recipe_yields_a_valid_trace(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> None:
-    requests = workload.schedule(recipe, sessions(*chats))
-    if not len(requests.time_ns):
+def made(recipe: Recipe, given_chats: list[list[tuple[int, int]]], part: tuple[int, int] = (0, 1)) -> list[Columns]:
+    sources = [Chats(recipe, given_chats) if name == "sharegpt" else None for name in recipe.weights]
+    others = open_sources(replace(recipe, mix=replace(recipe.mix, sharegpt=0)), Metadata(0, {}, ""), quiet=True)
+    found: list[Source] = [one or others.pop(0) for one in sources]
+    return [part for part in batches(recipe, found, part, survey(recipe, found)) if len(part["op_id"])]
+
+
+@settings(max_examples=200)
+@given(recipes, chats)
+def test_any_recipe_yields_a_valid_trace(recipe: Recipe, given_chats: list[list[tuple[int, int]]]) -> None:
+    if recipe.think_s[1] == 0 and recipe.mix.personas:
+        recipe = replace(recipe, think_s=(0, 1))  # users without end and pause are refused
+    recipe.check()
+    parts = made(recipe, given_chats)
+    if not parts:
         return
-    parts = list(workload.ops(recipe, requests))
     count = sum(len(part["op_id"]) for part in parts)
     invariants = Invariants(count)
     problems = [problem for part in parts for problem in invariants.feed(part)]
     assert not [*problems, *invariants.finish({})]
-    generated = sum(int(part["new_tokens"].sum()) for part in parts)
-    assert generated == requests.generated.sum()
 
 
-@pytest.mark.parametrize("block", [1, 3, 10_000])
-def test_block_size_does_not_show(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    chats = sessions(*[[(1 + i % 7, i % 90), (2, 33)] for i in range(50)])
-    recipe = Recipe(users=5)
+@pytest.mark.parametrize("rows", [1, 30, 10**7])
+def test_batches_do_not_show(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = Recipe(
+        users=7, requests=400, mix=Mix(personas=1, rag=1), rag=Rag(share=0.5), block_tokens=64, save_decode=True
+    )
     prints = []
-    for size in (workload.REQUESTS_PER_BLOCK, block):
-        monkeypatch.setattr(workload, "REQUESTS_PER_BLOCK", size)
+    for size, each in ((ops_of.ROWS_PER_SORT, workload.SESSIONS_PER_STEP), (rows, 3)):
+        monkeypatch.setattr(ops_of, "ROWS_PER_SORT", size)
+        monkeypatch.setattr(workload, "SESSIONS_PER_STEP", each)
         fingerprint = Fingerprint()
-        for part in workload.ops(recipe, workload.schedule(recipe, chats)):
+        for part in made(recipe, [[(1, 1)]]):
             fingerprint.update(part)
         prints.append(fingerprint.hexdigest())
     assert prints[0] == prints[1]

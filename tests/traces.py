@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tracegen.schema import DTYPES, ENUMS, Columns, Metadata, Trace, TraceWriter
+from tracegen.schema import DTYPES, ENUMS, Columns, Metadata, Trace
+from tracegen.writer import TraceWriter
 
 Step = tuple[str, int, int]
 """(op, key, tokens); ops named w(rite), r(ead prefill), d(ecode read), x (delete)."""

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from tracegen import info as facts
-from tracegen import recipe as recipes
+from tracegen import settings as recipe_settings
 from tracegen.generate import generate as write_trace
+from tracegen.recipe import Recipe
 from tracegen.schema import InputError, Trace
 
-DEFAULTS = recipes.Recipe()
+DEFAULTS = Recipe()
 
 
 class Commands(click.Group):
@@ -69,7 +70,7 @@ def main() -> None:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any recipe key, e.g. prefix.share=0.5 (docs/recipes.md).",
+    help="Any recipe key, e.g. prefix.share=0.5 (docs/recipe_settings.md).",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace to write (Parquet).")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
@@ -83,9 +84,9 @@ def generate(
         key, equals, value = setting.partition("=")
         if not equals:
             raise InputError(f"--set {setting}: write it as KEY=VALUE.")
-        overrides[key.strip()] = recipes.parse_value(value)
+        overrides[key.strip()] = recipe_settings.parse_value(value)
     overrides |= {name.replace("__", "."): value for name, value in flags.items() if value is not None}
-    resolved = recipes.load(recipe, overrides)
+    resolved = recipe_settings.load(recipe, overrides)
     metadata = write_trace(resolved, output, force=force)
     counts = metadata.counts
     if resolved.requests > counts["requests"]:

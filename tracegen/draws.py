@@ -6,12 +6,14 @@ with integer arithmetic only, because the distribution methods of numpy's Genera
 """
 
 from enum import IntEnum
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 U64 = NDArray[np.uint64]
+Ints = NDArray[np.int64]
 
 _MULTIPLIERS: Final = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL: Final = (0x9E3779B9, 0xBB67AE85)
@@ -28,6 +30,25 @@ class Purpose(IntEnum):
     PREFIX_CHOICE = 4
     THINK = 5
     ARRIVAL = 6
+    SOURCE = 7
+    PERSONA = 8
+    USER_CONTEXT = 9
+    USER_GENERATION = 10
+    USER_THINK = 11
+    TURNS = 12
+    CONTEXT = 13
+    GENERATION = 14
+    PRODUCT = 15
+    TENANT = 16
+    PHRASE_CARRIED = 17
+    PHRASE_CHOICE = 18
+    RETRIEVES = 19
+    DOCUMENT = 20
+    CHUNK = 21
+    DOCUMENT_TOKENS = 22
+    JITTER = 23
+    SESSION_KEPT = 24
+    SESSION_CONTINUED = 25
 
 
 def philox4x32(counter: tuple[U64, U64, U64, U64], key: tuple[int, int]) -> tuple[U64, U64, U64, U64]:
@@ -69,31 +90,43 @@ def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -
     return words[0] | (words[1] << _HALF)
 
 
-def below(bits: U64, span: int) -> NDArray[np.int64]:
+def below(bits: U64, span: int | Ints) -> Ints:
     """Map uniform 64-bit draws to 0 … span-1 by multiply-shift: floor(bits * span / 2^64), exactly.
 
     Args:
         bits: uniform 64-bit draws.
-        span: 1 to 2^63 - 1.
+        span: 1 to 2^63 - 1, one for all or one each.
     """
-    high, low = np.uint64(span >> 32), np.uint64(span & 0xFFFFFFFF)
+    wide = np.asarray(span).astype(np.uint64)
+    high, low = wide >> _HALF, wide & _LOW
     a, b = bits >> _HALF, bits & _LOW
+    if not high.any():  # the same sum without its zeros
+        short: U64 = (a * low + ((b * low) >> _HALF)) >> _HALF
+        return short.astype(np.int64)
     carry = ((b * low) >> _HALF) + ((a * low) & _LOW) + ((b * high) & _LOW)
     product: U64 = a * high + ((a * low) >> _HALF) + ((b * high) >> _HALF) + (carry >> _HALF)
     return product.astype(np.int64)
 
 
-def between(bits: U64, low: int, high: int) -> NDArray[np.int64]:
+def between(bits: U64, low: int | Ints, high: int | Ints) -> Ints:
     """Map uniform 64-bit draws to low … high, both included."""
     return low + below(bits, high - low + 1)
 
 
-def choose(bits: U64, weights: list[int]) -> NDArray[np.int64]:
-    """Map uniform 64-bit draws to the index of one of several integer weights."""
+def choose(bits: U64, weights: ArrayLike, among: Ints | None = None) -> Ints:
+    """Map uniform 64-bit draws to the index of one of several integer weights; of the first `among` only, if given."""
     cumulative = np.cumsum(np.asarray(weights, dtype=np.int64))
-    return np.searchsorted(cumulative, below(bits, int(cumulative[-1])), side="right").astype(np.int64)
+    span = int(cumulative[-1]) if among is None else cumulative[among - 1]
+    found: Ints = np.searchsorted(cumulative, below(bits, span), side="right").astype(np.int64)
+    return found
 
 
-def zipf_weights(count: int) -> list[int]:
+def chance(bits: U64, share: float) -> NDArray[np.bool_]:
+    """Map uniform 64-bit draws to true for a share of them, in steps of 10^-9."""
+    carried: NDArray[np.bool_] = below(bits, 10**9) < round(Fraction(str(share)) * 10**9)
+    return carried
+
+
+def zipf_weights(count: int) -> Ints:
     """Integer weights of a Zipf law with exponent 1: floor(2^32 / rank) for ranks 1 … count."""
-    return [2**32 // rank for rank in range(1, count + 1)]
+    return 2**32 // np.arange(1, count + 1)

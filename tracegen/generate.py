@@ -1,43 +1,199 @@
-"""Recipe in, trace out: read the source, schedule its sessions, turn their requests into ops, write them."""
+"""Recipe in, trace out: open its sources, schedule their sessions, turn requests into ops, write them."""
 
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib.metadata import version
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import click
 from tqdm import tqdm
 
-from tracegen import sharegpt, tokens, workload
-from tracegen.recipe import Recipe
-from tracegen.schema import InputError, Metadata, TraceWriter
+from tracegen import sharegpt, tokens
+from tracegen.combine import joined_parts
+from tracegen.ops import ops
+from tracegen.personas import Personas
+from tracegen.recipe import Person, Recipe, to_ns
+from tracegen.schema import Columns, InputError, Metadata
+from tracegen.sessions import Source
+from tracegen.workload import Cut, Schedule, survey
+from tracegen.writer import TraceWriter
+
+Open = Callable[[Recipe, Metadata, bool], Source]
 
 
-def generate(recipe: Recipe, output: Path, *, force: bool = False, quiet: bool = False) -> Metadata:
+def _sharegpt(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:
+    path, tokenizer = Path(recipe.sharegpt.path), tokens.load(recipe.tokenizer)
+    size = path.stat().st_size if path.is_file() else 0
+    with tqdm(desc="tokenizing", total=size, unit="B", unit_scale=True, disable=quiet or None, leave=False) as bar:
+        source = sharegpt.ShareGPT(recipe, tokenizer, bar.update)
+    metadata.tokenizer = {"name": tokenizer.name, "digest": tokenizer.digest}
+    return source
+
+
+def _personas(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:  # noqa: ARG001 (the shape of Open)
+    kinds = [persona for persona in recipe.personas.values() if persona.weight]
+    return Personas(recipe, kinds, [kind.weight for kind in kinds])
+
+
+def _rag(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:  # noqa: ARG001 (the shape of Open)
+    return Personas(recipe, [recipe.rag.users], contains_prefix=False, retrieves=1)
+
+
+SOURCES: dict[str, Open] = {"sharegpt": _sharegpt, "personas": _personas, "rag": _rag}
+"""Where sessions come from, by the name of the weight in a recipe's `mix`."""
+
+
+def generate(
+    recipe: Recipe,
+    output: Path,
+    *,
+    part: tuple[int, int] | None = None,
+    jobs: int = 1,
+    part_ops: int = 0,
+    force: bool = False,
+    quiet: bool = False,
+) -> Metadata:
     """Write the trace of a recipe; the same recipe and input files give the same fingerprint on every machine.
 
+    Args:
+        recipe: what to make.
+        output: the trace.
+        part: (i, n) writes the i-th of n parts, by users, for `merge`.
+        jobs: processes; the trace is the same for any number.
+        part_ops: write a folder of files of so many ops.
+        force: replace the output.
+        quiet: no progress bars.
+
     Raises:
-        InputError: the recipe names no source, an input is unusable, or the output exists and `force` is false.
+        InputError: the recipe makes no trace, an input is unusable, or the output exists and `force` is false.
     """
-    if not recipe.sharegpt.path:
-        raise InputError("nothing to make a trace of; name a ShareGPT file with --sharegpt FILE.")
-    metadata = Metadata(recipe.seed, _portable(recipe), f"kv-tier-bench {version('kv-tier-bench')}")
-    with TraceWriter(output, metadata, force=force) as writer:
-        source, tokenizer = Path(recipe.sharegpt.path), tokens.load(recipe.tokenizer)
-        size = source.stat().st_size if source.is_file() else 0
-        with tqdm(desc="tokenizing", total=size, unit="B", unit_scale=True, disable=quiet or None, leave=False) as bar:
-            sessions = sharegpt.read(recipe, tokenizer, bar.update)
-        metadata.tokenizer = {"name": tokenizer.name, "digest": tokenizer.digest}
-        metadata.sources = [sessions.source]
-        metadata.counts = sessions.counts
-        requests = workload.schedule(recipe, sessions)
-        if not len(requests.time_ns):
+    check_sources(recipe)
+    metadata = Metadata(recipe.seed, portable(recipe), f"kv-tier-bench {version('kv-tier-bench')}")
+    metadata.block_tokens = recipe.block_tokens or None
+    # Phrases and chunks are found wherever they stand: their blocks are not chained to what is before them.
+    metadata.prefix_chained = bool(recipe.block_tokens and not recipe.common.share and not recipe.retrieves)
+    if part is not None:
+        metadata.part = {"index": part[0], "of": part[1]}
+    with TraceWriter(output, metadata, force=force, part_ops=part_ops) as writer:
+        sources = open_sources(recipe, metadata, quiet=quiet)
+        cut = survey(recipe, sources)
+        made = in_jobs(recipe, sources, cut, jobs) if jobs > 1 else batches(recipe, sources, part or (0, 1), cut)
+        with tqdm(desc="writing", total=recipe.requests or None, unit="req", disable=quiet or None, leave=False) as bar:
+            for batch in made:
+                writer.write(batch)
+                bar.update(int(batch["request_id"].max(initial=bar.n - 1)) + 1 - bar.n)
+        if not writer.ops:
             raise InputError(f"no request arrives within duration_s = {recipe.duration_s}; give it more time.")
-        for batch in workload.ops(recipe, requests):
-            writer.write(batch)
     return metadata
 
 
-def _portable(recipe: Recipe) -> dict[str, Any]:
+def batches(recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> Iterator[Columns]:
+    """The ops of a recipe's part, with the columns that a merge needs."""
+    schedule = Schedule(recipe, sources, part, cut)
+    token_ns = to_ns(recipe.decode_token_ms) // 1000
+    made = ops(schedule.requests(), decode_batch=recipe.decode_batch, token_ns=token_ns, shared=schedule.shared.count)
+    for batch in made:
+        yield batch | {"person": schedule.users[batch["user_id"]]}
+
+
+def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -> Iterator[Columns]:
+    """The ops of a recipe, its parts made by processes of their own.
+
+    Raises:
+        ClickException: a process ended without having made its part.
+    """
+    context = multiprocessing.get_context("spawn")
+    streams, workers = [], []
+    try:
+        for number in range(jobs):
+            receiver, sender = context.Pipe(duplex=False)
+            work = (sender, recipe, sources, (number, jobs), cut)
+            workers.append(context.Process(target=_work, args=work, daemon=True))
+            workers[-1].start()
+            sender.close()
+            streams.append(_received(receiver, number))
+        yield from joined_parts(streams, Schedule(recipe, sources, cut=cut).users)
+    finally:
+        for worker in workers:
+            worker.terminate()
+
+
+def _work(sender: Connection, recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends its workers
+    try:
+        for batch in batches(recipe, sources, part, cut):
+            sender.send(batch)
+        sender.send(None)
+    except InputError as error:
+        sender.send(error)
+    except BrokenPipeError:
+        pass  # the parent has gone
+
+
+def _received(receiver: Connection, number: int) -> Iterator[Columns]:
+    while True:
+        try:
+            batch = receiver.recv()
+        except EOFError:
+            raise click.ClickException(f"process {number} of --jobs ended too early; is memory short?") from None
+        if isinstance(batch, InputError):
+            raise batch
+        if batch is None:
+            return
+        yield batch
+
+
+def open_sources(recipe: Recipe, metadata: Metadata, *, quiet: bool) -> list[Source]:
+    """The recipe's sources, noted in the metadata."""
+    sources = []
+    for name in recipe.weights:
+        source = SOURCES[name](recipe, metadata, quiet)
+        metadata.sources += source.origin.files
+        metadata.counts |= source.origin.counts
+        sources.append(source)
+    return sources
+
+
+def check_sources(recipe: Recipe) -> None:
+    """Refuse a recipe whose sources are missing, unused or have no end.
+
+    Raises:
+        InputError: says which.
+    """
+    weights = recipe.weights
+    if not weights:
+        raise InputError(
+            "nothing to make a trace of; name a ShareGPT file with --sharegpt FILE, or give a source a weight, e.g."
+            " --set mix.personas=1."
+        )
+    if "sharegpt" in weights and not recipe.sharegpt.path:
+        raise InputError("mix.sharegpt has a weight but there is no file; name one with --sharegpt FILE.")
+    if recipe.sharegpt.path and "sharegpt" not in weights:
+        raise InputError("--sharegpt names a file but mix.sharegpt is 0; give it a weight, e.g. --set mix.sharegpt=1.")
+    endless = [name for name in weights if name != "sharegpt"]
+    if endless and not (recipe.duration_s or recipe.requests):
+        raise InputError(f"source {endless[0]} has no end; limit the trace with --duration S or --requests N.")
+    if endless and "sharegpt" in weights and not recipe.open_loop and not recipe.think_s[1]:
+        raise InputError("ShareGPT users in an endless mix would ask without pause; give think_s more than 0.")
+    people: dict[str, Person] = {
+        f"personas.{name}": one for name, one in recipe.personas.items() if "personas" in weights and one.weight
+    }
+    if "rag" in weights:
+        people["rag.users"] = recipe.rag.users
+    for name, persona in people.items():
+        if not recipe.open_loop and _takes_no_time(persona, recipe):
+            raise InputError(f"{name} would ask without end at time 0; give it a think_s, or a decode_token_ms.")
+
+
+def _takes_no_time(persona: Person, recipe: Recipe) -> bool:
+    return not persona.think_s[1] and not (recipe.decode_token_ms and persona.generation[1])
+
+
+def portable(recipe: Recipe) -> dict[str, Any]:
     """The resolved recipe without the folders of this machine."""
     name = Path(recipe.sharegpt.path).name
     return asdict(replace(recipe, sharegpt=replace(recipe.sharegpt, path=name)))

@@ -1,16 +1,22 @@
 """Recipes: what a trace is made of. TOML → frozen dataclasses, checked once; every default stands here."""
 
-import difflib
-import tomllib
-import types
-import typing
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Literal
 
 from tracegen.schema import InputError
+
+SHAPES = (1, 0.5, 0.25, 0.1)  # of the gamma laws whose quantile tables are shipped
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Weights of the sources that users are drawn from; all 0: ShareGPT alone, where a file is named."""
+
+    sharegpt: int = 0
+    personas: int = 0
+    rag: int = 0
 
 
 @dataclass(frozen=True)
@@ -26,11 +32,75 @@ class ShareGPT:
 
 
 @dataclass(frozen=True)
+class Person:
+    """A kind of user. Ranges are drawn once per user, uniformly; a turn takes a quarter to the whole of its user's."""
+
+    context: tuple[int, int] = (512, 4096)  # tokens
+    generation: tuple[int, int] = (50, 200)  # tokens
+    think_s: tuple[float, float] = (0.1, 0.5)
+    continues: float = 0.8  # probability of one more turn
+    max_turns: int = 50
+    question: tuple[int, int] = (16, 256)  # tokens that a later turn adds where context grows
+
+
+@dataclass(frozen=True)
+class Persona(Person):
+    """One of several kinds of user, and its weight among them."""
+
+    weight: int = 1
+
+
+def _personas() -> dict[str, Persona]:
+    """The three of kv-cache.py."""
+    return {
+        "chatbot": Persona(),
+        "coding": Persona(context=(4096, 25000), generation=(100, 500), think_s=(0.2, 1.0)),
+        "document": Persona(context=(4096, 16384), generation=(200, 800), think_s=(0.3, 1.5)),
+    }
+
+
+@dataclass(frozen=True)
 class Prefix:
-    """Shared prompts: `share` of the sessions carry one, drawn by rank (Zipf, exponent 1) from `tokens`."""
+    """Shared prompts: `share` of the sessions carry one, drawn by rank (Zipf, exponent 1) from `tokens`.
+
+    Below each system prompt stand `products` further prompts (by rank, too), below each of these `tenants`; a user is
+    of one tenant for good.
+    """
 
     share: float = 0.2
     tokens: tuple[int, ...] = (800, 1200, 2000)
+    products: int = 0
+    product_tokens: int = 400
+    tenants: int = 0
+    tenant_tokens: int = 200
+
+
+@dataclass(frozen=True)
+class Common:
+    """Common phrases: `share` of the requests begin with one, drawn by rank (Zipf, exponent 1) from `tokens`."""
+
+    share: float = 0
+    tokens: tuple[int, ...] = (32, 64, 96, 128)
+
+
+@dataclass(frozen=True)
+class Rag:
+    """Documents cut into chunks, and the requests that retrieve some."""
+
+    share: float = 0  # of the requests of other sources that retrieve; those of source rag always do
+    documents: int = 100
+    document_tokens: tuple[int, int] | None = None  # none: 4,000 to 12,000; above 256 KiB a token 1,024 to 4,096
+    chunk_tokens: int = 512
+    chunk_mib: int = 256  # a chunk's KV is at most this, at `bytes_per_token`
+    top_k: int = 5
+    documents_by: Literal["zipf", "uniform"] = "zipf"
+    chunks_by: Literal["zipf", "uniform"] = "zipf"
+    ingest_s: float = 0  # documents arrive evenly over this time; 0: all before the first request
+    users: Person = field(
+        default_factory=lambda: Person(
+            context=(64, 512), generation=(100, 400), think_s=(0.5, 5.0), continues=0.5, max_turns=10
+        )
+    )  # those of source rag
 
 
 @dataclass(frozen=True)
@@ -59,18 +129,50 @@ class Recipe:
     seed: int = 0
     tokenizer: str = "tekken"
     users: int = 50
-    session_rate: float = 0  # new sessions per second (Poisson); 0: a user begins the next when the last has ended
-    think_s: tuple[float, float] = (0.5, 5.0)  # uniform pause before each of a user's requests
+    session_rate: float = 0  # new sessions per second; 0: a user begins the next when the last has ended
+    burstiness: float = 1  # shape of the gamma law of gaps between sessions: 1 (Poisson), 0.5, 0.25 or 0.1
+    hourly_rates: tuple[float, ...] = ()  # new sessions per second in each hour, over and over; instead of session_rate
+    think_s: tuple[float, float] = (0.5, 5.0)  # uniform pause before each request of a ShareGPT user
     duration_s: float = 0  # requests arrive before this time; 0: no limit
     requests: int = 0  # the first N requests by arrival; 0: all
     history: Literal["all", "previous"] = "all"
+    context_growth: bool = False  # a turn's prompt holds the last answer, and after the first turn only a question
+    block_tokens: int = 0  # cut what a request prefills into blocks of so many tokens; 0: one object per turn
+    save_decode: bool = False  # store the KV of generated tokens, too
+    decode_reads: bool | None = None  # none: yes, but not for blocks, whose KV is loaded once
     decode_batch: int = 32  # tokens generated per decode read
     decode_token_ms: float = 30  # nominal pace, for the trace's times
     decode_max_context: int = 0  # no decode ops for turns of more context tokens; 0: no limit
+    bytes_per_token: int = 131072  # of the model in mind; decides the size of RAG's chunks only
+    mix: Mix = field(default_factory=Mix)
     qos: Qos = field(default_factory=Qos)
     prefix: Prefix = field(default_factory=Prefix)
+    common: Common = field(default_factory=Common)
     sharegpt: ShareGPT = field(default_factory=ShareGPT)
+    personas: Mapping[str, Persona] = field(default_factory=_personas)
+    rag: Rag = field(default_factory=Rag)
     replay: Replay = field(default_factory=Replay)
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether sessions arrive by a rate, not when their users are free."""
+        return bool(self.session_rate or self.hourly_rates)
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weight of each source that has one."""
+        given = {name: weight for name, weight in asdict(self.mix).items() if weight}
+        return given or ({"sharegpt": 1} if self.sharegpt.path else {})
+
+    @property
+    def retrieves(self) -> bool:
+        """Whether there are documents."""
+        return bool(self.rag.share or "rag" in self.weights)
+
+    @property
+    def rereads(self) -> bool:
+        """Whether decoding reads the request's own objects back."""
+        return not self.block_tokens if self.decode_reads is None else self.decode_reads
 
     def check(self) -> None:
         """Refuse values that make no trace.
@@ -78,119 +180,89 @@ class Recipe:
         Raises:
             InputError: names the first such key, its value and what it must be.
         """
-        weights = list(asdict(self.qos).values())
-        demands = [
-            ("seed", 0 <= self.seed < 2**64, "from 0 to 2^64 - 1"),
-            ("users", 1 <= self.users < 2**31, "from 1 to 2^31 - 1"),
-            ("session_rate", 0 <= self.session_rate <= 1e9, "from 0 to 1e9 sessions per second"),
-            ("think_s", 0 <= self.think_s[0] <= self.think_s[1] <= 1e6, "[low, high] with 0 <= low <= high <= 1e6"),
-            ("duration_s", 0 <= self.duration_s <= 1e9, "from 0 to 1e9 seconds"),
-            ("requests", 0 <= self.requests < 2**31, "from 0 to 2^31 - 1"),
-            ("decode_batch", 1 <= self.decode_batch < 2**31, "from 1 to 2^31 - 1"),
-            ("decode_token_ms", 0 <= self.decode_token_ms <= 1e6, "from 0 to 1e6"),
-            ("decode_max_context", 0 <= self.decode_max_context < 2**31, "from 0 to 2^31 - 1"),
-            ("prefix.share", 0 <= self.prefix.share <= 1, "from 0 to 1"),
-            ("prefix.tokens", all(0 < n < 2**31 for n in self.prefix.tokens), "token counts from 1 to 2^31 - 1"),
-            ("prefix.tokens", bool(self.prefix.tokens) or self.prefix.share == 0, "given where prefix.share is not 0"),
-            ("qos", sum(weights) > 0 and all(0 <= n < 2**31 for n in weights), "weights below 2^31, not all of them 0"),
-            *(
-                (f"sharegpt.{name}", 0 <= getattr(self.sharegpt, name) < 2**31, "from 0 to 2^31 - 1")
-                for name in ("max_conversations", "max_context_tokens", "max_generation_tokens")
-            ),
-            *(
-                (f"replay.{name}", 0 <= (getattr(self.replay, name) or 0) < 2**33, "0 GiB or more")
-                for name in ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
-            ),
-        ]
-        for name, holds, demand in demands:
+        for name, holds, demand in _demands(self):
             if not holds:
                 value: Any = self
                 for part in name.split("."):
-                    value = getattr(value, part)
+                    value = value[part] if isinstance(value, Mapping) else getattr(value, part)
                 raise InputError(f"recipe key {name} = {value!r} must be {demand}.")
 
 
-def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
-    """Read a recipe and put flags over it.
-
-    Args:
-        path: a TOML file, or None for the defaults; its relative paths are taken from its own folder.
-        settings: dotted keys and values that override the file.
-
-    Raises:
-        InputError: the file is missing or not TOML, or a key or value does not fit.
-    """
-    table: dict[str, Any] = {}
-    if path is not None:
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot read the recipe ({error.strerror}); name an existing TOML file."
-            ) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not TOML ({error}); mend that line.") from None
-    recipe: Recipe = _build(Recipe, table, str(path))
-    if recipe.sharegpt.path and path is not None:
-        recipe = replace(recipe, sharegpt=replace(recipe.sharegpt, path=str(path.parent / recipe.sharegpt.path)))
-    for dotted, value in settings.items():
-        *groups, name = dotted.split(".")
-        nested: Any = {name: value}
-        for group in reversed(groups):
-            nested = {group: nested}
-        recipe = _build(Recipe, nested, "--set", base=recipe)
-    recipe.check()
-    return recipe
+Demand = tuple[str, bool, str]
+_COUNT = "from 0 to 2^31 - 1"
+_WEIGHT = "weights below 2^31, not all of them 0"
 
 
-def parse_value(text: str) -> Any:
-    """The value of `--set key=value`: TOML where it parses, else the text itself."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return text
+def _demands(recipe: Recipe) -> Iterator[Demand]:
+    """(key, whether it holds, what its value must be), in the order of the recipe."""
+    r = recipe
+    yield "seed", 0 <= r.seed < 2**64, "from 0 to 2^64 - 1"
+    yield "users", 1 <= r.users < 2**31, "from 1 to 2^31 - 1"
+    yield "session_rate", 0 <= r.session_rate <= 1e9, "from 0 to 1e9 sessions per second"
+    yield "burstiness", r.burstiness in SHAPES, f"one of {', '.join(map(str, SHAPES))}"
+    yield "burstiness", r.burstiness == 1 or r.open_loop, "1 without session_rate or hourly_rates: no gaps to shape"
+    rates = r.hourly_rates
+    yield "hourly_rates", all(0 <= one <= 1e6 for one in rates), "rates from 0 to 1e6 sessions per second"
+    yield "hourly_rates", not rates or any(one >= 1e-6 for one in rates), "rates, one of them at least 1e-6"
+    yield "hourly_rates", not (rates and r.session_rate), "given without session_rate"
+    yield _range("think_s", r.think_s, 0, 1e6)
+    yield "duration_s", 0 <= r.duration_s <= 1e9, "from 0 to 1e9 seconds"
+    for name in ("requests", "decode_max_context", "block_tokens"):
+        yield name, 0 <= getattr(r, name) < 2**31, _COUNT
+    yield "history", r.history == "all" or not r.block_tokens, "all with block_tokens: blocks are chained to their past"
+    yield "decode_batch", 1 <= r.decode_batch < 2**31, "from 1 to 2^31 - 1"
+    yield "decode_token_ms", 0 <= r.decode_token_ms <= 1e6, "from 0 to 1e6"
+    yield "bytes_per_token", 1 <= r.bytes_per_token < 2**40, "from 1 to 2^40 - 1"
+    for name, table in (("mix", r.mix), ("qos", r.qos)):
+        weights = list(asdict(table).values())
+        yield name, all(0 <= n < 2**31 for n in weights) and (name == "mix" or sum(weights) > 0), _WEIGHT
+    yield from _prefix_demands(r)
+    for name in ("max_conversations", "max_context_tokens", "max_generation_tokens"):
+        yield f"sharegpt.{name}", 0 <= getattr(r.sharegpt, name) < 2**31, _COUNT
+    for name, persona in r.personas.items():
+        yield f"personas.{name}.weight", 0 <= persona.weight < 2**31, _COUNT
+        yield from _persona_demands(f"personas.{name}", persona)
+    yield "personas", not r.mix.personas or any(p.weight for p in r.personas.values()), _WEIGHT
+    yield from _rag_demands(r.rag)
+    for name in ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"):
+        yield f"replay.{name}", 0 <= (getattr(r.replay, name) or 0) < 2**33, "0 GiB or more"
+
+
+def _range(name: str, values: tuple[float, float], low: float, high: float) -> Demand:
+    return name, low <= values[0] <= values[1] <= high, f"[low, high] with {low:g} <= low <= high <= {high:g}"
+
+
+def _prefix_demands(recipe: Recipe) -> Iterator[Demand]:
+    for name, table in (("prefix", recipe.prefix), ("common", recipe.common)):
+        yield f"{name}.share", 0 <= table.share <= 1, "from 0 to 1"
+        yield f"{name}.tokens", all(0 < n < 2**31 for n in table.tokens), "token counts from 1 to 2^31 - 1"
+        yield f"{name}.tokens", bool(table.tokens) or table.share == 0, f"given where {name}.share is not 0"
+    for name in ("products", "tenants"):
+        yield f"prefix.{name}", 0 <= getattr(recipe.prefix, name) <= 10**6, "from 0 to 1e6"
+    for name in ("product_tokens", "tenant_tokens"):
+        yield f"prefix.{name}", 1 <= getattr(recipe.prefix, name) <= 10**9, "from 1 to 1e9"
+
+
+def _persona_demands(name: str, persona: Person) -> Iterator[Demand]:
+    yield _range(f"{name}.context", persona.context, 1, 10**8)
+    yield _range(f"{name}.generation", persona.generation, 0, 10**8)
+    yield _range(f"{name}.question", persona.question, 1, 10**8)
+    yield _range(f"{name}.think_s", persona.think_s, 0, 1e6)
+    yield f"{name}.continues", 0 <= persona.continues <= 1, "from 0 to 1"
+    yield f"{name}.max_turns", 1 <= persona.max_turns <= 10**4, "from 1 to 1e4"
+
+
+def _rag_demands(rag: Rag) -> Iterator[Demand]:
+    yield "rag.share", 0 <= rag.share <= 1, "from 0 to 1"
+    yield "rag.documents", 1 <= rag.documents <= 10**6, "from 1 to 1e6"
+    yield _range("rag.document_tokens", rag.document_tokens or (1, 1), 1, 10**8)
+    yield "rag.chunk_tokens", 1 <= rag.chunk_tokens < 2**31, "from 1 to 2^31 - 1"
+    yield "rag.chunk_mib", 1 <= rag.chunk_mib < 2**31, "from 1 to 2^31 - 1"
+    yield "rag.top_k", 1 <= rag.top_k <= 1000, "from 1 to 1000"
+    yield "rag.ingest_s", 0 <= rag.ingest_s <= 1e9, "from 0 to 1e9 seconds"
+    yield from _persona_demands("rag.users", rag.users)
 
 
 def to_ns(seconds: float) -> int:
     """Seconds, as written in decimal, to whole nanoseconds."""
     return int((Decimal(str(seconds)) * 10**9).to_integral_value())
-
-
-def _build(kind: Any, table: Mapping[str, Any], where: str, base: Any = None, prefix: str = "") -> Any:
-    """A dataclass from a TOML table; unknown keys are refused with the nearest known one."""
-    hints, values = typing.get_type_hints(kind), {}
-    known = {item.name: item for item in fields(kind)}
-    for name, value in table.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known keys: {', '.join(known)}."
-            raise InputError(f"{where}: unknown recipe key {prefix}{name}; {hint}")
-        current = getattr(base, name) if base is not None else None
-        values[name] = _convert(hints[name], value, where, prefix + name, current)
-    return replace(base, **values) if base is not None else kind(**values)
-
-
-def _convert(hint: Any, value: Any, where: str, name: str, current: Any) -> Any:
-    if is_dataclass(hint):
-        if isinstance(value, Mapping):
-            return _build(hint, value, where, current, f"{name}.")
-        raise InputError(f"{where}: recipe key {name} is a table; set {name}.KEY.")
-    origin, options = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal and value in options:
-        return value
-    if origin is tuple and isinstance(value, list):
-        kinds = options[:1] * len(value) if options[-1] is Ellipsis else options
-        if len(kinds) == len(value):
-            return tuple(_convert(kind, item, where, name, None) for kind, item in zip(kinds, value, strict=True))
-    for kind in options if origin is types.UnionType else (hint,):
-        if (
-            kind is float
-            and isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and abs(value) < float("inf")
-        ):
-            return value
-        if type(value) is kind:
-            return value
-    expected = " or ".join(map(repr, options)) if origin is Literal else str(getattr(hint, "__name__", hint))
-    raise InputError(f"{where}: recipe key {name} = {value!r} must be {expected}.")

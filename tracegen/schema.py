@@ -6,10 +6,9 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import click
 import numpy as np
@@ -23,6 +22,8 @@ from tracegen.invariants import Invariants, Problem
 FORMAT_VERSION: Final = 1
 METADATA_KEY: Final = b"kv-trace"
 ROW_GROUP: Final = 1 << 17
+PART_COLUMNS: Final = ("person", "shared")
+"""For merging parts of a trace: the user's number in the whole, and that of an object that sessions share, or -1."""
 
 ENUMS: Final[dict[str, tuple[str, ...]]] = {
     "qos": ("interactive", "responsive", "batch"),
@@ -96,6 +97,7 @@ class Metadata:
     sources: list[dict[str, Any]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     fingerprint: str = ""
+    part: dict[str, int] | None = None
     format_version: int = FORMAT_VERSION
 
 
@@ -109,71 +111,9 @@ _METADATA_TYPES: Final = {
 }
 
 
-class TraceWriter:
-    """Writes ops to a trace file; the file appears under its name only once it is complete.
-
-    Raises:
-        InputError: the file exists already and `force` is false, or it cannot be written.
-    """
-
-    def __init__(self, path: Path, metadata: Metadata, *, force: bool = False) -> None:
-        if path.exists() and not force:
-            raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
-        self.path, self.metadata = path, metadata
-        self._partial = path.with_name(path.name + ".partial")
-        self._fingerprint, self._ops, self._written, self._tokens = Fingerprint(), 0, 0, 0
-        self._waiting: list[Columns] = []  # rows of the next row group
-        self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
-        try:
-            self._file = pq.ParquetWriter(self._partial, SCHEMA, compression="zstd")
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with -o.") from None
-
-    def write(self, batch: Columns) -> None:
-        """Append a batch of ops; op_ids continue where the last batch ended."""
-        self._fingerprint.update(batch)
-        self._ops += len(batch["op_id"])
-        self._waiting.append(batch)
-        self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
-        for name, highest in self._highest.items():
-            self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
-        if self._ops - self._written >= ROW_GROUP:
-            *whole, rest = _cut(self._waiting, ROW_GROUP)
-            self._waiting = [rest]
-            for group in whole:
-                self._write(group)
-
-    def _write(self, batch: Columns) -> None:
-        self._written += len(batch["op_id"])
-        arrays = [
-            pa.DictionaryArray.from_arrays(batch[name].astype(np.int8), pa.array(ENUMS[name]))
-            if name in ENUMS
-            else pa.array(batch[name].astype(dtype, copy=False))
-            for name, dtype in DTYPES.items()
-        ]
-        self._file.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), row_group_size=ROW_GROUP)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if kind is None:
-            if self._ops > self._written:
-                self._write(_cut(self._waiting, ROW_GROUP)[0])
-            self.metadata.fingerprint = self._fingerprint.hexdigest()
-            totals = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
-            self.metadata.counts |= {"ops": self._ops, **totals, "tokens_generated": self._tokens}
-            self._file.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(asdict(self.metadata))})
-        self._file.close()
-        if kind is None:
-            self._partial.replace(self.path)
-        else:
-            self._partial.unlink(missing_ok=True)
-
-
-def _cut(parts: list[Columns], size: int) -> list[Columns]:
+def cut(parts: list[Columns], size: int) -> list[Columns]:
     """Batches of `size` rows each, then the rest, which may be empty."""
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in DTYPES} if len(parts) > 1 else parts[0]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if len(parts) > 1 else parts[0]
     rows = len(joined["op_id"])
     return [
         {name: column[begin : begin + size] for name, column in joined.items()}
@@ -182,7 +122,7 @@ def _cut(parts: list[Columns], size: int) -> list[Columns]:
 
 
 class Trace:
-    """A trace file opened for reading; its columns and metadata are known to be of this format.
+    """A trace opened for reading, a file or a folder of parts; its columns and metadata are known to be of this format.
 
     Raises:
         InputError: the file is missing, not Parquet, truncated, not a trace, of a newer version, or lacks a column.
@@ -190,21 +130,28 @@ class Trace:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self.paths = sorted(self.path.glob("part-*.parquet")) if self.path.is_dir() else [self.path]
+        if not self.paths:
+            raise InputError(f"{path} is a folder without part-*.parquet; name a trace.")
+        self._files = [self._open(one) for one in self.paths]
+        self.metadata = self._read_metadata(self._files[-1])
+        for file in self._files:
+            self._check_columns(file.schema_arrow)
+        self.ops = sum(file.metadata.num_rows for file in self._files)
+        if self.ops == 0:
+            raise InputError(f"{path} holds no ops; generate it anew.")
+
+    def _open(self, path: Path) -> pq.ParquetFile:
         try:
-            self._file = pq.ParquetFile(self.path)
+            return pq.ParquetFile(path)
         except FileNotFoundError:
             raise InputError(f"{path}: no such trace; make one with `tracegen generate … -o {path}`.") from None
         except (OSError, ValueError, pa.ArrowException) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"{path} is not a readable Parquet file ({reason}); generate or copy it anew.") from None
-        self.metadata = self._read_metadata()
-        self._check_columns()
-        self.ops = self._file.metadata.num_rows
-        if self.ops == 0:
-            raise InputError(f"{path} holds no ops; generate it anew.")
 
-    def _read_metadata(self) -> Metadata:
-        raw = (self._file.schema_arrow.metadata or {}) | (self._file.metadata.metadata or {})
+    def _read_metadata(self, file: pq.ParquetFile) -> Metadata:
+        raw = (file.schema_arrow.metadata or {}) | (file.metadata.metadata or {})
         if METADATA_KEY not in raw:
             raise InputError(f"{self.path} is Parquet but not a trace: no metadata entry {METADATA_KEY.decode()!r}.")
         try:
@@ -231,8 +178,7 @@ class Trace:
         known = {item.name for item in fields(Metadata)}
         return Metadata(**{name: value for name, value in values.items() if name in known})
 
-    def _check_columns(self) -> None:
-        present = self._file.schema_arrow
+    def _check_columns(self, present: pa.Schema) -> None:
         for wanted in SCHEMA:
             if wanted.name not in present.names:
                 raise InputError(f"{self.path}: column {wanted.name} is missing; generate or copy the trace anew.")
@@ -245,30 +191,35 @@ class Trace:
                     f"{self.path}: column {wanted.name} is {found}, not {expected}; write it as specified."
                 )
 
-    def batches(self, size: int = 1 << 16) -> Iterator[Columns]:
+    def batches(self, size: int = 1 << 16, more: tuple[str, ...] = ()) -> Iterator[Columns]:
         """The ops in order, exactly `size` rows at a time but for the last, however the file groups its rows.
+
+        Args:
+            size: rows per batch.
+            more: columns beyond those of the format, int64.
 
         Raises:
             InputError: a page cannot be read, a value is null, or an enum holds an unknown word.
         """
         waiting: list[Columns] = []
         rows = 0
-        for part in self._parts(size):
+        for part in self._parts(size, [*SCHEMA.names, *more]):
             waiting.append(part)
             rows += len(part["op_id"])
             if rows >= size:
-                *whole, rest = _cut(waiting, size)
+                *whole, rest = cut(waiting, size)
                 waiting, rows = [rest], len(rest["op_id"])
                 yield from whole
         if rows:
-            yield _cut(waiting, size)[0]
+            yield cut(waiting, size)[0]
 
-    def _parts(self, size: int) -> Iterator[Columns]:
+    def _parts(self, size: int, names: list[str]) -> Iterator[Columns]:
         start = 0
         try:
-            for batch in self._file.iter_batches(size, columns=SCHEMA.names):
-                yield {name: self._decode(batch.column(name), name, start) for name in SCHEMA.names}
-                start += batch.num_rows
+            for file in self._files:
+                for batch in file.iter_batches(size, columns=names):
+                    yield {name: self._decode(batch.column(name), name, start) for name in names}
+                    start += batch.num_rows
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"{self.path} cannot be read past row {start} ({reason}); copy it anew.") from None
@@ -279,7 +230,7 @@ class Trace:
             raise InputError(f"{self.path}, row {row}: {name} is null; every column of a trace is required.")
         if name not in ENUMS:
             values: NDArray[Any] = column.to_numpy()
-            return values.astype(DTYPES[name], copy=False)
+            return values.astype(DTYPES.get(name, np.int64), copy=False)
         words = column.dictionary if isinstance(column, pa.DictionaryArray) else column
         codes = pc.index_in(words, pa.array(ENUMS[name], words.type))
         if isinstance(column, pa.DictionaryArray):

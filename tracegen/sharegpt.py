@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegen.draws import Purpose, draw
-from tracegen.recipe import Recipe
+from tracegen.draws import Purpose, between, draw
+from tracegen.recipe import Recipe, to_ns
 from tracegen.schema import InputError
-from tracegen.sessions import Sessions
+from tracegen.sessions import Ints, Origin, Sessions, ranges
 from tracegen.tokens import Tokenizer, count_all
 
 ROLES: Final = dict.fromkeys(("human", "user"), "Q") | dict.fromkeys(
@@ -37,8 +37,8 @@ Message = tuple[str, str]
 Progress = Callable[[int], object]
 
 
-def read(recipe: Recipe, tokenizer: Tokenizer, progress: Progress) -> Sessions:
-    """The sessions of a ShareGPT file, in the order that the seed gives them.
+class ShareGPT:
+    """The sessions of a ShareGPT file in the order that the seed gives them; session s takes the s-th, then again.
 
     Args:
         recipe: its `sharegpt` table names the file, the limits and the seed.
@@ -48,32 +48,59 @@ def read(recipe: Recipe, tokenizer: Tokenizer, progress: Progress) -> Sessions:
     Raises:
         InputError: the file is missing, empty, not JSON, not ShareGPT, or holds no usable turn.
     """
-    source = Path(recipe.sharegpt.path)
+
+    count: int | None
+    contains_prefix = False
+    retrieves: float | None = None
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, progress: Progress) -> None:
+        settings, self._recipe = recipe.sharegpt, recipe
+        path = Path(settings.path)
+        usable, flaws, sha256 = _conversations(path, settings.glue, tokenizer, progress)
+        order = np.argsort(draw(recipe.seed, Purpose.SAMPLE, np.arange(len(usable))), kind="stable")
+        chosen = [usable[i] for i in order[: settings.max_conversations or None]]
+        self.count = self._conversations = len(chosen)
+        self._turns = np.array([len(turns) for turns in chosen], np.int64)
+        self._first = np.cumsum(self._turns) - self._turns
+        context, generated = np.array([turn for turns in chosen for turn in turns], np.int64).T
+        for name, values, limit in (
+            ("context_clamped", context, settings.max_context_tokens),
+            ("generation_clamped", generated, settings.max_generation_tokens),
+        ):
+            flaws[name] = int((values > limit).sum()) if limit else 0
+        self._context = np.maximum(np.minimum(context, settings.max_context_tokens or context), 1)
+        self._generated = np.minimum(generated, settings.max_generation_tokens or generated)
+        self.origin = Origin(
+            [{"name": path.name, "sha256": sha256, "licence": settings.licence}],
+            {name: number for name, number in sorted(flaws.items()) if number}
+            | {"conversations": len(usable), "conversations_used": len(chosen)},
+        )
+
+    def sessions(self, number: Ints, user: Ints) -> Sessions:  # noqa: ARG002 (a file knows no users)
+        """The sessions of these numbers, had by these users; shapes (sessions,)."""
+        taken = number % self._conversations
+        turns = self._turns[taken]
+        places = ranges(self._first[taken], turns)
+        turn = ranges(np.zeros(len(turns), np.int64), turns)
+        bits = draw(self._recipe.seed, Purpose.THINK, np.repeat(number, turns), turn)
+        pause = between(bits, *map(to_ns, self._recipe.think_s))
+        return Sessions(turns, self._context[places], self._generated[places], pause)
+
+
+def _conversations(
+    path: Path, glue: bool, tokenizer: Tokenizer, progress: Progress
+) -> tuple[list[list[Turn]], Counter[str], str]:
+    """The conversations with a turn in them, the file's flaws by name, and its sha256."""
     digest, flaws = hashlib.sha256(), Counter[str]()
-    segments, texts = _Segments(), values_of(source, _chunks(source, digest, progress))
-    for entry in count_all(tokenizer, _batches(_messages(texts, source, flaws))):
+    segments, texts = _Segments(), values_of(path, _chunks(path, digest, progress))
+    for entry in count_all(tokenizer, _batches(_messages(texts, path, flaws))):
         segments.add(*entry)
-    conversations = [_turns(messages, flaws) for messages in segments.conversations(recipe.sharegpt.glue, flaws)]
+    conversations = [_turns(messages, flaws) for messages in segments.conversations(glue, flaws)]
     usable = [turns for turns in conversations if turns]
     flaws["conversations_without_a_turn"] = len(conversations) - len(usable)
     if not usable:
-        raise InputError(f"{source} holds no question of any user; name a ShareGPT file with conversations in it.")
-    order = np.argsort(draw(recipe.seed, Purpose.SAMPLE, np.arange(len(usable))), kind="stable")
-    chosen = [usable[i] for i in order[: recipe.sharegpt.max_conversations or None]]
-    context, generated = np.array([turn for turns in chosen for turn in turns], np.int64).T
-    for name, values, limit in (
-        ("context_clamped", context, recipe.sharegpt.max_context_tokens),
-        ("generation_clamped", generated, recipe.sharegpt.max_generation_tokens),
-    ):
-        flaws[name] = int((values > limit).sum()) if limit else 0
-    return Sessions(
-        turns=np.array([len(turns) for turns in chosen], np.int64),
-        context=np.minimum(context, recipe.sharegpt.max_context_tokens or context),
-        generated=np.minimum(generated, recipe.sharegpt.max_generation_tokens or generated),
-        source={"name": source.name, "sha256": digest.hexdigest(), "licence": recipe.sharegpt.licence},
-        counts={name: number for name, number in sorted(flaws.items()) if number}
-        | {"conversations": len(usable), "conversations_used": len(chosen)},
-    )
+        raise InputError(f"{path} holds no question of any user; name a ShareGPT file with conversations in it.")
+    return usable, flaws, digest.hexdigest()
 
 
 class _JsonStream:

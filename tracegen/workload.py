@@ -1,242 +1,285 @@
-"""From sessions to ops: who asks when, and what each request does to the cache. Every source goes through here."""
+"""From sessions to requests: who asks when. Users take sessions one after another, on one clock, in bounded memory."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tracegen.draws import Purpose, below, between, choose, draw, zipf_weights
+from tracegen.arrivals import Arrivals
+from tracegen.draws import Purpose, chance, choose, draw
+from tracegen.objects import Layout, Shared, Window
 from tracegen.recipe import Recipe, to_ns
+from tracegen.requests import Requests
 from tracegen.schema import ENUMS, Columns, InputError
-from tracegen.sessions import Ints, Sessions
+from tracegen.sessions import Ints, Sessions, Source, mixed, ranges
+from tracegen.touches import RAG, USER, columns_of, touched
 
-WRITE, READ = ENUMS["op"].index("write"), ENUMS["op"].index("read")
-PREFILL, DECODE = ENUMS["phase"].index("prefill"), ENUMS["phase"].index("decode")
-USER, MULTI_TURN, SYSTEM = (ENUMS["source"].index(name) for name in ("user", "multi_turn", "system"))
-ARRIVALS_PER_BLOCK = 1024
-REQUESTS_PER_BLOCK = 4096
+SESSIONS_PER_STEP = 1024
+_NEVER: Final = 2**62
 
 
 @dataclass(frozen=True)
-class Requests:
-    """Requests in order of arrival; every array has shape (requests,) but `by_turn`.
+class Cut:
+    """What one part of a trace cannot know by itself, where the recipe limits the requests.
 
     Attributes:
-        prefix: index into the recipe's shared prompts, -1 where the session carries none.
-        first: where the request's session begins in `by_turn`.
-        by_turn: request ids, session by session in order of turns.
+        last: time, user, session number and turn of the last request.
+        users: the numbers of the users that have a request.
     """
 
-    time_ns: Ints
-    think_ns: Ints
-    user: Ints
-    session: Ints
-    turn: Ints
-    qos: Ints
-    context: Ints
-    generated: Ints
-    prefix: Ints
-    first: Ints
-    by_turn: Ints
+    last: tuple[int, int, int, int]
+    users: Ints
 
 
-def schedule(recipe: Recipe, sessions: Sessions) -> Requests:
-    """Give every turn a user, a time and a pause; cut at the recipe's duration and number of requests.
+class Schedule:
+    """The requests of a recipe in order of (time, user, session).
 
-    User u takes sessions u, u + users, …; with `session_rate` a session waits for its arrival, too. A turn begins one
-    pause after the one before has nominally ended: its start plus `decode_token_ms` per generated token.
+    User u takes sessions u, u + users, …; in an open loop a session waits for its arrival, too. A turn begins one pause
+    after the one before has nominally ended: its start plus `decode_token_ms` per generated token. Documents are users
+    of one request each, numbered before all others.
+
+    Args:
+        recipe: users, pace and limits.
+        sources: of the sessions, in the order of `recipe.weights`.
+        part: (i, n) makes the requests of the users whose number leaves i when divided by n.
+        cut: as found by `survey`, where the recipe limits the requests.
+
+    Attributes:
+        shared: the objects that sessions share.
+        users: the numbers of the part's users that have a request (before a cut), in order.
     """
-    count, turns = len(sessions.turns), sessions.turns
-    ids = np.arange(count)
-    session = np.repeat(ids, turns)
-    first = np.cumsum(turns) - turns
-    turn = np.arange(len(session)) - first[session]
-    _check_span(recipe, sessions)
-    low, high = map(to_ns, recipe.think_s)
-    pause = between(draw(recipe.seed, Purpose.THINK, session, turn), low, high)
-    busy = sessions.generated * _token_ns(recipe)
-    # Nominal start of each turn, counted from the start of its session.
-    spans = pause + np.concatenate([[0], busy[:-1]])
-    spans[first] = 0
-    offset = np.cumsum(spans)
-    offset -= offset[first][session]
-    start, wait = _session_starts(recipe, count, pause[first], (offset + busy)[first + turns - 1])
-    time = start[session] + offset
-    pause[first] = wait
-    kept = np.lexsort((session, session % recipe.users, time))
-    kept = kept[: recipe.requests or None]
-    kept = kept[time[kept] < to_ns(recipe.duration_s)] if recipe.duration_s else kept
-    by_turn = np.full(len(session), -1, np.int64)
-    by_turn[kept] = np.arange(len(kept))
-    picked = session[kept]
-    return Requests(
-        time_ns=time[kept],
-        think_ns=pause[kept],
-        user=np.unique(picked % recipe.users, return_inverse=True)[1],
-        session=_by_first_appearance(picked),
-        turn=turn[kept] + 1,
-        qos=choose(draw(recipe.seed, Purpose.QOS, ids), _weights(recipe))[picked],
-        context=np.maximum(sessions.context[kept], 1),
-        generated=sessions.generated[kept],
-        prefix=_prefixes(recipe, ids)[picked],
-        first=first[picked],
-        by_turn=by_turn,
-    )
 
+    def __init__(
+        self, recipe: Recipe, sources: Sequence[Source], part: tuple[int, int] = (0, 1), cut: Cut | None = None
+    ) -> None:
+        self._recipe, self._sources, self._cut = recipe, sources, cut
+        self.shared = Shared(recipe)
+        self._token_ns, self._end = to_ns(recipe.decode_token_ms) // 1000, to_ns(recipe.duration_s) or _NEVER
+        if cut is not None:
+            self._end = min(self._end, cut.last[0] + 1)
+        self._arrivals = Arrivals(recipe) if recipe.open_loop else None
+        counts = [_NEVER if source.count is None else source.count for source in sources]
+        self._count, self._documents = max(counts), recipe.rag.documents if recipe.retrieves else 0
+        people = np.arange(min(recipe.users, self._count))
+        people = people[(self._documents + people) % part[1] == part[0]]
+        self._next, self._free, self._frontier = people, np.zeros_like(people), np.zeros_like(people)
+        self._tokens, self._session_of, self._sessions = Window(np.int64, self.shared.count), Window(np.int64), 0
+        self._tokens[np.arange(self.shared.count)] = self.shared.tokens
+        self._emitted = 0
+        self._pending = self._ingestion(part)
+        # Nothing can be in order before every user has begun.
+        if len(people):
+            self._advance(np.arange(len(people)), 1)
+        self.users = np.unique(self._pending["user"]) if cut is None else cut.users[cut.users % part[1] == part[0]]
 
-def _check_span(recipe: Recipe, sessions: Sessions) -> None:
-    """Times are int64 nanoseconds: refuse a recipe that could reach past them."""
-    longest = (
-        len(sessions.context) * float(recipe.think_s[1])
-        + float(sessions.generated.sum()) * recipe.decode_token_ms / 1e3
-    )
-    if recipe.session_rate:
-        longest += (len(sessions.turns) + ARRIVALS_PER_BLOCK) / recipe.session_rate
-    if longest > 2**62 / 1e9:
-        raise InputError(
-            "the trace could last over 146 years; lower think_s or decode_token_ms, or raise session_rate."
+    def requests(self) -> Iterator[Requests]:
+        """The requests in order, in batches; users, sessions and turns numbered as in a trace.
+
+        Raises:
+            InputError: the trace would be longer than its format can say.
+        """
+        for batch in self.batches():
+            begins = np.flatnonzero(batch["turn"] == 0)
+            self._session_of[batch["slot"][begins]] = self._sessions + np.arange(len(begins))
+            self._sessions += len(begins)
+            requests = touched(batch, self.shared, self._tokens, self._session_of[batch["slot"]])
+            live = int(self._pending["first"].min(initial=self._tokens.end))
+            self._session_of.trim(int(self._pending["slot"].min(initial=self._session_of.end)))
+            self._tokens.trim(live)
+            yield replace(requests, user=np.searchsorted(self.users, batch["user"]), live=live)
+
+    def batches(self) -> Iterator[Columns]:
+        """The turns in order, in batches; user, session and turn are the recipe's own numbers, from 0."""
+        while len(self._pending["user"]):
+            ready = self._pending["time_ns"] < int(self._frontier.min(initial=_NEVER))
+            batch = {name: column[ready] for name, column in self._pending.items()}
+            waits = np.flatnonzero(~ready)
+            self._pending = {name: column[waits] for name, column in self._pending.items()}
+            order = np.lexsort((batch["session"], batch["user"], batch["time_ns"]))
+            batch = self._cut_off({name: column[order] for name, column in batch.items()})
+            self._emitted += len(batch["user"])
+            if len(batch["user"]):
+                yield batch
+            if self._emitted == self._recipe.requests > 0:
+                return
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Schedule more sessions of the slower half of the users, until none of them is behind the faster half."""
+        going = np.flatnonzero(self._frontier < _NEVER)
+        goal = np.median(self._frontier[going]) if len(going) else 0
+        while len(behind := going[self._frontier[going] <= goal]):
+            behind = behind[: max(SESSIONS_PER_STEP, len(going) // 16)]
+            self._advance(behind, min(SESSIONS_PER_STEP // len(behind), 4 * SESSIONS_PER_STEP // len(going)) or 1)
+
+    def _cut_off(self, batch: Columns) -> Columns:
+        """Leave out what comes after the last request; a part goes by its place, the whole by its count."""
+        if self._cut is not None:
+            columns = (batch[name] for name in ("time_ns", "user", "session", "turn"))
+            keep, same = np.zeros(len(batch["user"]), np.bool_), np.ones(len(batch["user"]), np.bool_)
+            for column, limit in zip(columns, self._cut.last, strict=True):
+                keep |= same & (column < limit)
+                same &= column == limit
+            rows = np.flatnonzero(keep | same)
+        else:
+            rows = np.arange(len(batch["user"]))[
+                : self._recipe.requests - self._emitted if self._recipe.requests else None
+            ]
+        return {name: column[rows] for name, column in batch.items()}
+
+    def _advance(self, rows: Ints, each: int) -> None:
+        """Schedule up to `each` more sessions of the users in these rows."""
+        recipe, users = self._recipe, self._recipe.users
+        grid = self._next[rows][:, None] + users * np.arange(each)
+        valid = grid < self._count
+        number = grid[valid]
+        person = number % users
+        kind = choose(draw(recipe.seed, Purpose.SOURCE, person), list(recipe.weights.values()))
+        sessions = mixed(self._sources, kind, number, person)
+        first = np.cumsum(sessions.turns) - sessions.turns
+        offset, length = self._offsets(sessions, first)
+        lead = sessions.pause_ns[first]
+        arrival = np.zeros_like(number)
+        if self._arrivals is not None:
+            arrival = self._arrivals.of(number)
+            lead = np.where(number < users, 0, lead)  # arrivals are spread already
+        start, wait = self._starts(rows, valid, arrival, lead, length)
+        pause = sessions.pause_ns.copy()
+        pause[first] = np.where(number < users, 0, wait)
+        self._next[rows] = self._next[rows] + users * valid.sum(axis=1)
+        self._set_frontier(rows)
+        self._append(sessions, kind, number, np.repeat(start, sessions.turns) + offset, pause)
+
+    def _offsets(self, sessions: Sessions, first: Ints) -> tuple[Ints, Ints]:
+        """Start of each turn since the start of its session, and the length of each session."""
+        longest = (
+            float(sessions.pause_ns.sum(dtype=float)) + float(sessions.generated.sum(dtype=float)) * self._token_ns
         )
+        if longest + float(self._free.max(initial=0)) > _NEVER / 2:
+            raise InputError("the trace could last over 70 years; lower think_s or decode_token_ms.")
+        busy = sessions.generated * self._token_ns
+        spans = sessions.pause_ns + np.concatenate([[0], busy[:-1]])
+        spans[first] = 0
+        offset = np.cumsum(spans)
+        offset -= np.repeat(offset[first], sessions.turns)
+        return offset, (offset + busy)[first + sessions.turns - 1]
+
+    def _starts(self, rows: Ints, valid: np.ndarray, arrival: Ints, lead: Ints, length: Ints) -> tuple[Ints, Ints]:
+        """Start of each session: max(arrival, end of the user's last + lead); and the time since that end.
+
+        With X(j) the time that the leads and lengths up to the start of a user's j-th session take, that is
+        X(j) + max(free, max over i ≤ j of arrival(i) - X(i)).
+        """
+        grids = np.zeros((3, *valid.shape), np.int64)
+        for grid, values in zip(grids, (arrival, lead, length), strict=True):
+            grid[valid] = values
+        total = np.cumsum(grids[1] + grids[2], axis=1)
+        path = total - grids[2]
+        late = np.maximum.accumulate(np.where(valid, grids[0] - path, -_NEVER), axis=1)
+        start = path + np.maximum(late, self._free[rows][:, None])
+        end = start + grids[2]
+        before = np.concatenate([self._free[rows][:, None], end[:, :-1]], axis=1)
+        last = valid.sum(axis=1) - 1
+        self._free[rows] = np.where(
+            last >= 0, np.take_along_axis(end, np.maximum(last, 0)[:, None], 1)[:, 0], self._free[rows]
+        )
+        return start[valid], (start - before)[valid]
+
+    def _set_frontier(self, rows: Ints) -> None:
+        frontier = self._free[rows]
+        going = (self._next[rows] < self._count) & (frontier < self._end)
+        if self._arrivals is not None and going.any():
+            frontier[going] = np.maximum(frontier[going], self._arrivals.of(self._next[rows[going]]))
+        self._frontier[rows] = np.where(going & (frontier < self._end), frontier, _NEVER)
+
+    def _append(self, sessions: Sessions, kind: Ints, number: Ints, time_ns: Ints, pause: Ints) -> None:
+        """Give the turns of new sessions their objects, and let them wait for their time."""
+        recipe, turns = self._recipe, sessions.turns
+        session, user = np.repeat(number, turns), self._documents + number % recipe.users
+        turn = ranges(np.zeros_like(turns), turns)
+        prefix_first, prefix_count, prefix_tokens = self.shared.prefixes(number, number % recipe.users)
+        phrase_first, phrase_count, phrase_tokens = self.shared.phrases(session, turn)
+        of = np.repeat(np.arange(len(number)), turns)
+        contains = np.array([source.contains_prefix for source in self._sources])[kind][of]
+        inside = phrase_tokens + np.where(turn == 0 if recipe.context_growth else True, prefix_tokens[of], 0)
+        context = np.where(contains, np.maximum(1, sessions.context - inside), sessions.context)
+        if recipe.context_growth and not recipe.save_decode:
+            context += np.where(turn > 0, np.concatenate([[0], sessions.generated[:-1]]), 0)
+        sessions = Sessions(turns, context, sessions.generated, pause)
+        layout = Layout(recipe, sessions, prefix_tokens, self._tokens.end)
+        shares = [recipe.rag.share if source.retrieves is None else source.retrieves for source in self._sources]
+        columns = {
+            "time_ns": time_ns,
+            "think_ns": pause,
+            "user": user[of],
+            "session": session,
+            "turn": turn,
+            "slot": self._session_of.end + of,
+            "qos": self._qos(number)[of],
+            "generated": sessions.generated,
+            "decodes": (context <= (recipe.decode_max_context or _NEVER)).astype(np.int64) * recipe.rereads,
+            "retrieves": self._retrieves(np.array(shares), kind[of], session, turn),
+            "own_source": np.full(len(turn), USER),
+            **layout.columns,
+        }
+        for level in range(prefix_first.shape[1]):
+            columns |= {f"prefix{level}": prefix_first[of, level], f"prefixes{level}": prefix_count[of, level]}
+        if recipe.common.share:
+            columns |= {"phrase": phrase_first, "phrases": phrase_count}
+        self._tokens.append(layout.tokens)
+        self._session_of.append(np.zeros_like(number))
+        early = np.flatnonzero(time_ns < self._end)
+        self._pending = {
+            name: np.concatenate(
+                [self._pending[name], columns[name][early] if name in columns else np.zeros_like(early)]
+            )
+            for name in self._pending
+        }
+
+    def _qos(self, session: Ints) -> Ints:
+        weights = [getattr(self._recipe.qos, name) for name in ENUMS["qos"]]
+        return choose(draw(self._recipe.seed, Purpose.QOS, session), weights)
+
+    def _retrieves(self, shares: np.ndarray, kind: Ints, session: Ints, turn: Ints) -> Ints:
+        if not self._recipe.retrieves:
+            return np.zeros_like(turn)
+        bits = draw(self._recipe.seed, Purpose.RETRIEVES, session, turn)
+        hits = np.zeros_like(turn)
+        for k, share in enumerate(shares):
+            hits |= (kind == k) & chance(bits, float(share))
+        return hits
+
+    def _ingestion(self, part: tuple[int, int]) -> Columns:
+        """The requests of this part's documents, which write their chunks."""
+        names = ["time_ns", "think_ns", "user", "session", "turn", "slot", "qos", "generated", "decodes", "own_source"]
+        pending = dict.fromkeys([*names, "first", *columns_of(self._recipe)], np.zeros(0, np.int64))
+        if not self._documents:
+            return pending
+        time_ns, own, owns = self.shared.ingested()
+        mine = np.flatnonzero((np.arange(self._documents) % part[1] == part[0]) & (time_ns < self._end))
+        columns = {
+            "time_ns": time_ns[mine],
+            "user": mine,
+            "session": mine - self._documents,
+            "slot": np.arange(len(mine)),
+            "qos": np.full(len(mine), ENUMS["qos"].index("batch")),
+            "own_source": np.full(len(mine), RAG),
+            "first": np.full(len(mine), _NEVER),
+            "own": own[mine],
+            "owns": owns[mine],
+        }
+        self._session_of.append(np.zeros(len(mine), np.int64))
+        return {name: columns.get(name, np.zeros(len(mine), np.int64)) for name in pending}
 
 
-def _session_starts(recipe: Recipe, count: int, pause: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Start of each session, and its pause since its user's session before (0 for the user's first)."""
-    arrival = _poisson(recipe, count) if recipe.session_rate else np.zeros(count, np.int64)
-    free = dict.fromkeys(range(min(recipe.users, count)), 0)
-    start, wait = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for i in range(count):
-        user = i % recipe.users
-        # The first pause of a closed loop spreads the users' beginnings; Poisson arrivals are spread already.
-        lead = 0 if recipe.session_rate and i < recipe.users else int(pause[i])
-        start[i] = max(int(arrival[i]), free[user] + lead)
-        wait[i] = start[i] - free[user] if i >= recipe.users else 0
-        free[user] = int(start[i] + length[i])
-    return start, wait
-
-
-def _poisson(recipe: Recipe, count: int) -> Ints:
-    """Arrival times: in each block of 1,024, sorted uniforms over the block's nominal length (integers only)."""
-    length = round(ARRIVALS_PER_BLOCK * 10**9 / Fraction(str(recipe.session_rate)))
-    # Whole blocks are drawn, so that a trace of more sessions begins with the same arrivals.
-    block, place = np.divmod(np.arange(-(-count // ARRIVALS_PER_BLOCK) * ARRIVALS_PER_BLOCK), ARRIVALS_PER_BLOCK)
-    return np.sort(block * length + below(draw(recipe.seed, Purpose.ARRIVAL, block, place), length))[:count]
-
-
-def _prefixes(recipe: Recipe, session: Ints) -> Ints:
-    if not recipe.prefix.share:
-        return np.full(len(session), -1, np.int64)
-    scale = 10**9
-    threshold = round(Fraction(str(recipe.prefix.share)) * scale)
-    carried = below(draw(recipe.seed, Purpose.PREFIX_CARRIED, session), scale) < threshold
-    choice = choose(draw(recipe.seed, Purpose.PREFIX_CHOICE, session), zipf_weights(len(recipe.prefix.tokens)))
-    return np.where(carried, choice, -1)
-
-
-def _weights(recipe: Recipe) -> list[int]:
-    return [getattr(recipe.qos, name) for name in ENUMS["qos"]]
-
-
-def _token_ns(recipe: Recipe) -> int:
-    return to_ns(recipe.decode_token_ms) // 1000
-
-
-def _by_first_appearance(values: Ints) -> Ints:
-    """Renumber 0, 1, … in order of first appearance."""
-    _, rows, inverse = np.unique(values, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(rows))[inverse]
-
-
-def ops(recipe: Recipe, requests: Requests) -> Iterator[Columns]:
-    """The ops of all requests, sorted by (time, user, request, order in the request), in batches.
-
-    Holds the ops of one block of requests and those still to come of earlier ones; a batch ends where the next block's
-    first request arrives.
-    """
-    keys = _Keys(len(recipe.prefix.tokens) + len(requests.time_ns))
-    waiting: Columns = {}
-    count = len(requests.time_ns)
-    for begin in range(0, count, REQUESTS_PER_BLOCK):
-        end = min(begin + REQUESTS_PER_BLOCK, count)
-        block = _expand(recipe, requests, np.arange(begin, end))
-        waiting = {name: np.concatenate([waiting.get(name, column[:0]), column]) for name, column in block.items()}
-        order = np.lexsort((waiting["order"], waiting["request_id"], waiting["user_id"], waiting["time_ns"]))
-        waiting = {name: column[order] for name, column in waiting.items()}
-        ready = np.searchsorted(waiting["time_ns"], requests.time_ns[end]) if end < count else len(order)
-        yield keys.assign({name: column[:ready] for name, column in waiting.items()})
-        waiting = {name: column[ready:] for name, column in waiting.items()}
-
-
-def _expand(recipe: Recipe, requests: Requests, r: Ints) -> Columns:
-    """The ops of requests `r`, step by step as in the format's specification; objects not yet named by keys.
-
-    Objects: shared prompts first, then one per request.
-    """
-    prompts = np.array(recipe.prefix.tokens, np.int64)
-    has_prefix = (requests.prefix[r] >= 0).astype(np.int64)
-    previous = requests.turn[r] - 1
-    history = previous if recipe.history == "all" else np.minimum(previous, 1)
-    generated = requests.generated[r]
-    decodes = (generated > 0) & (
-        (requests.context[r] <= recipe.decode_max_context) if recipe.decode_max_context else True
-    )
-    # One read loads the object, then one read per batch of generated tokens.
-    decode = np.where(decodes, 1 + -(-generated // recipe.decode_batch), 0)
-    counts = has_prefix + history + 1 + decode
-    i = np.repeat(np.arange(len(r)), counts)
-    order = np.arange(len(i)) - np.repeat(np.cumsum(counts) - counts, counts)
-    in_history = order - has_prefix[i]
-    in_decode = in_history - history[i] - 1
-    is_prefix, is_decode = in_history < 0, in_decode >= 0
-    is_history = ~is_prefix & (in_history < history[i])
-    own = r[i]
-    past = requests.first[own] + np.where(is_history, previous[i] - history[i] + in_history, 0)
-    source_request = np.where(is_history, requests.by_turn[past], own)
-    batch_tokens = np.minimum(recipe.decode_batch, generated[i] - (in_decode - 1) * recipe.decode_batch)
-    alone = ~is_prefix & ~is_history & (decode[i] == 0)  # the write, where no decode op follows it
-    is_batch = in_decode > 0
-    step_of_write = has_prefix + (history > 0)
-    return {
-        "time_ns": requests.time_ns[own]
-        + np.where(is_batch, (in_decode - 1) * recipe.decode_batch, 0) * _token_ns(recipe),
-        "request_id": own,
-        "session_id": requests.session[own],
-        "user_id": requests.user[own],
-        "turn": requests.turn[own].astype(np.int32),
-        "step": np.where(is_prefix, 0, np.where(is_history, has_prefix[i], step_of_write[i] + in_decode + 1)).astype(
-            np.int32
-        ),
-        "qos": requests.qos[own].astype(np.uint8),
-        "phase": np.where(is_decode, DECODE, PREFILL).astype(np.uint8),
-        "op": np.where(is_decode | is_history, READ, WRITE).astype(np.uint8),
-        "source": np.where(is_prefix, SYSTEM, np.where(is_history, MULTI_TURN, USER)).astype(np.uint8),
-        "object": np.where(is_prefix, requests.prefix[own], len(prompts) + source_request),
-        "tokens": np.where(
-            is_prefix, np.append(prompts, 0)[requests.prefix[own]], requests.context[source_request]
-        ).astype(np.int32),
-        "new_tokens": np.where(is_batch, batch_tokens, np.where(alone, generated[i], 0)).astype(np.int32),
-        "think_ns": np.where(order == 0, requests.think_ns[own], 0),
-        "order": order,
-    }
-
-
-class _Keys:
-    """Names objects 0, 1, … in order of first appearance; a shared object's first op is its write, the rest read."""
-
-    def __init__(self, objects: int) -> None:
-        self._key_of = np.full(objects, -1, np.int64)
-        self._next_key = self._next_op = 0
-
-    def assign(self, batch: dict[str, NDArray[np.int64]]) -> Columns:
-        objects, op = batch.pop("object"), batch.pop("op")
-        del batch["order"]
-        # Only writes can be first: a turn's object is written before it is read.
-        rows = np.flatnonzero((op == WRITE) & (self._key_of[objects] < 0))
-        rows = np.sort(rows[np.unique(objects[rows], return_index=True)[1]])
-        self._key_of[objects[rows]] = self._next_key + np.arange(len(rows))
-        self._next_key += len(rows)
-        op = np.full(len(op), READ, np.uint8)
-        op[rows] = WRITE
-        op_id = self._next_op + np.arange(len(op))
-        self._next_op += len(op)
-        return batch | {"op_id": op_id, "op": op, "key": self._key_of[objects]}
+def survey(recipe: Recipe, sources: Sequence[Source]) -> Cut | None:
+    """Where the recipe's limit on requests cuts the trace; None without a limit."""
+    if not recipe.requests:
+        return None
+    seen, last = np.zeros(0, np.bool_), [0, 0, 0, 0]
+    for batch in Schedule(recipe, sources).batches():
+        seen = np.concatenate([seen, np.zeros(max(0, int(batch["user"].max()) + 1 - len(seen)), np.bool_)])
+        seen[batch["user"]] = True
+        last = [int(batch[name][-1]) for name in ("time_ns", "user", "session", "turn")]
+    return Cut((last[0], last[1], last[2], last[3]), np.flatnonzero(seen))

@@ -1,0 +1,121 @@
+"""Rows of several origins in one order, numbered anew: dense ids, first uses as writes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from tracegen.objects import Window
+from tracegen.ops import READ, WRITE, first_rows, sort_order
+from tracegen.schema import ENUMS, Columns
+from tracegen.sessions import Ints
+
+DELETE: Final = ENUMS["op"].index("delete")
+_FOREVER: Final = 2**63 - 1
+
+
+class Numbering:
+    """Numbers 0, 1, … in order of first appearance, for ids of any origin below some number; 8 bytes per id."""
+
+    def __init__(self) -> None:
+        self._table, self.count = Window(np.int64), 0
+
+    def of(self, ids: Ints) -> tuple[Ints, Ints]:
+        """The number of each id, and the rows at which one appears for the first time."""
+        self._table.append(np.zeros(max(0, int(ids.max(initial=-1)) + 1 - self._table.end), np.int64))
+        first = first_rows(self._table, ids)
+        self._table[ids[first]] = self.count + 1 + np.arange(len(first))
+        self.count += len(first)
+        return self._table[ids] - 1, first
+
+
+class Renumbered:
+    """Ops in their final order made a trace: dense ids, first uses as writes, turns and pauses that fit.
+
+    Batches come with ids of any numbering, but for users, whose ids are dense already.
+    """
+
+    def __init__(self) -> None:
+        self._requests, self._sessions, self._keys, self._people = (Numbering() for _ in range(4))
+        self._turns_before, self._stored, self._ops = Window(np.int64), Window(np.bool_), 0
+
+    def number(self, batch: Columns) -> Columns:
+        """The batch as rows of the new trace."""
+        batch = self._without_vain_deletes(batch)
+        request, begins = self._requests.of(batch["request_id"])
+        session, opens = self._sessions.of(batch["session_id"])
+        key, first = self._keys.of(batch["key"])
+        op = np.where(batch["op"] == WRITE, READ, batch["op"]).astype(np.uint8)
+        op[first] = WRITE
+        # A session that was cut begins with turn 1, a user whose past was cut without a pause.
+        self._turns_before.append(batch["turn"][opens].astype(np.int64) - 1)
+        think = batch["think_ns"].copy()
+        think[begins[self._people.of(batch["user_id"][begins])[1]]] = 0
+        op_id = self._ops + np.arange(len(op))
+        self._ops += len(op)
+        turn = (batch["turn"] - self._turns_before[session]).astype(np.int32)
+        return batch | {
+            "op_id": op_id,
+            "request_id": request,
+            "session_id": session,
+            "turn": turn,
+            "op": op,
+            "key": key,
+            "think_ns": think,
+        }
+
+    def _without_vain_deletes(self, batch: Columns) -> Columns:
+        """Leave out deletes of objects that were never stored."""
+        key, is_delete = batch["key"], batch["op"] == DELETE
+        self._stored.append(np.zeros(max(0, int(key.max(initial=-1)) + 1 - self._stored.end), np.bool_))
+        vain = np.zeros(len(key), np.bool_)
+        if is_delete.any():
+            stored = np.flatnonzero(~is_delete)
+            keys, rows = np.unique(key[stored], return_index=True)
+            rows = np.append(stored[rows], len(key))
+            place = np.searchsorted(keys, key)
+            since = np.where(np.append(keys, -1)[place] == key, rows[place], len(key))
+            vain = is_delete & ~self._stored[key] & (since > np.arange(len(key)))
+        self._stored[key[~is_delete]] = True  # type: ignore[assignment]
+        return {name: column[~vain] for name, column in batch.items()} if vain.any() else batch
+
+
+def merged(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
+    """The rows of several sorted streams in the order of (time, user, request); no user is in two of them."""
+    going = {number: (batch for batch in stream if len(batch["time_ns"])) for number, stream in enumerate(streams)}
+    held: dict[int, Columns] = {}
+    limit = -1
+    while True:
+        for number, stream in list(going.items()):
+            # A stream may go on with more rows of its last time: those that end first are read on.
+            if number not in held or int(held[number]["time_ns"][-1]) <= limit:
+                more = next(stream, None)
+                if more is None:
+                    del going[number]
+                else:
+                    held[number] = _joined([held[number], more]) if number in held else more
+        if not held:
+            return
+        limit = min((int(held[number]["time_ns"][-1]) for number in going), default=_FOREVER)
+        ready = {number: int(np.searchsorted(part["time_ns"], limit)) for number, part in held.items()}
+        columns = _joined([_rows(part, slice(0, ready[number])) for number, part in held.items()])
+        held = {number: _rows(part, slice(ready[number], None)) for number, part in held.items()}
+        if len(columns["time_ns"]):
+            yield _rows(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
+        if not going:
+            return
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _rows(batch: Columns, rows: slice | Ints) -> Columns:
+    return {name: column[rows] for name, column in batch.items()}
+
+
+def renumbered(batches: Iterable[Columns]) -> Iterator[Columns]:
+    """Ops in their final order as batches of a new trace."""
+    numbers = Renumbered()
+    for batch in batches:
+        yield numbers.number(batch)

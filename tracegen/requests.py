@@ -1,0 +1,62 @@
+"""Requests on their way to ops: what a recipe's schedule and another lab's trace both become."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracegen.sessions import Ints, ranges
+
+
+@dataclass
+class Requests:
+    """Some requests in order of (time, user, request); arrays are of shape (requests,) unless said.
+
+    Attributes:
+        user: dense ids, in the order by which requests of one time are sorted.
+        session: dense ids, in order of first appearance.
+        turn: from 1.
+        generated: tokens.
+        decodes: whether decoding reads the request's own objects back.
+        touches: number of objects that prefill touches; of them the last `own` are the request's own.
+        saves: number of objects stored after decoding; they follow the touches in the arrays below.
+        object, source, step, tokens: of each object, request by request, shape (sum of touches and saves,).
+        live: no later request touches an unshared object below this number.
+    """
+
+    time_ns: Ints
+    think_ns: Ints
+    user: Ints
+    session: Ints
+    turn: Ints
+    qos: Ints
+    generated: Ints
+    decodes: NDArray[np.bool_]
+    touches: Ints
+    own: Ints
+    saves: Ints
+    object: Ints
+    source: NDArray[np.uint8]
+    step: Ints
+    tokens: Ints
+    live: int = 0
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+PER_REQUEST = [
+    item.name for item in fields(Requests) if item.name not in ("object", "source", "step", "tokens", "live")
+]
+
+
+def take(requests: Requests, rows: Ints) -> Requests:
+    """These requests, in this order."""
+    sizes = requests.touches + requests.saves
+    places = ranges((np.cumsum(sizes) - sizes)[rows], sizes[rows])
+    columns = {
+        item.name: getattr(requests, item.name)[rows if item.name in PER_REQUEST else places]
+        for item in fields(Requests)
+        if item.name != "live"
+    }
+    return Requests(**columns, live=requests.live)

@@ -1,0 +1,141 @@
+"""Writing traces: one Parquet file, or a folder of parts; neither appears under its name before it is whole."""
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracegen.schema import (
+    DTYPES,
+    ENUMS,
+    METADATA_KEY,
+    PART_COLUMNS,
+    ROW_GROUP,
+    SCHEMA,
+    Columns,
+    Fingerprint,
+    InputError,
+    Metadata,
+    cut,
+)
+
+PART_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in PART_COLUMNS)])
+_ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
+
+
+class TraceWriter:
+    """Writes ops to a trace.
+
+    Args:
+        path: the file, or with `part_ops` the folder.
+        metadata: completed with counts and fingerprint; with its `part` set, columns that a merge needs are kept.
+        force: replace what is there.
+        part_ops: begin another file of the folder after so many ops, in whole row groups.
+
+    Raises:
+        InputError: the output exists already and `force` is false, or it cannot be written.
+    """
+
+    def __init__(self, path: Path, metadata: Metadata, *, force: bool = False, part_ops: int = 0) -> None:
+        self.path, self.metadata, self._part_ops = path, metadata, part_ops
+        self._check_free(force)
+        self._partial = path.with_name(path.name + ".partial")
+        self._schema = SCHEMA if metadata.part is None else PART_SCHEMA
+        self._fingerprint, self.ops, self._written, self._tokens = Fingerprint(), 0, 0, 0
+        self._waiting: list[Columns] = []  # rows of the next row group
+        self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
+        self._files = 0
+        try:
+            if part_ops:
+                self._partial.mkdir()
+            self._file = self._open()
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with -o.") from None
+
+    def _check_free(self, force: bool) -> None:
+        if not self.path.exists():
+            return
+        if not force:
+            raise InputError(f"{self.path} exists already; name another file with -o or pass --force to replace it.")
+        if self.path.is_dir() and not (
+            self._part_ops and all(one.match("part-*.parquet") for one in self.path.iterdir())
+        ):
+            raise InputError(f"{self.path} is a folder, and --force replaces only a trace; name another place with -o.")
+
+    def _open(self) -> pq.ParquetWriter:
+        path = self._partial / f"part-{self._files:05}.parquet" if self._part_ops else self._partial
+        self._files += 1
+        # Half the time and two thirds of the size of the defaults, which make a dictionary of every column.
+        rest = [name for name in self._schema.names if name not in _ASCENDING]
+        packed = dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED")
+        return pq.ParquetWriter(path, self._schema, compression="zstd", use_dictionary=rest, column_encoding=packed)
+
+    def write(self, batch: Columns) -> None:
+        """Append a batch of ops; op_ids continue where the last batch ended."""
+        batch = {name: batch[name] for name in self._schema.names}
+        self._fingerprint.update(batch)
+        self.ops += len(batch["op_id"])
+        self._waiting.append(batch)
+        self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
+        for name, highest in self._highest.items():
+            self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
+        if self.ops - self._written >= ROW_GROUP:
+            *whole, rest = cut(self._waiting, ROW_GROUP)
+            self._waiting = [rest]
+            for group in whole:
+                self._write(group)
+
+    def _write(self, batch: Columns) -> None:
+        if self._part_ops and self._written >= self._files * self._part_ops:
+            self._file.close()
+            self._file = self._open()
+        self._written += len(batch["op_id"])
+        arrays = [
+            pa.DictionaryArray.from_arrays(batch[name].astype(np.int8), pa.array(ENUMS[name]))
+            if name in ENUMS
+            else pa.array(batch[name].astype(DTYPES.get(name, np.int64), copy=False))
+            for name in self._schema.names
+        ]
+        self._file.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROW_GROUP)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self._finish()
+            return
+        self._file.close()
+        self._remove(self._partial)
+
+    def _finish(self) -> None:
+        try:
+            if not self.ops:
+                raise InputError(f"{self.path} would hold no ops; widen what it is made of.")
+            if self.ops > self._written:
+                self._write(cut(self._waiting, ROW_GROUP)[0])
+            self.metadata.fingerprint = self._fingerprint.hexdigest()
+            totals = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
+            self.metadata.counts |= {"ops": self.ops, **totals, "tokens_generated": self._tokens}
+            self._file.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(asdict(self.metadata))})
+        except BaseException:
+            self._file.close()
+            self._remove(self._partial)
+            raise
+        self._file.close()
+        if self._part_ops and self.path.exists():
+            self._remove(self.path)  # known to hold nothing but parts
+        self._partial.replace(self.path)
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
