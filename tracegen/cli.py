@@ -1,14 +1,15 @@
 """The command line of tracegen."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tracegen import cli_tools
 from tracegen import info as facts
 from tracegen import settings as recipe_settings
+from tracegen.cli_options import Commands, report, written
 from tracegen.generate import generate as write_trace
 from tracegen.recipe import Recipe
 from tracegen.schema import InputError, Trace
@@ -16,16 +17,13 @@ from tracegen.schema import InputError, Trace
 DEFAULTS = Recipe()
 
 
-class Commands(click.Group):
-    """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
-            ctx.exit(130)
+def _shard(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count) < 10**6):
+        raise InputError(f"--shard {text}: write it as I/N with I from 0 to N - 1, e.g. 0/4.")
+    return int(index), int(count)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,6 +60,13 @@ def main() -> None:
     type=click.Choice(["all", "previous"]),
     help=f"Which earlier turns a turn reads.  [default: {DEFAULTS.history}]",
 )
+@click.option("--context-growth", is_flag=True, default=None, help="Later prompts hold the last answer and a question.")
+@click.option("--block-tokens", type=int, metavar="B", help="Cut prompts into prefix-chained blocks of B tokens.")
+@click.option("--save-decode", is_flag=True, default=None, help="Store the KV of generated tokens, too.")
+@click.option(
+    "--decode-reads/--no-decode-reads", default=None, help="Decoding reads its objects back.  [default: not for blocks]"
+)
+@click.option("--bytes-per-token", type=int, metavar="N", help="Of the model in mind; limits the size of RAG's chunks.")
 @click.option(
     "--seed", type=int, help=f"Equal seeds, recipes and inputs give equal traces.  [default: {DEFAULTS.seed}]"
 )
@@ -72,13 +77,22 @@ def main() -> None:
     metavar="KEY=VALUE",
     help="Any recipe key, e.g. prefix.share=0.5 (docs/recipe_settings.md).",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace to write (Parquet).")
-@click.option("--force", is_flag=True, help="Replace the output if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes; same trace.")
+@click.option("--shard", metavar="I/N", callback=_shard, help="Only part I (from 0) of N, by users, for `merge`.")
+@written
 def generate(
-    recipe: Path | None, settings: tuple[str, ...], output: Path, force: bool, as_json: bool, **flags: Any
+    recipe: Path | None,
+    settings: tuple[str, ...],
+    output: Path,
+    jobs: int,
+    shard: tuple[int, int] | None,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Write the trace of a RECIPE (TOML); flags go before the recipe, the recipe before the defaults."""
+    if shard and jobs > 1:
+        raise InputError("--shard makes one part in one process; leave out --jobs.")
+    writing = {name: flags.pop(name) for name in ("force", "part_ops")}
     overrides = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -87,20 +101,14 @@ def generate(
         overrides[key.strip()] = recipe_settings.parse_value(value)
     overrides |= {name.replace("__", "."): value for name, value in flags.items() if value is not None}
     resolved = recipe_settings.load(recipe, overrides)
-    metadata = write_trace(resolved, output, force=force)
-    counts = metadata.counts
-    if resolved.requests > counts["requests"]:
+    metadata = write_trace(resolved, output, part=shard, jobs=jobs, **writing)
+    if resolved.requests > metadata.counts["requests"] and not shard:
         click.echo(
-            f"Warning: {resolved.requests:,} requests were asked for, the conversations hold {counts['requests']:,}.",
+            f"Warning: {resolved.requests:,} requests were asked for, the sources and duration hold"
+            f" {metadata.counts['requests']:,}.",
             err=True,
         )
-    if as_json:
-        click.echo(json.dumps(asdict(metadata), indent=2))
-    else:
-        click.echo(
-            f"{output}: {counts['ops']:,} ops, {counts['requests']:,} requests, {counts['sessions']:,} sessions,"
-            f" {counts['tokens_generated']:,} tokens generated\nfingerprint {metadata.fingerprint}"
-        )
+    report(output, metadata, as_json)
 
 
 @main.command(epilog="Example: tracegen info trace.parquet")
@@ -128,3 +136,14 @@ def validate(trace: Path, as_json: bool) -> None:
         click.echo(f"{trace}: {opened.ops:,} ops, {verdict}")
     if problems:
         raise click.exceptions.Exit(1)
+
+
+for command in (
+    cli_tools.import_,
+    cli_tools.export,
+    cli_tools.merge,
+    cli_tools.slice_,
+    cli_tools.scale,
+    cli_tools.diff,
+):
+    main.add_command(command)

@@ -63,10 +63,18 @@ class Rows:
         path: the file.
         skip_bad: count bad rows by reason instead of refusing the file.
         progress: called with the number of bytes read, as they are.
+
+    Attributes:
+        skipped: bad rows that were left out, by reason.
+        left_out: rows that are good but not a request's, by what they are.
+        line: the number of the line that was read last.
+        block_tokens: of the file, where it says so itself.
     """
 
     def __init__(self, path: Path, *, skip_bad: bool = False, progress: Progress = lambda _: None) -> None:
-        self.path, self.skipped = path, Counter[str]()
+        self.path, self.skipped, self.left_out = path, Counter[str](), Counter[str]()
+        self.line = 0
+        self.block_tokens: int | None = None
         self._skip_bad, self._progress = skip_bad, progress
         self._digest, self._raw = hashlib.sha256(), 0
 
@@ -129,6 +137,7 @@ class Rows:
                 yield number, dict(zip(names, values, strict=True))
 
     def _text(self, number: int, line: bytes) -> Iterator[tuple[int, str]]:
+        self.line = number
         if not line.strip():
             return
         with self.row(number):
@@ -239,18 +248,18 @@ def nanoseconds(row: dict[str, Any], *names: str, unit: int) -> int:
     return int((number * unit).to_integral_value())
 
 
-def block_ids(row: dict[str, Any], name: str = "hash_ids") -> list[int]:
+def block_ids(row: dict[str, Any], name: str = "hash_ids", *, unique: bool = True) -> list[int]:
     """The list of block ids under `name`.
 
     Raises:
-        BadRowError: it is no list of whole numbers from 0 to 2^63 - 1, or one occurs twice.
+        BadRowError: it is no list of whole numbers from 0 to 2^63 - 1, or one occurs twice where each must be `unique`.
     """
     found = row.get(name)
     if not isinstance(found, list) or not all(type(one) is int for one in found):
         raise BadRowError(f"{name}: not a list of whole numbers")
     if found and not (min(found) >= 0 and max(found) < 2**63):
         raise BadRowError(f"{name}: an id is not from 0 to 2^63 - 1")
-    if len(set(found)) != len(found):
+    if unique and len(set(found)) != len(found):
         raise BadRowError(f"{name}: an id occurs twice in one request")
     return found
 

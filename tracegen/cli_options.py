@@ -1,0 +1,54 @@
+"""What the commands of tracegen share: the end on Ctrl-C, the flags of those that write a trace, what these say."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracegen.schema import Metadata
+
+
+class Commands(click.Group):
+    """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            ctx.exit(130)
+
+
+def written(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags of every command that writes a trace."""
+    for flag in reversed(WRITE_FLAGS):
+        command = flag(command)
+    return command
+
+
+WRITE_FLAGS = (
+    click.option(
+        "-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace (Parquet) to write."
+    ),
+    click.option(
+        "--part-ops", type=int, default=0, metavar="N", help="Write a folder of files of N ops each, not one file."
+    ),
+    click.option("--force", is_flag=True, help="Replace the output if it exists."),
+    click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON."),
+)
+
+
+def report(output: Path, metadata: Metadata, as_json: bool) -> None:
+    """Say what was written."""
+    counts = metadata.counts
+    if as_json:
+        click.echo(json.dumps(asdict(metadata), indent=2))
+    else:
+        click.echo(
+            f"{output}: {counts['ops']:,} ops, {counts['requests']:,} requests, {counts['sessions']:,} sessions,"
+            f" {counts['tokens_generated']:,} tokens generated\nfingerprint {metadata.fingerprint}"
+        )

@@ -1,0 +1,169 @@
+"""The commands that take traces: from and to other labs' formats, and traces from traces."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracegen import combine, exchange
+from tracegen.blocks import ImportOptions
+from tracegen.cli_options import report, written
+from tracegen.difference import difference
+from tracegen.formats.export import ExportOptions
+from tracegen.generate import generate
+from tracegen.schema import InputError, Metadata, Trace
+from tracegen.settings import load
+from tracegen.writer import TraceWriter
+
+DEFAULTS = ImportOptions()
+
+
+@click.command("import", epilog="Example: tracegen import mooncake conversations.jsonl --jitter 3 -o trace.parquet")
+@click.argument("format_", metavar="FORMAT", type=click.Choice([*exchange.IMPORTS, "sharegpt"]))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--seed", type=int, default=0, show_default=True, help="Of whatever is drawn: jitter, sample, classes.")
+@click.option("--jitter", "jitter_s", type=float, default=0, metavar="S", help="Move each session by up to S seconds.")
+@click.option(
+    "--tail",
+    type=click.Choice(["partial", "full", "drop"]),
+    default=DEFAULTS.tail,
+    show_default=True,
+    help="A last, partial block counts with its tokens, as a full one, or not at all.",
+)
+@click.option("--rechunk", type=int, default=0, metavar="N", help="Blocks of N tokens, a multiple of the source's.")
+@click.option("--chain", is_flag=True, help="Ids name contents: tell blocks apart by what is before them.")
+@click.option("--sample-sessions", type=float, default=1.0, metavar="FRACTION", help="Keep this share of sessions.")
+@click.option("--max-idle-gap", "max_idle_gap_s", type=float, default=0, metavar="S", help="Shorten sessions' pauses.")
+@click.option("--speedup", type=float, default=1.0, metavar="X", help="Divide all times by X.")
+@click.option(
+    "--decode-reads/--no-decode-reads", default=None, help="Decoding reads its objects back.  [default: not for blocks]"
+)
+@click.option("--decode-token-ms", type=float, default=30.0, show_default=True, help="Nominal pace of generation.")
+@click.option("--bytes-per-token", type=int, default=0, metavar="N", help="For formats that count bytes.")
+@click.option("--skip-bad", is_flag=True, help="Leave bad rows out and count them, instead of refusing the file.")
+@click.option("--licence", default="not stated", show_default=True, help="Of the files; travels in the metadata.")
+@written
+def import_(format_: str, files: tuple[Path, ...], output: Path, as_json: bool, **flags: Any) -> None:
+    """Turn FILES of another lab's FORMAT into a trace (docs/formats.md)."""
+    writing = {name: flags.pop(name) for name in ("force", "part_ops")}
+    licence, skip_bad = flags.pop("licence"), flags.pop("skip_bad")
+    if format_ == "sharegpt":
+        _import_sharegpt(files, output, licence, flags, writing, as_json)
+        return
+    where = exchange.Output(output, licence, skip_bad, **writing)
+    metadata = exchange.import_trace(format_, files, ImportOptions(**flags), where)
+    report(output, metadata, as_json)
+    for name, number in metadata.counts.items():
+        if name.startswith("skipped: "):
+            click.echo(f"Warning: {number:,} rows left out, {name.removeprefix('skipped: ')}.", err=True)
+
+
+def _import_sharegpt(
+    files: tuple[Path, ...], output: Path, licence: str, flags: dict[str, Any], writing: dict[str, Any], as_json: bool
+) -> None:
+    """ShareGPT knows texts only, and no times: what `generate` makes of it with default settings."""
+    unlike = [name for name, value in flags.items() if value != getattr(DEFAULTS, name) and name not in _OF_RECIPES]
+    if len(files) > 1 or unlike:
+        what = f"--{unlike[0].removesuffix('_s').replace('_', '-')}" if unlike else "one file at a time"
+        raise InputError(
+            f"sharegpt has no blocks, no times ({what}); use `tracegen generate --sharegpt` and its flags."
+        )
+    settings = {"sharegpt.path": str(files[0]), "sharegpt.licence": licence}
+    settings |= {name: flags[name] for name in _OF_RECIPES if flags[name] is not None}
+    report(output, generate(load(None, settings), output, **writing), as_json)
+
+
+_OF_RECIPES = ("seed", "decode_reads", "decode_token_ms")
+
+
+@click.command(epilog="Example: tracegen export oracle-general trace.parquet --bytes-per-token 131072 -o trace.zst")
+@click.argument("format_", metavar="FORMAT", type=click.Choice(exchange.EXPORTS))
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--bytes-per-token", type=int, default=0, metavar="N", help="For formats that count bytes.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file; .zst compresses.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def export(format_: str, trace: Path, bytes_per_token: int, output: Path, force: bool, as_json: bool) -> None:
+    """Write TRACE in another lab's FORMAT (docs/formats.md)."""
+    counts = exchange.export_trace(format_, Trace(trace), output, ExportOptions(bytes_per_token, force))
+    text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
+    click.echo(json.dumps(counts, indent=2) if as_json else f"{output}: {text}")
+
+
+@click.command(epilog="Example: tracegen merge monday.parquet tuesday.parquet -o both.parquet")
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
+@written
+def merge(traces: tuple[Path, ...], output: Path, as_json: bool, **writing: Any) -> None:
+    """One trace of several TRACES, on one clock: all parts that --shard made, or whole traces that share nothing."""
+    _write(combine.merge([_checked(path) for path in traces]), output, as_json, writing)
+
+
+def _range(_ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    low, colon, high = text.partition(":")
+    try:
+        limits = float(low or 0), float(high or "inf")
+    except ValueError:
+        limits = 0.0, 0.0
+    if not colon or not 0 <= limits[0] < limits[1]:
+        raise InputError(f"{param.opts[0]} {text}: write it as A:B with A below B, either may be left out.")
+    return limits
+
+
+@click.command("slice", epilog="Example: tracegen slice trace.parquet --time 60:120 -o minute.parquet")
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--time", "seconds", metavar="A:B", callback=_range, help="Requests that begin from A to B seconds.")
+@click.option("--users", metavar="A:B", callback=_range, help="Users A to B - 1.")
+@click.option("--sessions", metavar="A:B", callback=_range, help="Sessions A to B - 1.")
+@click.option("--requests", type=click.IntRange(1), metavar="N", help="The first N requests.")
+@written
+def slice_(trace: Path, requests: int | None, output: Path, as_json: bool, **flags: Any) -> None:
+    """The requests of TRACE that all flags select, as a trace of their own: whole requests, ids and time from 0."""
+    writing = {name: flags.pop(name) for name in ("force", "part_ops")}
+    if requests is None and not any(flags.values()):
+        raise InputError("a slice of everything is the trace itself; give --time, --users, --sessions or --requests.")
+    selection = combine.Selection(**flags, requests=(0, requests) if requests else None)
+    _write(combine.slice_(_checked(trace), selection), output, as_json, writing)
+
+
+@click.command(epilog="Example: tracegen scale trace.parquet --users 4 -o four_times.parquet")
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--users", type=click.IntRange(1, 10**6), default=1, show_default=True, help="Copies of every user.")
+@click.option("--time", default="1", show_default=True, help="Multiply all times by this, e.g. 0.5.")
+@written
+def scale(trace: Path, users: int, time: str, output: Path, as_json: bool, **writing: Any) -> None:
+    """Every user of TRACE several times, with objects of their own; prompts, phrases and chunks stay shared."""
+    try:
+        factor = Fraction(time)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"--time {time} is no number; give e.g. 0.5.") from None
+    _write(combine.scale(_checked(trace), users, factor), output, as_json, writing)
+
+
+@click.command(epilog="Example: tracegen diff a.parquet b.parquet")
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def diff(a: Path, b: Path, as_json: bool) -> None:
+    """Where two traces first differ, and what differs in aggregate; exits 1 if anything does."""
+    found = difference(Trace(a), Trace(b))
+    click.echo(json.dumps(found.facts, indent=2) if as_json else found.text)
+    if not found.equal:
+        raise click.exceptions.Exit(1)
+
+
+def _checked(path: Path) -> Trace:
+    trace = Trace(path)
+    trace.check()
+    return trace
+
+
+def _write(made: tuple[Metadata, Any], output: Path, as_json: bool, writing: dict[str, Any]) -> None:
+    metadata, batches = made
+    with TraceWriter(output, metadata, **writing) as writer:
+        for batch in batches:
+            writer.write(batch)
+    report(output, metadata, as_json)

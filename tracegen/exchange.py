@@ -1,0 +1,150 @@
+"""Traces from and to other labs: the table of formats, and how a file of one becomes ours."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from tqdm import tqdm
+
+from tracegen.blocks import ImportOptions
+from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, weka
+from tracegen.formats.calls import BadRowError, Call, Rows
+from tracegen.formats.export import HOLDS_BYTES, ExportOptions
+from tracegen.importing import Importer
+from tracegen.ops import ops
+from tracegen.recipe import to_ns
+from tracegen.schema import InputError, Metadata, Trace
+from tracegen.writer import TraceWriter
+
+DECODE_BATCH: Final = 32
+FORMATS: Final[dict[str, ModuleType]] = {
+    "azure": azure,
+    "bailian": bailian,
+    "burstgpt": burstgpt,
+    "fio": fio,
+    "kvcache-simulator": kvcache_simulator,
+    "mlcommons": mlcommons,
+    "mooncake": mooncake,
+    "oracle-general": oracle_general,
+    "weka": weka,
+}
+IMPORTS: Final = [name for name, module in FORMATS.items() if hasattr(module, "read")]
+EXPORTS: Final = [name for name, module in FORMATS.items() if hasattr(module, "write")]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where an import goes, and how."""
+
+    path: Path
+    licence: str = "not stated"
+    skip_bad: bool = False
+    force: bool = False
+    part_ops: int = 0
+    quiet: bool = False
+
+
+def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, output: Output) -> Metadata:
+    """Write the trace that other labs' files hold; equal files and options give equal fingerprints.
+
+    Raises:
+        InputError: an option does not fit the format, a file is not of it, or the output exists already.
+    """
+    module, files = FORMATS[format_], _files(format_, paths)
+    _check(format_, options)
+    metadata = Metadata(options.seed, {}, f"kv-tier-bench {version('kv-tier-bench')}")
+    with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
+        total = sum(path.stat().st_size for path in files if path.is_file())
+        shown: dict[str, Any] = {"desc": "reading", "unit": "B", "unit_scale": True, "leave": False}
+        with tqdm(total=total, disable=output.quiet or None, **shown) as bar:
+            rows = [Rows(path, skip_bad=output.skip_bad, progress=bar.update) for path in files]
+            streams = [_checked(one, module, options) for one in rows]
+            calls = heapq.merge(*streams, key=lambda call: call.time_ns) if module.SORTED else chain(*streams)
+            first = next(calls, None)
+            if first is None:
+                raise InputError(f"{files[0]} holds no request; name a file of format {format_} with some in it.")
+            sizes = {one.block_tokens for one in rows if one.block_tokens} or {module.BLOCK_TOKENS}
+            if len(sizes) > 1:
+                raise InputError(f"{files[0]} and the others have blocks of {sorted(sizes)} tokens; import each alone.")
+            size = sizes.pop() if first.blocks is not None else None
+            importer = Importer(options, size, chained=module.PREFIX_CHAINED, in_order=module.SORTED)
+            requests = importer.requests(chain([first], calls))
+            token_ns = to_ns(options.decode_token_ms) // 1000
+            for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
+                writer.write(batch)
+        metadata.recipe = {"import": {"format": format_, "time_unit": module.TIME_UNIT, **asdict(options)}}
+        _describe(metadata, rows, output.licence)
+        metadata.counts |= {name: number for name, number in importer.counts.items() if number}
+        if size is not None:
+            metadata.block_tokens = options.rechunk or size
+            metadata.prefix_chained = module.PREFIX_CHAINED or options.chain
+    return metadata
+
+
+def _checked(rows: Rows, module: ModuleType, options: ImportOptions) -> Iterator[Call]:
+    """The calls of a file; those out of order, or with a block twice, are bad rows."""
+    latest = 0
+    for call in module.read(rows):
+        with rows.row(rows.line):
+            if module.SORTED and call.time_ns < latest:
+                raise BadRowError("time goes back: rows must be sorted by it")
+            if call.blocks is not None and not options.chain and len(set(call.blocks)) < len(call.blocks):
+                raise BadRowError("a block twice in a request: ids that name contents are told apart with --chain")
+            latest = call.time_ns
+            yield call
+
+
+def _files(format_: str, paths: Sequence[Path]) -> list[Path]:
+    """The files to read; of a folder its *.json, for the format that has one file per conversation."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir() and format_ == "weka":
+            inside = sorted(path.glob("*.json"))
+            if not inside:
+                raise InputError(f"{path} is a folder without *.json; name conversations.")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def _check(format_: str, options: ImportOptions) -> None:
+    demands = [
+        ("--seed", 0 <= options.seed < 2**64, "from 0 to 2^64 - 1"),
+        ("--jitter", 0 <= options.jitter_s <= 1e6, "from 0 to 1e6 seconds"),
+        ("--rechunk", 0 <= options.rechunk < 2**31, "from 0 to 2^31 - 1"),
+        ("--sample-sessions", 0 < options.sample_sessions <= 1, "more than 0 and at most 1"),
+        ("--max-idle-gap", 0 <= options.max_idle_gap_s <= 1e9, "from 0 to 1e9 seconds"),
+        ("--speedup", 1e-6 <= options.speedup <= 1e6, "from 1e-6 to 1e6"),
+        ("--decode-token-ms", 0 <= options.decode_token_ms <= 1e6, "from 0 to 1e6"),
+        ("--bytes-per-token", 0 <= options.bytes_per_token < 2**40, "from 1 to 2^40 - 1"),
+    ]
+    for flag, holds, demand in demands:
+        if not holds:
+            raise InputError(f"{flag} must be {demand}.")
+    if format_ == "mlcommons" and not options.bytes_per_token:
+        raise InputError(f"{format_} {HOLDS_BYTES}")
+
+
+def _describe(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None:
+    for one in rows:
+        metadata.sources.append({"name": one.path.name, "sha256": one.sha256, "licence": licence})
+        for counts in (one.left_out, one.skipped):
+            for reason, number in counts.items():
+                name = reason if counts is one.left_out else f"skipped: {reason}"
+                metadata.counts[name] = metadata.counts.get(name, 0) + number
+
+
+def export_trace(format_: str, trace: Trace, output: Path, options: ExportOptions) -> dict[str, Any]:
+    """Write a trace in another lab's format; returns what was written and what left out, by name.
+
+    Raises:
+        InputError: the trace cannot be said in that format, or the output exists already.
+    """
+    counts: dict[str, Any] = FORMATS[format_].write(trace, output, options)
+    return counts

@@ -1,0 +1,135 @@
+"""What writers of other labs' formats share: the file they write, and a trace seen request by request."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tracegen.objects import Window
+from tracegen.schema import ENUMS, Columns, InputError, Trace
+
+PREFILL, DELETE = ENUMS["phase"].index("prefill"), ENUMS["op"].index("delete")
+HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What an export needs besides the trace."""
+
+    bytes_per_token: int = 0
+    force: bool = False
+
+    def object_bytes(self, format_: str) -> int:
+        """Bytes per token.
+
+        Raises:
+            InputError: none were given.
+        """
+        if self.bytes_per_token <= 0:
+            raise InputError(f"{format_} {HOLDS_BYTES}")
+        return self.bytes_per_token
+
+
+@contextmanager
+def opened(path: Path, options: ExportOptions) -> Iterator[Any]:
+    """A binary file to write, compressed where its name ends in .zst; it appears under its name once it is whole.
+
+    Raises:
+        InputError: it exists already and may not be replaced, or it cannot be written.
+    """
+    if path.exists() and not options.force:
+        raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with pa.OSFile(str(partial), "wb") as raw:
+            if path.suffix == ".zst":
+                with pa.CompressedOutputStream(raw, "zstd") as file:
+                    yield file
+            else:
+                yield raw
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with -o.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of a trace; keys and tokens are those of the objects that its prefill touches, in order."""
+
+    number: int
+    time_ns: int
+    think_ns: int
+    session: int
+    turn: int
+    generated: int
+    keys: list[int]
+    tokens: list[int]
+
+
+def requests_of(trace: Trace) -> Iterator[Request]:
+    """The requests that touch something in prefill, in order; reads the trace twice, and holds 8 bytes per request."""
+    generated = Window(np.int64)
+    for batch in trace.batches():
+        generated.append(np.zeros(max(0, int(batch["request_id"].max()) + 1 - generated.end), np.int64))
+        sums = np.bincount(batch["request_id"] - (low := int(batch["request_id"].min())), batch["new_tokens"])
+        there = low + np.arange(len(sums))
+        generated[there] = generated[there] + sums.astype(np.int64)
+    rest: Columns | None = None
+    for batch in trace.batches():
+        rows = np.flatnonzero((batch["phase"] == PREFILL) & (batch["op"] != DELETE))
+        part = {name: column[rows] for name, column in batch.items()}
+        if rest is not None:
+            part = {name: np.concatenate([rest[name], column]) for name, column in part.items()}
+        # A request's prefill stands in rows of one time, one after another; the last may go on in the next batch.
+        last = np.flatnonzero(part["request_id"] != part["request_id"][-1:]).max(initial=-1) + 1 if len(rows) else 0
+        yield from _cut({name: column[:last] for name, column in part.items()}, generated)
+        rest = {name: column[last:] for name, column in part.items()}
+    if rest is not None and len(rest["op_id"]):
+        yield from _cut(rest, generated)
+
+
+def _cut(rows: Columns, generated: Window) -> Iterator[Request]:
+    request = rows["request_id"]
+    starts = np.flatnonzero(request != np.concatenate([[-1], request[:-1]])).tolist()
+    keys, tokens = rows["key"].tolist(), rows["tokens"].tolist()
+    for begin, end in zip(starts, [*starts[1:], len(request)], strict=True):
+        first = {name: int(rows[name][begin]) for name in ("time_ns", "think_ns", "session_id", "turn")}
+        number = int(request[begin])
+        yield Request(
+            number,
+            first["time_ns"],
+            first["think_ns"],
+            first["session_id"],
+            first["turn"],
+            int(generated[np.array([number])][0]),
+            keys[begin:end],
+            tokens[begin:end],
+        )
+
+
+def even_blocks(trace: Trace, request: Request) -> int:
+    """The size of a trace's blocks, where this request is made of them, all full but the last.
+
+    Raises:
+        InputError: the trace has no blocks, or the request has others.
+    """
+    block = trace.metadata.block_tokens
+    if not block or any(size != block for size in request.tokens[:-1]) or request.tokens[-1] > block:
+        what = f"request {request.number} is not made of full blocks and a last one" if block else "it has no blocks"
+        raise InputError(
+            f"{trace.path}: {what}; make the trace with --block-tokens and without phrases or chunks, or import blocks."
+        )
+    return block
+
+
+def number(value: Decimal) -> str:
+    """A decimal as JSON writes it, without an exponent."""
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

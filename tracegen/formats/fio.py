@@ -1,0 +1,77 @@
+"""fio's iolog, version 3, and a job file that replays it: `fio version 3 iolog`, then `ms file action [offset length]`.
+
+Each object has its place in one data file, given at its first write; reads and writes are cut into pieces of at most
+4 MiB, offsets and lengths are multiples of 4 KiB, as O_DIRECT wants them.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tracegen.formats.export import DELETE, ExportOptions, opened
+from tracegen.objects import Window
+from tracegen.ops import WRITE, first_rows
+from tracegen.schema import InputError, Trace
+
+PAGE: Final = 4096
+PIECE: Final = 4 << 20
+DATA: Final = "kv-cache.data"
+
+JOB: Final = """\
+; {total:,} bytes of disk for {objects:,} objects, {moved:,} bytes to move. Run in the folder to test: fio {name}
+; Without replay_no_stall=1 the requests come at the trace's own times.
+[global]
+ioengine=io_uring
+iodepth=16
+direct=1
+filesize={total}
+file_service_type=sequential
+
+[kv-cache]
+read_iolog={log}
+replay_no_stall=1
+"""
+
+
+def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+    """The iolog, and beside it the job file, named like it with .fio.
+
+    Holds 8 bytes per key.
+
+    Raises:
+        InputError: `bytes_per_token` is missing, or the name is one that fio cannot take.
+    """
+    each, job = options.object_bytes("fio"), output.with_name(output.name + ".fio")
+    if output.suffix == ".zst" or any(mark in str(output) for mark in " :;#\n"):
+        raise InputError(f"{output}: fio reads only plain logs, of names without blanks, colons and semicolons.")
+    offsets, counts, end, moved = Window(np.int64), {"ops": 0, "pieces": 0, "deletes_left_out": 0}, 0, 0
+    with opened(output, options) as file, opened(job, options) as jobs:
+        file.write(f"fio version 3 iolog\n0 {DATA} add\n0 {DATA} open\n".encode())
+        for batch in trace.batches():
+            kept = np.flatnonzero(batch["op"] != DELETE)
+            keys, time = batch["key"][kept], batch["time_ns"][kept] // 10**6
+            size = -(-batch["tokens"][kept].astype(np.int64) * each // PAGE) * PAGE
+            offsets.append(np.zeros(max(0, int(keys.max(initial=-1)) + 1 - offsets.end), np.int64))
+            first = first_rows(offsets, keys)
+            offsets[keys[first]] = end + np.cumsum(size[first]) - size[first] + 1  # 0 says not placed
+            end += int(size[first].sum())
+            moved += int(size.sum())
+            place, action = offsets[keys] - 1, np.where(batch["op"][kept] == WRITE, "write", "read")
+            counts["pieces"] += _pieces(file, time, action, place, size)
+            counts["ops"] += len(kept)
+            counts["deletes_left_out"] += len(batch["op_id"]) - len(kept)
+        file.write(f"{int(batch['time_ns'][-1]) // 10**6} {DATA} close\n".encode())
+        text = JOB.format(total=end, objects=offsets.end, moved=moved, name=job.name, log=output.resolve())
+        jobs.write(text.encode())
+    return counts | {"bytes_moved": moved, "bytes_of_disk": end}
+
+
+def _pieces(file: object, time: np.ndarray, action: np.ndarray, place: np.ndarray, size: np.ndarray) -> int:
+    lines = [
+        f"{at} {DATA} {what} {begin + offset} {min(PIECE, length - offset)}\n"
+        for at, what, begin, length in zip(time.tolist(), action.tolist(), place.tolist(), size.tolist(), strict=True)
+        for offset in range(0, length, PIECE)
+    ]
+    file.write("".join(lines).encode())  # type: ignore[attr-defined]
+    return len(lines)

@@ -1,0 +1,71 @@
+"""The I/O trace of MLCommons' kv-cache.py, `--io-trace-log` (CSV, .zst).
+
+Timestamp (unix s) · Operation Write or Read · Object_Size_Bytes · Tier Tier-0, -1, -2 · Key · Phase Prefill, Decode or
+Evict. A row is an I/O on one object. Each object is a session with a user of its own, each of its I/Os a request; the
+tier and what was moved by eviction are the source's own placement, which a replay decides anew.
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+from tracegen.formats.calls import BadRowError, Call, Rows, integer, nanoseconds
+from tracegen.formats.export import DELETE, PREFILL, ExportOptions, opened
+from tracegen.ops import WRITE
+from tracegen.schema import Trace
+
+BLOCK_TOKENS: int | None = None
+PREFIX_CHAINED = False
+TIME_UNIT = "s"
+SORTED = True
+_COLUMNS = ("Timestamp", "Operation", "Object_Size_Bytes", "Key", "Phase")
+
+
+def read(rows: Rows) -> Iterator[Call]:
+    """The I/Os of a file; `tokens` are bytes."""
+    number: dict[str, int] = {}
+    for line, row in rows.table(*_COLUMNS):
+        with rows.row(line):
+            if row["Phase"] == "Evict":
+                rows.left_out["evictions"] += 1
+                continue
+            if row["Operation"] not in ("Write", "Read") or row["Phase"] not in ("Prefill", "Decode"):
+                raise BadRowError(f"Operation: {row['Operation'][:20]!r} in phase {row['Phase'][:20]!r} is unknown")
+            if not row["Key"]:
+                raise BadRowError("Key: missing")
+            size = integer(row, "Object_Size_Bytes", least=1, most=2**50)
+            object_ = number.setdefault(row["Key"], len(number))
+            name = (rows.path.name, object_)  # files of several ranks have keys of their own
+            yield Call(
+                time_ns=nanoseconds(row, "Timestamp", unit=10**9),
+                input_tokens=size,
+                output_tokens=0,
+                blocks=[object_],
+                session=name,
+                user=name,
+                scope=rows.path.name,
+                tokens=[size],
+            )
+
+
+def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+    """One row per write and read, all of Tier-2, as from a run without GPU and CPU memory: a trace knows no placement.
+
+    Raises:
+        InputError: `bytes_per_token` is missing.
+    """
+    each, counts = options.object_bytes("mlcommons"), {"rows": 0, "deletes_left_out": 0}
+    with opened(output, options) as file:
+        file.write(b"Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n")
+        for batch in trace.batches():
+            names = ("time_ns", "op", "tokens", "key", "phase")
+            lines = [
+                f"{Decimal(time) / 10**9:.9f},{'Write' if op == WRITE else 'Read'},{tokens * each},Tier-2,"
+                f"key_{key:012},{'Prefill' if phase == PREFILL else 'Decode'}\n"
+                for time, op, tokens, key, phase in zip(*(batch[name].tolist() for name in names), strict=True)
+                if op != DELETE
+            ]
+            file.write("".join(lines).encode())
+            counts["rows"] += len(lines)
+            counts["deletes_left_out"] += len(batch["op_id"]) - len(lines)
+    return counts
