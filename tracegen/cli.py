@@ -11,6 +11,7 @@ from tracegen import info as facts
 from tracegen import settings as recipe_settings
 from tracegen.cli_options import Commands, report, written
 from tracegen.generate import generate as write_trace
+from tracegen.plot import plot
 from tracegen.recipe import Recipe
 from tracegen.schema import InputError, Trace
 
@@ -114,9 +115,14 @@ def generate(
 @main.command(epilog="Example: tracegen info trace.parquet")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def info(trace: Path, as_json: bool) -> None:
-    """Describe a trace: counts, lengths, reuse by source, provenance."""
-    described = facts.describe(Trace(trace))
+@click.option("--plot", "picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw it, too: .svg or .png.")
+@click.option("--force", is_flag=True, help="Replace the picture if it exists.")
+def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
+    """Describe a trace: counts, lengths, reuse by source and distance, provenance."""
+    opened = Trace(trace)
+    if picture is not None:
+        plot(opened, picture, force=force)
+    described = facts.with_reuse(opened, facts.describe(opened))
     click.echo(json.dumps(described, indent=2) if as_json else facts.render(described))
 
 

@@ -5,8 +5,16 @@ from typing import Any
 
 import polars as pl
 
+from tracegen.reuse import QUANTILES as DISTANCES
+from tracegen.reuse import measure
 from tracegen.schema import InputError, Trace
 
+SPREADS = (
+    "turns_per_session",
+    "prompt_tokens_per_request",
+    "tokens_per_stored_object",
+    "generated_tokens_per_request",
+)
 QUANTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
@@ -34,7 +42,9 @@ def describe(trace: Trace) -> dict[str, Any]:
         duration_s=pl.col("time_ns").max() / 1e9,
     )
     turns = rows.group_by("session_id").agg(n=pl.col("turn").max()).select(_spread("n"))
-    context = rows.filter(is_write & (pl.col("source") == "user")).select(_spread("tokens"))
+    is_prefill = (pl.col("phase") == "prefill") & (pl.col("op") != "delete")
+    prompt = rows.filter(is_prefill).group_by("request_id").agg(n=tokens.sum()).select(_spread("n"))
+    stored = rows.filter(is_write & is_prefill).select(_spread("tokens"))
     generated = rows.group_by("request_id").agg(n=pl.col("new_tokens").sum()).select(_spread("n"))
     reuse = (
         rows.group_by("phase", "source")
@@ -43,7 +53,7 @@ def describe(trace: Trace) -> dict[str, Any]:
         .sort("phase", "source", descending=[True, False])
     )
     try:
-        frames = pl.collect_all([totals, turns, context, generated, reuse])
+        frames = pl.collect_all([totals, turns, prompt, stored, generated, reuse])
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"{trace.path} cannot be read ({reason}); copy it anew.") from None
@@ -51,11 +61,18 @@ def describe(trace: Trace) -> dict[str, Any]:
         "path": str(trace.path),
         **frames[0].row(0, named=True),
         "turns_per_session": frames[1].row(0, named=True),
-        "context_tokens_per_turn": frames[2].row(0, named=True),
-        "generated_tokens_per_request": frames[3].row(0, named=True),
-        "reuse": frames[4].to_dicts(),
+        "prompt_tokens_per_request": frames[2].row(0, named=True),
+        "tokens_per_stored_object": frames[3].row(0, named=True),
+        "generated_tokens_per_request": frames[4].row(0, named=True),
+        "reuse": frames[5].to_dicts(),
         "metadata": asdict(trace.metadata),
     }
+
+
+def with_reuse(trace: Trace, facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts, with reuse distances: in tokens, per source, of a sample where the trace is long."""
+    measured = measure(trace)
+    return facts | {"reuse_distance": {"share": measured.share, "sources": measured.summary()}}
 
 
 def _spread(column: str) -> list[pl.Expr]:
@@ -71,7 +88,7 @@ def render(facts: dict[str, Any]) -> str:
         f"{facts['path']}: trace format {metadata['format_version']}, {metadata['generator']}, seed {metadata['seed']}",
         f"  fingerprint  {metadata['fingerprint']}",
         f"  ops          {facts['ops']:,} = {facts['writes']:,} writes + {facts['reads']:,} reads"
-        f" ({facts['decode_ops']:,} of them decode) + {facts['deletes']:,} deletes",
+        f" + {facts['deletes']:,} deletes; {facts['decode_ops']:,} of them decode",
         f"  requests     {facts['requests']:,} in {facts['sessions']:,} sessions of {facts['users']:,} users"
         f" over {facts['duration_s']:,.1f} s",
         f"  tokens       {facts['tokens_stored']:,} stored under {facts['keys']:,} keys,"
@@ -79,7 +96,7 @@ def render(facts: dict[str, Any]) -> str:
         "",
         f"  {'per':30}{'mean':>10}" + "".join(f"{name:>10}" for name in QUANTILES),
     ]
-    for name in ("turns_per_session", "context_tokens_per_turn", "generated_tokens_per_request"):
+    for name in SPREADS:
         spread = facts[name]
         numbers = "".join(f"{spread[key]:>10,.{0 if key != 'mean' else 1}f}" for key in ("mean", *QUANTILES))
         lines.append(f"  {name.replace('_', ' '):30}{numbers}")
@@ -88,6 +105,7 @@ def render(facts: dict[str, Any]) -> str:
         f"  {row['phase'] + ' ' + row['source']:30}{row['reads']:>10,}{row['tokens_read']:>16,}{row['keys']:>10,}"
         for row in facts["reuse"]
     ]
+    lines += _reuse_lines(facts) if "reuse_distance" in facts else []
     tokenizer = metadata["tokenizer"]
     lines += (
         ["", f"  tokenizer    {tokenizer['name']} (sha256 {str(tokenizer.get('digest'))[:12]}…)"] if tokenizer else [""]
@@ -97,5 +115,23 @@ def render(facts: dict[str, Any]) -> str:
         for source in metadata["sources"]
     ]
     read = {name: number for name, number in metadata["counts"].items() if name not in facts}
-    lines += ["  from it      " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in read.items())]
+    if metadata["block_tokens"]:
+        chained = "prefix-chained" if metadata["prefix_chained"] else "not chained"
+        lines.append(f"  blocks       of {metadata['block_tokens']} tokens, {chained}")
+    read = {name: number for name, number in metadata["counts"].items() if name not in facts}
+    if read:
+        lines.append(
+            "  from it      " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in read.items())
+        )
     return "\n".join(lines)
+
+
+def _reuse_lines(facts: dict[str, Any]) -> list[str]:
+    """Per source: how often an object is found again, and after how many tokens of others."""
+    share = facts["reuse_distance"]["share"]
+    sampled = "" if share == 1 else f", {share:.1%} of the objects sampled"
+    lines = ["", f"  {'reuse distance, tokens' + sampled:30}{'reuses':>10}{'p50':>16}{'p90':>16}{'p99':>16}{'max':>16}"]
+    for row in facts["reuse_distance"]["sources"]:
+        numbers = "".join(f"{'-' if row[name] is None else format(row[name], ',.0f'):>16}" for name in DISTANCES)
+        lines.append(f"  {row['source']:30}{row['reuses']:>10,}{numbers}")
+    return lines

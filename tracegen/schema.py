@@ -21,7 +21,7 @@ from tracegen.invariants import Invariants, Problem
 
 FORMAT_VERSION: Final = 1
 METADATA_KEY: Final = b"kv-trace"
-ROW_GROUP: Final = 1 << 17
+ROW_GROUP: Final = 1 << 18
 PART_COLUMNS: Final = ("person", "shared")
 """For merging parts of a trace: the user's number in the whole, and that of an object that sessions share, or -1."""
 

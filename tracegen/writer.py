@@ -74,7 +74,15 @@ class TraceWriter:
         # Half the time and two thirds of the size of the defaults, which make a dictionary of every column.
         rest = [name for name in self._schema.names if name not in _ASCENDING]
         packed = dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED")
-        return pq.ParquetWriter(path, self._schema, compression="zstd", use_dictionary=rest, column_encoding=packed)
+        # Statistics of every column of every row group would stay in memory until the end.
+        return pq.ParquetWriter(
+            path,
+            self._schema,
+            compression="zstd",
+            use_dictionary=rest,
+            column_encoding=packed,
+            write_statistics=False,
+        )
 
     def write(self, batch: Columns) -> None:
         """Append a batch of ops; op_ids continue where the last batch ended."""
