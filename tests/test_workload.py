@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.traces import joined
 from tracegen import ops as ops_of
 from tracegen import workload
 from tracegen.draws import Purpose, between, draw
@@ -45,10 +46,6 @@ class Chats:
 
 def sessions(*chats: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     return list(chats)
-
-
-def joined(parts: list[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def ops(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Columns:
@@ -89,6 +86,33 @@ def test_a_conversation_worked_by_hand() -> None:
         (2100 * ms, 2, 0, "prefill", "read", "system", 0, 800, 0),
         (2100 * ms, 2, 1, "prefill", "read", "multi_turn", 1, 5, 0),
         (2100 * ms, 2, 2, "prefill", "write", "user", 2, 3, 0),
+    ]
+
+
+def test_blocks_worked_by_hand() -> None:
+    """A prompt of 10 tokens, turns of 5 and 6, 3 generated after each and stored, blocks of 4.
+
+    The sequence: 10 of the prompt, 5, 3, 6, 3. Turn 1 prefills 15 tokens: the prompt alone fills blocks 0 and 1, block 2
+    holds its last 2 tokens and 2 of the turn, the other 3 are a partial block. With the answer 18 tokens stand: block 3
+    is full, 2 are in a partial one. Turn 2 finds blocks 0 to 3 and prefills up to 24: blocks 4 and 5. With the answer
+    27 tokens stand: 3 in a partial block.
+    """
+    recipe = replace(PLAIN, block_tokens=4, save_decode=True, prefix=Prefix(share=1, tokens=(10,)))
+    batch = ops(recipe, sessions([(5, 3), (6, 3)]))
+    assert rows(batch, "turn", "step", "phase", "op", "source", "key", "tokens", "new_tokens") == [
+        (1, 0, "prefill", "write", "system", 0, 4, 0),
+        (1, 0, "prefill", "write", "system", 1, 4, 0),
+        (1, 1, "prefill", "write", "user", 2, 4, 0),
+        (1, 1, "prefill", "write", "user", 3, 3, 3),
+        (1, 2, "decode", "write", "user", 4, 4, 0),
+        (1, 2, "decode", "write", "user", 5, 2, 0),
+        (2, 0, "prefill", "read", "system", 0, 4, 0),
+        (2, 0, "prefill", "read", "system", 1, 4, 0),
+        (2, 1, "prefill", "read", "multi_turn", 2, 4, 0),
+        (2, 1, "prefill", "read", "multi_turn", 4, 4, 0),
+        (2, 2, "prefill", "write", "user", 6, 4, 0),
+        (2, 2, "prefill", "write", "user", 7, 4, 3),
+        (2, 3, "decode", "write", "user", 8, 3, 0),
     ]
 
 

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tracegen.generate import batches, open_sources
+from tracegen.recipe import Recipe
 from tracegen.schema import DTYPES, ENUMS, Columns, Metadata, Trace
+from tracegen.workload import survey
 from tracegen.writer import TraceWriter
 
 Step = tuple[str, int, int]
@@ -47,3 +50,13 @@ def write(path: Path, batch: Columns, **metadata: object) -> Trace:
     with TraceWriter(path, about, force=True) as writer:
         writer.write(batch)
     return Trace(path)
+
+
+def made(recipe: Recipe, part: tuple[int, int] = (0, 1)) -> Columns:
+    """The ops of a recipe of synthetic sources."""
+    sources = open_sources(recipe, Metadata(0, {}, ""), quiet=True)
+    return joined(list(batches(recipe, sources, part, survey(recipe, sources))))
+
+
+def joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -114,7 +114,6 @@ def render(facts: dict[str, Any]) -> str:
         f"  source       {source['name']} (sha256 {str(source.get('sha256'))[:12]}…, licence: {source.get('licence')})"
         for source in metadata["sources"]
     ]
-    read = {name: number for name, number in metadata["counts"].items() if name not in facts}
     if metadata["block_tokens"]:
         chained = "prefix-chained" if metadata["prefix_chained"] else "not chained"
         lines.append(f"  blocks       of {metadata['block_tokens']} tokens, {chained}")

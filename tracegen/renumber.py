@@ -7,7 +7,7 @@ import numpy as np
 
 from tracegen.objects import Window
 from tracegen.ops import READ, WRITE, first_rows, sort_order
-from tracegen.schema import ENUMS, Columns
+from tracegen.schema import ENUMS, Columns, InputError
 from tracegen.sessions import Ints
 
 DELETE: Final = ENUMS["op"].index("delete")
@@ -33,18 +33,22 @@ class Renumbered:
     """Ops in their final order made a trace: dense ids, first uses as writes, turns and pauses that fit.
 
     Batches come with ids of any numbering, but for users, whose ids are dense already.
+
+    Raises:
+        InputError: an object's first op is a delete.
     """
 
     def __init__(self) -> None:
         self._requests, self._sessions, self._keys, self._people = (Numbering() for _ in range(4))
-        self._turns_before, self._stored, self._ops = Window(np.int64), Window(np.bool_), 0
+        self._turns_before, self._ops = Window(np.int64), 0
 
     def number(self, batch: Columns) -> Columns:
         """The batch as rows of the new trace."""
-        batch = self._without_vain_deletes(batch)
         request, begins = self._requests.of(batch["request_id"])
         session, opens = self._sessions.of(batch["session_id"])
         key, first = self._keys.of(batch["key"])
+        if (batch["op"][first] == DELETE).any():
+            raise InputError("an object would be deleted that was never stored; choose a slice that begins before it.")
         op = np.where(batch["op"] == WRITE, READ, batch["op"]).astype(np.uint8)
         op[first] = WRITE
         # A session that was cut begins with turn 1, a user whose past was cut without a pause.
@@ -63,21 +67,6 @@ class Renumbered:
             "key": key,
             "think_ns": think,
         }
-
-    def _without_vain_deletes(self, batch: Columns) -> Columns:
-        """Leave out deletes of objects that were never stored."""
-        key, is_delete = batch["key"], batch["op"] == DELETE
-        self._stored.append(np.zeros(max(0, int(key.max(initial=-1)) + 1 - self._stored.end), np.bool_))
-        vain = np.zeros(len(key), np.bool_)
-        if is_delete.any():
-            stored = np.flatnonzero(~is_delete)
-            keys, rows = np.unique(key[stored], return_index=True)
-            rows = np.append(stored[rows], len(key))
-            place = np.searchsorted(keys, key)
-            since = np.where(np.append(keys, -1)[place] == key, rows[place], len(key))
-            vain = is_delete & ~self._stored[key] & (since > np.arange(len(key)))
-        self._stored[key[~is_delete]] = True  # type: ignore[assignment]
-        return {name: column[~vain] for name, column in batch.items()} if vain.any() else batch
 
 
 def merged(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
