@@ -87,7 +87,8 @@ class Importer:
         self._drawn = self._kept = self._calls = 0
         self._user_end: list[int] = []
         self._open: list[tuple[int, int, _Session]] = []  # length-only sessions by tokens held
-        self._begin: int | None = None
+        # Where files are not in order of time, theirs counts from their own beginning.
+        self._begin = None if in_order else 0
         self._token_ns = to_ns(options.decode_token_ms) // 1000
         self._speed = Fraction(str(options.speedup))
         self._jitter, self._gap = to_ns(options.jitter_s), self._scaled(to_ns(options.max_idle_gap_s))
