@@ -283,8 +283,12 @@ def test_files_of_one_format_share_a_clock(tmp_path: Path) -> None:
     parts = [tmp_path / f"{number}.jsonl" for number in range(2)]
     for number, part in enumerate(parts):
         part.write_text("".join(rows[number::2]))
-    both = imported("mooncake", parts, tmp_path / "t.parquet")
-    assert both.metadata.counts["requests"] == 600
+    whole = imported("mooncake", EXCERPT, tmp_path / "t.parquet").metadata.counts
+    both = imported("mooncake", parts, tmp_path / "t.parquet", shared_ids=True)
+    assert (both.metadata.counts["requests"], both.metadata.counts["keys"]) == (600, whole["keys"])
+    apart = imported("mooncake", parts, tmp_path / "u.parquet")
+    alone = [imported("mooncake", part, tmp_path / "v.parquet").metadata.counts["keys"] for part in parts]
+    assert apart.metadata.counts["keys"] == sum(alone) > whole["keys"], "no reuse between unrelated files"
     assert ops(both)["time_ns"].max() == ops(imported("mooncake", EXCERPT, tmp_path / "u.parquet"))["time_ns"].max()
 
 

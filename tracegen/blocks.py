@@ -24,6 +24,7 @@ class ImportOptions:
         max_idle_gap_s: longer pauses between the requests of a session are shortened to this; 0: no limit.
         speedup: all times are divided by this.
         decode_reads: None: for length-only traces, not for blocks, whose KV is loaded once.
+        shared_ids: several files are parts of one trace: their ids mean the same.
         chain: blocks that hold the same after different beginnings are different.
         bytes_per_token: where the source counts bytes.
     """
@@ -38,6 +39,7 @@ class ImportOptions:
     decode_reads: bool | None = None
     decode_token_ms: float = 30
     chain: bool = False
+    shared_ids: bool = False
     bytes_per_token: int = 0
 
 

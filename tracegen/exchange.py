@@ -63,7 +63,8 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
         shown: dict[str, Any] = {"desc": "reading", "unit": "B", "unit_scale": True, "leave": False}
         with tqdm(total=total, disable=output.quiet or None, **shown) as bar:
             rows = [Rows(path, skip_bad=output.skip_bad, progress=bar.update) for path in files]
-            streams = [_checked(one, module, options) for one in rows]
+            apart = module.SORTED and len(rows) > 1 and not options.shared_ids
+            streams = [_checked(one, module, options, apart=apart) for one in rows]
             calls = heapq.merge(*streams, key=lambda call: call.time_ns) if module.SORTED else chain(*streams)
             first = next(calls, None)
             if first is None:
@@ -86,8 +87,8 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
     return metadata
 
 
-def _checked(rows: Rows, module: ModuleType, options: ImportOptions) -> Iterator[Call]:
-    """The calls of a file; those out of order, or with a block twice, are bad rows."""
+def _checked(rows: Rows, module: ModuleType, options: ImportOptions, *, apart: bool) -> Iterator[Call]:
+    """The calls of a file, with names of its own if `apart`; those out of order, or with a block twice, are bad rows."""
     latest = 0
     for call in module.read(rows):
         with rows.row(rows.line):
@@ -96,6 +97,10 @@ def _checked(rows: Rows, module: ModuleType, options: ImportOptions) -> Iterator
             if call.blocks is not None and not options.chain and len(set(call.blocks)) < len(call.blocks):
                 raise BadRowError("a block twice in a request: ids that name contents are told apart with --chain")
             latest = call.time_ns
+            if apart:
+                call.scope = (rows.path, call.scope)
+                call.session = None if call.session is None else (rows.path, call.session)
+                call.user = None if call.user is None else (rows.path, call.user)
             yield call
 
 

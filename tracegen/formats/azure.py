@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from tracegen.formats.calls import BadRowError, Call, Rows, integer
+from tracegen.formats.calls import TIME_MAX, BadRowError, Call, Rows, integer
 
 BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False
 TIME_UNIT = "datetime"
 SORTED = True
-_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 
 def read(rows: Rows) -> Iterator[Call]:
@@ -38,6 +38,6 @@ def _nanoseconds(text: str) -> int:
     if found is None or moment is None:
         raise BadRowError(f"TIMESTAMP: {text[:40]!r} is no date and time")
     since = moment - datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-    if since < timedelta(0):
-        raise BadRowError(f"TIMESTAMP: {text[:40]!r} is before 1970")
+    if not timedelta(0) <= since < timedelta(microseconds=TIME_MAX // 1000):
+        raise BadRowError(f"TIMESTAMP: {text[:40]!r} is before 1970 or absurd")
     return (since.days * 86400 + since.seconds) * 10**9 + int((found[2] or "0").ljust(9, "0"))

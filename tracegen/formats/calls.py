@@ -4,12 +4,13 @@ import csv
 import gzip
 import hashlib
 import json
+import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -19,8 +20,12 @@ from tracegen.schema import InputError
 
 LINE_MAX: Final = 1 << 26  # bytes; the longest honest line (1 M blocks of 64-bit ids) is far below
 RATIO_MAX: Final = 1000  # more text than this per compressed byte is a bomb, not a trace
+RATIO_FROM: Final = 1 << 16  # compressed bytes; a shorter file may be ever so repetitive
+TIME_MAX: Final = 1 << 62  # nanoseconds, 146 years: what is added to it stays within 64 bits
 TOKENS_MAX: Final = 1 << 28  # per request: over 100 times the longest context there is
 _CHUNK: Final = 1 << 20
+# Exponents and digits are bounded so that no arithmetic on a number can overflow or take long.
+_NUMBER: Final = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 
 Progress = Callable[[int], object]
 
@@ -54,6 +59,10 @@ class Call:
     delay_ns: int | None = None
     scope: Hashable = None
     tokens: list[int] | None = None
+
+
+class Fields(dict[str, str]):
+    """A row of a table, where numbers are text; in JSON a number in quotes is none."""
 
 
 class Rows:
@@ -101,17 +110,23 @@ class Rows:
         Raises:
             InputError: the file cannot be read or decompressed, or expands as only a bomb does.
         """
-        number, held = 0, b""
+        number, held = 0, bytearray()
         for chunk in self._chunks():
-            *whole, held = (held + chunk).split(b"\n")
-            for line in whole:
+            end = chunk.rfind(b"\n") + 1
+            whole = bytes(held + chunk[:end]) if end else b""
+            if whole.isspace():  # perhaps a million blank lines
+                number, whole = number + whole.count(b"\n"), b""
+            for line in whole.split(b"\n")[:-1]:
                 number += 1
                 yield from self._text(number, line)
+            if end:
+                held.clear()
+            held += chunk[end:]
             if len(held) > LINE_MAX:
                 raise InputError(
                     f"{self.path}, line {number + 1}: longer than {LINE_MAX >> 20} MiB; no trace has such lines."
                 )
-        yield from self._text(number + 1, held)
+        yield from self._text(number + 1, bytes(held))
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """(line, value) of a file of JSON objects, one a line; what is none of these is a bad row."""
@@ -119,35 +134,58 @@ class Rows:
             with self.row(number):
                 yield number, parse_object(text)
 
-    def table(self, *required: str) -> Iterator[tuple[int, dict[str, str]]]:
-        """(line, {column: text}) of a CSV file with a header line that names at least the columns `required`."""
+    def text(self, most: int) -> str:
+        """All of the file.
+
+        Raises:
+            BadRowError: it is longer than `most` bytes, or no text.
+            InputError: as `lines`.
+        """
+        self.line = 1
+        parts, size = [], 0
+        for chunk in self._chunks():
+            parts.append(chunk)
+            size += len(chunk)
+            if size > most:
+                raise BadRowError(f"too long: over {most >> 20} MiB in one document")
+        return _decoded(b"".join(parts), "utf-8-sig")
+
+    def table(self, *required: str) -> Iterator[tuple[int, Fields]]:
+        """(line, {column: text}) of a CSV file with a header line that names at least the columns `required`.
+
+        Raises:
+            InputError: as `lines`, or there is no such header.
+        """
         lines = self.lines()
-        header = next(csv.reader([next(lines, (0, ""))[1]]), [])
-        names = [name.strip().lstrip("\ufeff") for name in header]
+        line, header = next(lines, (1, ""))
+        with self._whole_file(line):
+            names = [name.strip() for name in _values(header)]
         if missing := [name for name in required if name not in names]:
             raise InputError(
-                f"{self.path}, line 1: no column {missing[0]} among {', '.join(names)[:200]!r}; name a file of this"
-                " format, comma-separated, with its header line."
+                f"{self.path}, line {line}: no column {missing[0]} among {', '.join(names)[:200]!r}; name a file of"
+                " this format, comma-separated, with its header line."
             )
         for number, text in lines:
             with self.row(number):
-                values = next(csv.reader([text]), [])
+                values = _values(text)
                 if len(values) != len(names):
                     raise BadRowError(f"number of columns: {len(values)} where the header has {len(names)}")
-                yield number, dict(zip(names, values, strict=True))
+                yield number, Fields(zip(names, values, strict=True))
+
+    @contextmanager
+    def _whole_file(self, line: int) -> Iterator[None]:
+        """Within it a BadRowError refuses the file, whatever is to be done with bad rows."""
+        try:
+            yield
+        except BadRowError as error:
+            raise InputError(f"{self.path}, line {line}: {error}; name a file of this format.") from None
 
     def _text(self, number: int, line: bytes) -> Iterator[tuple[int, str]]:
         self.line = number
         if not line.strip():
             return
         with self.row(number):
-            if b"\0" in line:
-                raise BadRowError("NUL bytes: this is no text")
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise BadRowError(f"not UTF-8: {error.reason}") from None
-            yield number, text.rstrip("\r")
+            yield number, _decoded(line, "utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
 
     def _chunks(self) -> Iterator[bytes]:
         written = 0
@@ -160,13 +198,13 @@ class Rows:
                     opened = pa.CompressedInputStream(pa.PythonFile(opened, "r"), "zstd")
                 while chunk := opened.read(_CHUNK):
                     written += len(chunk)
-                    if written > RATIO_MAX * max(self._raw, _CHUNK):
+                    if written > RATIO_MAX * max(self._raw, RATIO_FROM):
                         raise InputError(
                             f"{self.path} expands to over {RATIO_MAX} times its size: a bomb, not a trace."
                         )
                     yield chunk
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).strip().splitlines()[0]
+            reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).strip().splitlines()[0]
             raise InputError(f"{self.path}: cannot read it ({reason}); name a readable, whole file.") from None
 
     def _count(self, data: bytes) -> None:
@@ -210,42 +248,45 @@ def parse_object(text: str) -> dict[str, Any]:
     return value
 
 
-def integer(row: dict[str, Any], *names: str, least: int = 0, most: int = TOKENS_MAX) -> int:
+def integer(row: Mapping[str, Any], *names: str, least: int = 0, most: int = TOKENS_MAX) -> int:
     """The whole number under the first of `names` that the row has.
 
     Raises:
         BadRowError: none is there, it is no whole number, or it lies outside least … most.
     """
     name, value = _first(row, names)
-    try:
-        number = int(value) if isinstance(value, str) else value
-    except ValueError:
-        number = None
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise BadRowError(f"{name}: {str(value)[:40]!r} is no whole number")
+    number = value if type(value) is int else _decimal(row, name, value)
     if not least <= number <= most:
-        raise BadRowError(f"{name}: {number} is not from {least} to {most}")
-    return number
+        raise BadRowError(f"{name}: {_shown(value)} is not from {least} to {most}")
+    if number != int(number):
+        raise BadRowError(f"{name}: {_shown(value)} is no whole number")
+    return int(number)
 
 
-def nanoseconds(row: dict[str, Any], *names: str, unit: int) -> int:
+def nanoseconds(row: Mapping[str, Any], *names: str, unit: int) -> int:
     """The time under the first of `names` that the row has, `unit` nanoseconds each, exactly as written in decimal.
 
     Raises:
         BadRowError: none is there, it is no number, negative, or beyond 146 years.
     """
     name, value = _first(row, names)
-    try:
-        number = Decimal(str(value))
-    except InvalidOperation:
-        number = Decimal("nan")
-    if isinstance(value, bool) or not number.is_finite():
-        raise BadRowError(f"{name}: {str(value)[:40]!r} is no number")
-    if not 0 <= number * unit < 2**62:
-        raise BadRowError(f"{name}: {str(value)[:40]} is negative or absurd")
-    return int((number * unit).to_integral_value())
+    number = _decimal(row, name, value) * unit
+    if not 0 <= number < TIME_MAX:
+        raise BadRowError(f"{name}: {_shown(value)} is negative or absurd")
+    return int(number.to_integral_value())
+
+
+def _decimal(row: Mapping[str, Any], name: str, value: object) -> Decimal:
+    is_number = type(value) in (int, float) or (isinstance(row, Fields) and isinstance(value, str))
+    text = str(value).strip() if is_number else ""
+    if not _NUMBER.fullmatch(text):
+        raise BadRowError(f"{name}: {_shown(value)} is no number, or an absurd one")
+    return Decimal(text)
+
+
+def _shown(value: object) -> str:
+    """For a message; of what is nested the kind, as that may be too deep to be written."""
+    return repr(str(value)[:40]) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
 def block_ids(row: dict[str, Any], name: str = "hash_ids", *, unique: bool = True) -> list[int]:
@@ -264,8 +305,40 @@ def block_ids(row: dict[str, Any], name: str = "hash_ids", *, unique: bool = Tru
     return found
 
 
-def _first(row: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
+def check_count(blocks: int, tokens: int, size: int, *, tail: bool) -> None:
+    """That so many blocks of `size` hold so many tokens.
+
+    Args:
+        blocks: their number.
+        tokens: of the prompt.
+        size: tokens of a block.
+        tail: a last, partial block must have an id; else it may.
+
+    Raises:
+        BadRowError: it is another number.
+    """
+    if blocks != -(-tokens // size) and (tail or blocks != tokens // size):
+        raise BadRowError(f"hash_ids: {blocks} blocks of {size} for {tokens} tokens")
+
+
+def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
     for name in names:
         if row.get(name) not in (None, ""):
             return name, row[name]
     raise BadRowError(f"{names[0]}: missing")
+
+
+def _decoded(text: bytes, encoding: str) -> str:
+    if b"\0" in text:
+        raise BadRowError("NUL bytes: this is no text")
+    try:
+        return text.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise BadRowError(f"not UTF-8: {error.reason}") from None
+
+
+def _values(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error as error:
+        raise BadRowError(f"not CSV: {error}") from None

@@ -1,7 +1,8 @@
 """The traces of KVCache.AI's kvcache-simulator (JSONL).
 
 block_size (in every row, or in none and then 512) · hash_ids · input_length · block_tokens (of each block, optional) ·
-output_length (optional). It has no times: requests are in order, all at time 0.
+output_length (optional). Requests are in order, all at time 0: a `timestamp` is ignored, as the simulator does, for its
+unit is not said.
 """
 
 import json
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tracegen.formats.calls import BadRowError, Call, Rows, block_ids, integer
+from tracegen.formats.calls import BadRowError, Call, Rows, block_ids, check_count, integer
 from tracegen.formats.export import ExportOptions, even_blocks, opened, requests_of
 from tracegen.schema import Trace
 
@@ -23,24 +24,27 @@ def read(rows: Rows) -> Iterator[Call]:
     """The requests of a file, in its order."""
     for line, row in rows.objects():
         with rows.row(line):
-            size = integer(row, "block_size", least=1) if "block_size" in row else rows.block_tokens or BLOCK_TOKENS
+            size = rows.block_tokens or 512 if row.get("block_size") is None else integer(row, "block_size", least=1)
             if rows.block_tokens not in (None, size):
                 raise BadRowError(f"block_size: {size} where rows before had {rows.block_tokens}")
+            prompt, blocks = integer(row, "input_length", least=1), block_ids(row)
+            tokens = _tokens(row, len(blocks))
+            if tokens is None:
+                check_count(len(blocks), prompt, size, tail=False)
             rows.block_tokens = size
-            blocks = block_ids(row)
             yield Call(
                 time_ns=0,
-                input_tokens=integer(row, "input_length"),
-                output_tokens=integer(row, "output_length") if "output_length" in row else 0,
+                input_tokens=prompt,
+                output_tokens=integer(row, "output_length") if row.get("output_length") is not None else 0,
                 blocks=blocks,
-                tokens=_tokens(row, len(blocks)),
+                tokens=tokens,
             )
 
 
 def _tokens(row: dict[str, Any], blocks: int) -> list[int] | None:
-    if "block_tokens" not in row:
+    found = row.get("block_tokens")
+    if found is None:
         return None
-    found = row["block_tokens"]
     if not isinstance(found, list) or len(found) != blocks or not all(type(n) is int and 0 < n < 2**31 for n in found):
         raise BadRowError("block_tokens: not a list of one token count per block")
     return found

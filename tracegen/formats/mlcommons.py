@@ -2,7 +2,9 @@
 
 Timestamp (unix s) · Operation Write or Read · Object_Size_Bytes · Tier Tier-0, -1, -2 · Key · Phase Prefill, Decode or
 Evict. A row is an I/O on one object. Each object is a session with a user of its own, each of its I/Os a request; the
-tier and what was moved by eviction are the source's own placement, which a replay decides anew.
+tier and what was moved by eviction are the source's own placement, which a replay decides anew. kv-cache.py reads the
+clock before it takes its log's lock: the order of the rows is what happened, and a time up to a second before that of
+the row above is raised to it.
 """
 
 from collections.abc import Iterator
@@ -18,12 +20,14 @@ BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False
 TIME_UNIT = "s"
 SORTED = True
+_SLACK_NS = 10**9
 _COLUMNS = ("Timestamp", "Operation", "Object_Size_Bytes", "Key", "Phase")
 
 
 def read(rows: Rows) -> Iterator[Call]:
     """The I/Os of a file; `tokens` are bytes."""
     number: dict[str, int] = {}
+    latest = 0
     for line, row in rows.table(*_COLUMNS):
         with rows.row(line):
             if row["Phase"] == "Evict":
@@ -34,16 +38,19 @@ def read(rows: Rows) -> Iterator[Call]:
             if not row["Key"]:
                 raise BadRowError("Key: missing")
             size = integer(row, "Object_Size_Bytes", least=1, most=2**50)
+            time = nanoseconds(row, "Timestamp", unit=10**9)
+            time = max(time, latest) if time >= latest - _SLACK_NS else time
+            latest = max(time, latest)
             object_ = number.setdefault(row["Key"], len(number))
-            name = (rows.path.name, object_)  # files of several ranks have keys of their own
+            name = (rows.path, object_)  # files of several ranks have keys of their own
             yield Call(
-                time_ns=nanoseconds(row, "Timestamp", unit=10**9),
+                time_ns=time,
                 input_tokens=size,
                 output_tokens=0,
                 blocks=[object_],
                 session=name,
                 user=name,
-                scope=rows.path.name,
+                scope=rows.path,
                 tokens=[size],
             )
 
