@@ -88,7 +88,7 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
 
 
 def _checked(rows: Rows, module: ModuleType, options: ImportOptions, *, apart: bool) -> Iterator[Call]:
-    """The calls of a file, with names of its own if `apart`; those out of order, or with a block twice, are bad rows."""
+    """The calls of a file, with names of its own if `apart`; out of order, or with a block twice, they are bad rows."""
     latest = 0
     for call in module.read(rows):
         with rows.row(rows.line):
