@@ -85,12 +85,15 @@ def measure(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
         kept = np.flatnonzero(_hash(batch["key"]) < threshold)
         parts.append({name: batch[name][kept] for name in ("key", "tokens", "source", "op")})
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    previous = _previous(columns["key"], columns["op"] == DELETE)
-    share = threshold / _HASHES
     touch = columns["op"] != DELETE
-    weight = np.where(touch, columns["tokens"], 0).astype(np.int64)
-    found = np.where(previous >= 0, _distances(previous, weight) / share, -1).astype(np.int64)
-    return Reuse(share, found[touch], columns["source"][touch], columns["op"][touch] == READ, weight[touch])
+    before = _previous(columns["key"])
+    deleted = (columns["op"][before] == DELETE)[touch]
+    columns = {name: column[touch] for name, column in columns.items()}
+    previous, weight = _previous(columns["key"]), columns["tokens"].astype(np.int64)
+    share = threshold / _HASHES
+    again = (previous >= 0) & ~deleted
+    found = np.where(again, _distances(previous, weight) / share, -1).astype(np.int64)
+    return Reuse(share, found, columns["source"], columns["op"] == READ, weight)
 
 
 def _hash(key: Ints) -> Ints:
@@ -101,13 +104,13 @@ def _hash(key: Ints) -> Ints:
     return ((z ^ (z >> np.uint64(31))) % np.uint64(_HASHES)).astype(np.int64)
 
 
-def _previous(key: Ints, is_delete: NDArray[np.bool_]) -> Ints:
-    """Of each row the one before on its key, -1: none, or that one deleted it."""
+def _previous(key: Ints) -> Ints:
+    """Of each row the one before on its key, -1: none."""
     order = np.argsort(key, kind="stable")
     before = np.full(len(key), -1, np.int64)
     same = key[order][1:] == key[order][:-1]
     before[order[1:][same]] = order[:-1][same]
-    return np.where((before >= 0) & ~is_delete[before], before, -1)
+    return before
 
 
 def _distances(previous: Ints, weight: Ints) -> Ints:

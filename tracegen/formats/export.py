@@ -97,6 +97,8 @@ def requests_of(trace: Trace) -> Iterator[Request]:
 
 def _cut(rows: Columns, generated: Window) -> Iterator[Request]:
     request = rows["request_id"]
+    if not len(request):
+        return
     starts = np.flatnonzero(request != np.concatenate([[-1], request[:-1]])).tolist()
     keys, tokens = rows["key"].tolist(), rows["tokens"].tolist()
     for begin, end in zip(starts, [*starts[1:], len(request)], strict=True):

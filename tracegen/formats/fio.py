@@ -20,13 +20,12 @@ DATA: Final = "kv-cache.data"
 
 JOB: Final = """\
 ; {total:,} bytes of disk for {objects:,} objects, {moved:,} bytes to move. Run in the folder to test: fio {name}
-; Without replay_no_stall=1 the requests come at the trace's own times.
+; Without replay_no_stall=1 the requests come at the trace's own times. One at a time, in order: a read finds what was
+; written before it, and engines with several in flight lose those at the end of a log (fio 3.33).
 [global]
-ioengine=io_uring
-iodepth=16
+ioengine=psync
 direct=1
 filesize={total}
-file_service_type=sequential
 
 [kv-cache]
 read_iolog={log}
