@@ -2,6 +2,10 @@
 
 import json
 import shutil
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +30,7 @@ from tracegen.schema import (
 )
 
 PART_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in PART_COLUMNS)])
+_AHEAD: Final = 8
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
 
 
@@ -49,14 +54,16 @@ class TraceWriter:
         self._schema = SCHEMA if metadata.part is None else PART_SCHEMA
         self._fingerprint, self.ops, self._written, self._tokens = Fingerprint(), 0, 0, 0
         self._waiting: list[Columns] = []  # rows of the next row group
+        # Hashing and compressing leave the lock, so a second core takes them while the next ops are made.
+        self._thread, self._work = ThreadPoolExecutor(1), deque[Future[None]]()
         self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
-        self._files = 0
+        self._files = self._rows = 0
         try:
             if part_ops:
                 self._partial.mkdir()
             self._file = self._open()
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with -o.") from None
+            raise self._failed(error) from None
 
     def _check_free(self, force: bool) -> None:
         if not self.path.exists():
@@ -87,17 +94,33 @@ class TraceWriter:
     def write(self, batch: Columns) -> None:
         """Append a batch of ops; op_ids continue where the last batch ended."""
         batch = {name: batch[name] for name in self._schema.names}
-        self._fingerprint.update(batch)
+        self._later(self._fingerprint.update, batch)
         self.ops += len(batch["op_id"])
         self._waiting.append(batch)
         self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
         for name, highest in self._highest.items():
             self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
-        if self.ops - self._written >= ROW_GROUP:
+        self._rows += len(batch["op_id"])
+        if self._rows >= ROW_GROUP:
             *whole, rest = cut(self._waiting, ROW_GROUP)
-            self._waiting = [rest]
+            self._waiting, self._rows = [rest], len(rest["op_id"])
             for group in whole:
-                self._write(group)
+                self._later(self._write, group)
+
+    def _later(self, task: Callable[[Columns], None], batch: Columns) -> None:
+        self._work.append(self._thread.submit(task, batch))
+        self._wait(_AHEAD)
+
+    def _wait(self, left: int) -> None:
+        """Until at most so many tasks are left."""
+        while len(self._work) > left:
+            try:
+                self._work.popleft().result()
+            except OSError as error:
+                raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> InputError:
+        return InputError(f"cannot write {self.path}: {error.strerror or error}; choose another place with -o.")
 
     def _write(self, batch: Columns) -> None:
         if self._part_ops and self._written >= self._files * self._part_ops:
@@ -116,30 +139,32 @@ class TraceWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if kind is None:
-            self._finish()
-            return
-        self._file.close()
-        self._remove(self._partial)
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._thread.shutdown(cancel_futures=True)
+            with suppress(OSError):  # said already, or of no account
+                self._file.close()
+            self._remove(self._partial)
 
     def _finish(self) -> None:
+        if not self.ops:
+            raise InputError(f"{self.path} would hold no ops; widen what it is made of.")
+        self._wait(0)
         try:
-            if not self.ops:
-                raise InputError(f"{self.path} would hold no ops; widen what it is made of.")
-            if self.ops > self._written:
+            if self._rows:
                 self._write(cut(self._waiting, ROW_GROUP)[0])
             self.metadata.fingerprint = self._fingerprint.hexdigest()
             totals = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
             self.metadata.counts |= {"ops": self.ops, **totals, "tokens_generated": self._tokens}
             self._file.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(asdict(self.metadata))})
-        except BaseException:
             self._file.close()
-            self._remove(self._partial)
-            raise
-        self._file.close()
-        if self._part_ops and self.path.exists():
-            self._remove(self.path)  # known to hold nothing but parts
-        self._partial.replace(self.path)
+            if self._part_ops and self.path.exists():
+                self._remove(self.path)  # known to hold nothing but parts
+            self._partial.replace(self.path)
+        except OSError as error:
+            raise self._failed(error) from None
 
     @staticmethod
     def _remove(path: Path) -> None:
