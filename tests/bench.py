@@ -1,6 +1,6 @@
 """`make bench`: each figure beside its reference, measured in turn in one run. Nothing here gates anything.
 
-python -m tests.bench [tokenizer] [planner] [disk]
+python -m tests.bench [tokenizer] [generator] [planner] [disk]
 """
 
 import contextlib
@@ -122,6 +122,47 @@ def planner(folder: Path) -> None:
     show("moves/s against OrderedDict touches/s", pairs(ours, reference), "/s", "-")
 
 
+def generator(folder: Path, requests: int = 200_000) -> None:
+    """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
+    from tracegen.blocks import ImportOptions
+    from tracegen.exchange import Output, import_trace
+    from tracegen.generate import generate
+    from tracegen.schema import Metadata, Trace
+    from tracegen.settings import load
+    from tracegen.writer import TraceWriter
+
+    print("tracegen, one core")
+    path, recipe = folder / "t.parquet", load(None, {"mix.personas": 1, "users": 1000, "requests": requests})
+    ops = generate(recipe, path, force=True, quiet=True).counts["ops"]
+    made = list(Trace(path).batches())
+
+    def write() -> None:
+        with TraceWriter(path, Metadata(0, {}, ""), force=True) as writer:
+            for batch in made:
+                writer.write(batch)
+
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(everywhere)})
+    try:
+        measured = pairs(
+            lambda: elapsed(lambda: generate(recipe, path, force=True, quiet=True)), lambda: elapsed(write)
+        )
+        show(f"{ops / 1e6:.1f} M ops of personas", measured, "s", "the writer's floor: 1")
+        rate = ops / statistics.median(ours for ours, _ in measured) / 1e6
+        print(f"  {'':46} {rate:10.3f} M ops/s (wanted >= 1)")
+        file = Path("traces/mooncake_excerpt.jsonl")
+        rows = file.read_text()
+        measured = pairs(
+            lambda: elapsed(
+                lambda: import_trace("mooncake", [file], ImportOptions(), Output(path, force=True, quiet=True))
+            ),
+            lambda: elapsed(lambda: [json.loads(row) for row in rows.splitlines()]),
+        )
+        show("import of 600 Mooncake requests, json alone", measured, "s", "seconds for all 12,031")
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
 @contextlib.contextmanager
 def fast_disk(folder: Path, gib: int = 6) -> Iterator[Path]:
     """ext4 with O_DIRECT on a loop device over RAM."""
@@ -216,13 +257,14 @@ def judge(run: Path, usage: object) -> tuple[float, float]:
 
 def main() -> None:
     """Run the benchmarks named, or all."""
-    wanted = sys.argv[1:] or ["tokenizer", "planner", "disk"]
+    wanted = sys.argv[1:] or ["tokenizer", "generator", "planner", "disk"]
     with tempfile.TemporaryDirectory() as name:
         for what in wanted:
             if what == "disk" and (os.geteuid() != 0 or shutil.which("fio") is None):
                 print("fast disk: skipped, it needs root and fio")
                 continue
-            {"tokenizer": tokenizer, "planner": planner, "disk": disk}[what](Path(name))
+            parts = {"tokenizer": tokenizer, "generator": generator, "planner": planner, "disk": disk}
+            parts[what](Path(name))
 
 
 if __name__ == "__main__":

@@ -84,10 +84,11 @@ class Schedule:
             self._session_of[batch["slot"][begins]] = self._sessions + np.arange(len(begins))
             self._sessions += len(begins)
             requests = touched(batch, self.shared, self._tokens, self._session_of[batch["slot"]])
-            live = int(self._pending["first"].min(initial=self._tokens.end))
-            self._session_of.trim(int(self._pending["slot"].min(initial=self._session_of.end)))
-            self._tokens.trim(live)
-            yield replace(requests, user=np.searchsorted(self.users, batch["user"]), live=live)
+            yield replace(requests, user=np.searchsorted(self.users, batch["user"]), live=self._live())
+
+    def _live(self) -> int:
+        """No turn that still waits has an object below this number."""
+        return int(self._pending["first"].min(initial=self._tokens.end))
 
     def batches(self) -> Iterator[Columns]:
         """The turns in order, in batches; user, session and turn are the recipe's own numbers, from 0."""
@@ -103,6 +104,8 @@ class Schedule:
                 yield batch
             if self._emitted == self._recipe.requests > 0:
                 return
+            self._tokens.trim(self._live())
+            self._session_of.trim(int(self._pending["slot"].min(initial=self._session_of.end)))
             self._go_on()
 
     def _go_on(self) -> None:
