@@ -1,6 +1,11 @@
 """Parts, merges, slices and scales are traces again, and parts merged are the trace of a single process."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -272,3 +277,22 @@ def test_what_cannot_be_is_refused(run: Run, demo_trace: Path, tmp_path: Path, n
     done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o.parquet", ok=False)
     sentence(done, *words)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_ends_cleanly(jobs: int, tmp_path: Path) -> None:
+    flags = ["--set", "mix.personas=1", "--users", "1000", "--duration", "1000000", "--jobs", str(jobs)]
+    command = [sys.executable, "-m", "tracegen", "generate", *flags, "-o", str(tmp_path / "t.parquet")]
+    going = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    partial = tmp_path / "t.parquet.partial"
+    while not (partial.exists() and partial.stat().st_size > 10**6):
+        time.sleep(0.05)
+        assert going.poll() is None
+    os.killpg(going.pid, signal.SIGINT)
+    _, said = going.communicate(timeout=30)
+    assert (going.returncode, said.strip()) == (130, "Interrupted.")
+    assert list(tmp_path.iterdir()) == []
+    deadline = time.monotonic() + 10
+    while subprocess.run(["pgrep", "-g", str(going.pid)], check=False, capture_output=True).stdout:
+        assert time.monotonic() < deadline, "nobody of the group is left"
+        time.sleep(0.05)

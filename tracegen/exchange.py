@@ -78,7 +78,9 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
             token_ns = to_ns(options.decode_token_ms) // 1000
             for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
                 writer.write(batch)
-        metadata.recipe = {"import": {"format": format_, "time_unit": module.TIME_UNIT, **asdict(options)}}
+        scope = "as each file says" if not module.SORTED else "all files" if options.shared_ids else "file"
+        about = {"format": format_, "time_unit": module.TIME_UNIT, "id_scope": scope}
+        metadata.recipe = {"import": about | asdict(options)}
         _describe(metadata, rows, output.licence)
         metadata.counts |= {name: number for name, number in importer.counts.items() if number}
         if size is not None:

@@ -120,6 +120,7 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
     finally:
         for worker in workers:
             worker.terminate()
+            worker.join()
 
 
 def _work(sender: Connection, recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> None:
