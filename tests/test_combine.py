@@ -296,3 +296,28 @@ def test_ctrl_c_ends_cleanly(jobs: int, tmp_path: Path) -> None:
     while subprocess.run(["pgrep", "-g", str(going.pid)], check=False, capture_output=True).stdout:
         assert time.monotonic() < deadline, "nobody of the group is left"
         time.sleep(0.05)
+
+
+def test_a_full_disk_is_said_and_nothing_half_written_stays(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", place], check=False).returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        recipe = ["--set", "mix.personas=1", "--requests", 20_000]
+        sentence(
+            run("tracegen", "generate", *recipe, "-o", place / "t.parquet", ok=False), "t.parquet", "No space left"
+        )
+        export = ["mlcommons", demo_trace, "--bytes-per-token", 8]
+        sentence(run("tracegen", "export", *export, "-o", place / "t.csv", ok=False), "t.csv", "No space left")
+        assert list(place.iterdir()) == []
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_what_is_no_file_is_never_replaced(run: Run, tmp_path: Path) -> None:
+    sentence(run("tracegen", "generate", DEMO, "-o", "/dev/null", "--force", ok=False), "/dev/null is no file")
+    (tmp_path / "notes.txt").write_text("precious")
+    for flags in ([], ["--part-ops", 1000]):
+        sentence(run("tracegen", "generate", DEMO, *flags, "-o", tmp_path, "--force", ok=False), "is a folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

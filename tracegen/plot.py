@@ -25,7 +25,7 @@ def plot(trace: Trace, output: Path, *, force: bool = False) -> None:
     """
     if output.suffix not in (".svg", ".png"):
         raise InputError(f"--plot {output}: name it .svg or .png.")
-    if output.exists() and not force:
+    if output.exists() and not (force and output.is_file()):
         raise InputError(f"{output} exists already; name another file with --plot or pass --force to replace it.")
     import matplotlib as mpl  # noqa: PLC0415 (heavy; only plots need it)
     from matplotlib.figure import Figure  # noqa: PLC0415

@@ -70,10 +70,10 @@ class TraceWriter:
             return
         if not force:
             raise InputError(f"{self.path} exists already; name another file with -o or pass --force to replace it.")
-        if self.path.is_dir() and not (
-            self._part_ops and all(one.match("part-*.parquet") for one in self.path.iterdir())
-        ):
-            raise InputError(f"{self.path} is a folder, and --force replaces only a trace; name another place with -o.")
+        parts = self.path.is_dir() and all(one.match("part-*.parquet") for one in self.path.iterdir())
+        if not (self.path.is_file() or (parts and self._part_ops)):
+            what = "a folder" if self.path.is_dir() else "no file"
+            raise InputError(f"{self.path} is {what}, and --force replaces only a trace; name another place with -o.")
 
     def _open(self) -> pq.ParquetWriter:
         path = self._partial / f"part-{self._files:05}.parquet" if self._part_ops else self._partial

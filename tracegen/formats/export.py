@@ -1,7 +1,7 @@
 """What writers of other labs' formats share: the file they write, and a trace seen request by request."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -28,10 +28,12 @@ class ExportOptions:
         """Bytes per token.
 
         Raises:
-            InputError: none were given.
+            InputError: none were given, or so many that an object's bytes do not fit 64 bits.
         """
         if self.bytes_per_token <= 0:
             raise InputError(f"{format_} {HOLDS_BYTES}")
+        if self.bytes_per_token >= 2**32:
+            raise InputError("--bytes-per-token must be from 1 to 2^32 - 1.")
         return self.bytes_per_token
 
 
@@ -42,10 +44,12 @@ def opened(path: Path, options: ExportOptions) -> Iterator[Any]:
     Raises:
         InputError: it exists already and may not be replaced, or it cannot be written.
     """
-    if path.exists() and not options.force:
-        raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is no file, and --force replaces only files; name another one with -o.")
     partial = path.with_name(path.name + ".partial")
     try:
+        if path.exists() and not options.force:
+            raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
         with pa.OSFile(str(partial), "wb") as raw:
             if path.suffix == ".zst":
                 with pa.CompressedOutputStream(raw, "zstd") as file:
@@ -56,7 +60,8 @@ def opened(path: Path, options: ExportOptions) -> Iterator[Any]:
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with -o.") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # nothing was made, or what made it fail is said already
+            partial.unlink()
 
 
 @dataclass(frozen=True)
@@ -73,29 +78,50 @@ class Request:
     tokens: list[int]
 
 
-def requests_of(trace: Trace) -> Iterator[Request]:
-    """The requests that touch something in prefill, in order; reads the trace twice, and holds 8 bytes per request."""
+def requests_of(trace: Trace, left_out: dict[str, int] | None = None) -> Iterator[Request]:
+    """The requests that touch something in prefill, in order; reads the trace twice, and holds 9 bytes per request.
+
+    Args:
+        trace: the trace.
+        left_out: completed with what no request says: deletes, decode ops and, at the end, requests without prefill.
+
+    Raises:
+        InputError: other requests' prefill stands between that of one request.
+    """
+    counts = {} if left_out is None else left_out
+    counts |= {"requests_left_out": 0, "decode_ops_left_out": 0, "deletes_left_out": 0}
+    generated = _generated(trace)
+    seen = bytearray(generated.end)
+    rest: Columns | None = None
+    for batch in trace.batches():
+        deletes, decodes = batch["op"] == DELETE, batch["phase"] != PREFILL
+        counts["deletes_left_out"] += int(deletes.sum())
+        counts["decode_ops_left_out"] += int((decodes & ~deletes).sum())
+        rows = np.flatnonzero(~decodes & ~deletes)
+        part = {name: column[rows] for name, column in batch.items()}
+        if rest is not None:
+            part = {name: np.concatenate([rest[name], column]) for name, column in part.items()}
+        # A request's prefill stands in rows of one time, one after another; the last may go on in the next batch.
+        last = np.flatnonzero(part["request_id"] != part["request_id"][-1:]).max(initial=-1) + 1 if len(rows) else 0
+        yield from _cut(trace, {name: column[:last] for name, column in part.items()}, generated, seen)
+        rest = {name: column[last:] for name, column in part.items()}
+    if rest is not None:
+        yield from _cut(trace, rest, generated, seen)
+    counts["requests_left_out"] = seen.count(0)
+
+
+def _generated(trace: Trace) -> Window:
+    """The tokens that each request generates."""
     generated = Window(np.int64)
     for batch in trace.batches():
         generated.append(np.zeros(max(0, int(batch["request_id"].max()) + 1 - generated.end), np.int64))
         sums = np.bincount(batch["request_id"] - (low := int(batch["request_id"].min())), batch["new_tokens"])
         there = low + np.arange(len(sums))
         generated[there] = generated[there] + sums.astype(np.int64)
-    rest: Columns | None = None
-    for batch in trace.batches():
-        rows = np.flatnonzero((batch["phase"] == PREFILL) & (batch["op"] != DELETE))
-        part = {name: column[rows] for name, column in batch.items()}
-        if rest is not None:
-            part = {name: np.concatenate([rest[name], column]) for name, column in part.items()}
-        # A request's prefill stands in rows of one time, one after another; the last may go on in the next batch.
-        last = np.flatnonzero(part["request_id"] != part["request_id"][-1:]).max(initial=-1) + 1 if len(rows) else 0
-        yield from _cut({name: column[:last] for name, column in part.items()}, generated)
-        rest = {name: column[last:] for name, column in part.items()}
-    if rest is not None and len(rest["op_id"]):
-        yield from _cut(rest, generated)
+    return generated
 
 
-def _cut(rows: Columns, generated: Window) -> Iterator[Request]:
+def _cut(trace: Trace, rows: Columns, generated: Window, seen: bytearray) -> Iterator[Request]:
     request = rows["request_id"]
     if not len(request):
         return
@@ -104,6 +130,12 @@ def _cut(rows: Columns, generated: Window) -> Iterator[Request]:
     for begin, end in zip(starts, [*starts[1:], len(request)], strict=True):
         first = {name: int(rows[name][begin]) for name in ("time_ns", "think_ns", "session_id", "turn")}
         number = int(request[begin])
+        if seen[number]:
+            raise InputError(
+                f"{trace.path}, row {rows['op_id'][begin]}: request {number} goes on with its prefill after another's; "
+                "give the ops of a request's prefill one time."
+            )
+        seen[number] = 1
         yield Request(
             number,
             first["time_ns"],

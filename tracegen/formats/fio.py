@@ -1,7 +1,8 @@
-"""fio's iolog, version 3, and a job file that replays it: `fio version 3 iolog`, then `ms file action [offset length]`.
+"""fio's iolog, version 3, and a job file that replays it: `fio version 3 iolog`, then `µs file action [offset length]`.
 
 Each object has its place in one data file, given at its first write; reads and writes are cut into pieces of at most
-4 MiB, offsets and lengths are multiples of 4 KiB, as O_DIRECT wants them.
+4 MiB, offsets and lengths are multiples of 4 KiB, as O_DIRECT wants them. fio takes the times for microseconds (its
+iolog.c; its manual names no unit), and 0 for no time at all, so the log's clock begins at 1.
 """
 
 from pathlib import Path
@@ -19,9 +20,11 @@ PIECE: Final = 4 << 20
 DATA: Final = "kv-cache.data"
 
 JOB: Final = """\
-; {total:,} bytes of disk for {objects:,} objects, {moved:,} bytes to move. Run in the folder to test: fio {name}
-; Without replay_no_stall=1 the requests come at the trace's own times. One at a time, in order: a read finds what was
-; written before it, and engines with several in flight lose those at the end of a log (fio 3.33).
+; {total:,} bytes of disk for {objects:,} objects, {moved:,} bytes to move.
+; Run in the folder to test, or name the file to test: fio --replay_redirect=FILE {job}
+; (fio 3.33 crashes on --directory.) Without replay_no_stall=1 the requests come at the trace's own times. One at a
+; time, in order: a read finds what was written before it, and engines with several in flight lose those at the end of
+; a log (fio 3.33).
 [global]
 ioengine=psync
 direct=1
@@ -31,6 +34,8 @@ filesize={total}
 read_iolog={log}
 replay_no_stall=1
 """
+# What begins a comment, parts two names, or is replaced in a job file.
+UNNAMEABLE: Final = (":", ";", "#", "\n", "${")
 
 
 def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
@@ -39,17 +44,19 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     Holds 8 bytes per key.
 
     Raises:
-        InputError: `bytes_per_token` is missing, or the name is one that fio cannot take.
+        InputError: `bytes_per_token` is missing, or the path is one that fio cannot take.
     """
     each, job = options.object_bytes("fio"), output.with_name(output.name + ".fio")
-    if output.suffix == ".zst" or any(mark in str(output) for mark in " :;#\n"):
-        raise InputError(f"{output}: fio reads only plain logs, of names without blanks, colons and semicolons.")
+    if output.suffix == ".zst" or any(mark in str(output.resolve()) for mark in UNNAMEABLE):
+        raise InputError(
+            f"{output.resolve()}: fio reads only plain logs, of paths without : ; # ${{; choose another -o."
+        )
     offsets, counts, end, moved = Window(np.int64), {"ops": 0, "pieces": 0, "deletes_left_out": 0}, 0, 0
     with opened(output, options) as file, opened(job, options) as jobs:
-        file.write(f"fio version 3 iolog\n0 {DATA} add\n0 {DATA} open\n".encode())
+        file.write(f"fio version 3 iolog\n1 {DATA} add\n1 {DATA} open\n".encode())
         for batch in trace.batches():
             kept = np.flatnonzero(batch["op"] != DELETE)
-            keys, time = batch["key"][kept], batch["time_ns"][kept] // 10**6
+            keys, time = batch["key"][kept], batch["time_ns"][kept] // 1000 + 1
             size = -(-batch["tokens"][kept].astype(np.int64) * each // PAGE) * PAGE
             offsets.append(np.zeros(max(0, int(keys.max(initial=-1)) + 1 - offsets.end), np.int64))
             first = first_rows(offsets, keys)
@@ -60,8 +67,8 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
             counts["pieces"] += _pieces(file, time, action, place, size)
             counts["ops"] += len(kept)
             counts["deletes_left_out"] += len(batch["op_id"]) - len(kept)
-        file.write(f"{int(batch['time_ns'][-1]) // 10**6} {DATA} close\n".encode())
-        text = JOB.format(total=end, objects=offsets.end, moved=moved, name=job.name, log=output.resolve())
+        file.write(f"{int(batch['time_ns'][-1]) // 1000 + 1} {DATA} close\n".encode())
+        text = JOB.format(total=end, objects=offsets.end, moved=moved, job=job.resolve(), log=output.resolve())
         jobs.write(text.encode())
     return counts | {"bytes_moved": moved, "bytes_of_disk": end}
 
