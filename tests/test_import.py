@@ -16,7 +16,7 @@ from tests.test_cli import sentence
 from tests.test_workload import rows as rows_of
 from tests.traces import joined
 from tracegen.blocks import ImportOptions
-from tracegen.exchange import IMPORTS, Output, export_trace, import_trace
+from tracegen.exchange import EXPORTS, IMPORTS, Output, export_trace, import_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import Columns, InputError, Trace
 
@@ -352,4 +352,8 @@ def test_every_format_stands_in_the_table() -> None:
     from tracegen.exchange import FORMATS
 
     assert {module.__name__.rpartition(".")[2] for module in FORMATS.values()} == modules
+    from tracegen.cli_tools import export, import_
+
+    for command, names in ((import_, [*IMPORTS, "sharegpt"]), (export, EXPORTS)):
+        assert all(name in (command.help or "") for name in names)
     assert set(IMPORTS) == {"mooncake", "bailian", "weka", "burstgpt", "azure", "mlcommons", "kvcache-simulator"}

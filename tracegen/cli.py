@@ -30,10 +30,13 @@ def _shard(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kv-tier-bench")
 def main() -> None:
-    """Make, check and describe traces of KV-cache operations."""
+    """Make traces of KV-cache operations, take other labs' in and out, change, compare and describe them."""
 
 
-@main.command(epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet")
+@main.command(
+    short_help="Make the trace of a recipe.",
+    epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet",
+)
 @click.argument("recipe", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--sharegpt", "--dataset-path", "sharegpt__path", metavar="FILE", help="Conversations, ShareGPT's format."
@@ -76,7 +79,7 @@ def main() -> None:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any recipe key, e.g. prefix.share=0.5 (docs/recipe_settings.md).",
+    help="Any recipe key, e.g. prefix.share=0.5 (docs/recipes.md).",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes; same trace.")
 @click.option("--shard", metavar="I/N", callback=_shard, help="Only part I (from 0) of N, by users, for `merge`.")
@@ -90,7 +93,10 @@ def generate(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Write the trace of a RECIPE (TOML); flags go before the recipe, the recipe before the defaults."""
+    """Write the trace of a RECIPE (TOML) such as those in traces/recipes, of a ShareGPT file, or of --set mix.….
+
+    Flags go before the recipe, the recipe before the defaults.
+    """
     if shard and jobs > 1:
         raise InputError("--shard makes one part in one process; leave out --jobs.")
     writing = {name: flags.pop(name) for name in ("force", "part_ops")}
@@ -112,7 +118,7 @@ def generate(
     report(output, metadata, as_json)
 
 
-@main.command(epilog="Example: tracegen info trace.parquet")
+@main.command(short_help="Describe a trace, or draw it.", epilog="Example: tracegen info trace.parquet")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--plot", "picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw it, too: .svg or .png.")
@@ -126,7 +132,7 @@ def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
     click.echo(json.dumps(described, indent=2) if as_json else facts.render(described))
 
 
-@main.command(epilog="Example: tracegen validate trace.parquet")
+@main.command(short_help="Check every rule of the format.", epilog="Example: tracegen validate trace.parquet")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def validate(trace: Path, as_json: bool) -> None:

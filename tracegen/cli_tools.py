@@ -18,10 +18,15 @@ from tracegen.settings import load
 from tracegen.writer import TraceWriter
 
 DEFAULTS = ImportOptions()
+IMPORTS = sorted([*exchange.IMPORTS, "sharegpt"])
 
 
-@click.command("import", epilog="Example: tracegen import mooncake conversations.jsonl --jitter 3 -o trace.parquet")
-@click.argument("format_", metavar="FORMAT", type=click.Choice([*exchange.IMPORTS, "sharegpt"]))
+@click.command(
+    "import",
+    short_help="Another lab's trace becomes ours.",
+    epilog="Example: tracegen import mooncake conversations.jsonl --jitter 3 -o trace.parquet",
+)
+@click.argument("format_", metavar="FORMAT", type=click.Choice(IMPORTS))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--seed", type=int, default=0, show_default=True, help="Of whatever is drawn: jitter, sample, classes.")
 @click.option("--jitter", "jitter_s", type=float, default=0, metavar="S", help="Move each session by up to S seconds.")
@@ -47,7 +52,10 @@ DEFAULTS = ImportOptions()
 @click.option("--licence", default="not stated", show_default=True, help="Of the files; travels in the metadata.")
 @written
 def import_(format_: str, files: tuple[Path, ...], output: Path, as_json: bool, **flags: Any) -> None:
-    """Turn FILES of another lab's FORMAT into a trace (docs/formats.md)."""
+    """Turn FILES of another lab's FORMAT into a trace: docs/formats.md says how.
+
+    FORMAT is azure, bailian, burstgpt, kvcache-simulator, mlcommons, mooncake, sharegpt or weka.
+    """
     writing = {name: flags.pop(name) for name in ("force", "part_ops")}
     licence, skip_bad = flags.pop("licence"), flags.pop("skip_bad")
     if format_ == "sharegpt":
@@ -79,7 +87,10 @@ def _import_sharegpt(
 _OF_RECIPES = ("seed", "decode_reads", "decode_token_ms")
 
 
-@click.command(epilog="Example: tracegen export oracle-general trace.parquet --bytes-per-token 131072 -o trace.zst")
+@click.command(
+    short_help="Write a trace in another lab's format.",
+    epilog="Example: tracegen export oracle-general trace.parquet --bytes-per-token 131072 -o trace.zst",
+)
 @click.argument("format_", metavar="FORMAT", type=click.Choice(exchange.EXPORTS))
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--bytes-per-token", type=int, default=0, metavar="N", help="For formats that count bytes.")
@@ -87,13 +98,19 @@ _OF_RECIPES = ("seed", "decode_reads", "decode_token_ms")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def export(format_: str, trace: Path, bytes_per_token: int, output: Path, force: bool, as_json: bool) -> None:
-    """Write TRACE in another lab's FORMAT (docs/formats.md)."""
+    """Write TRACE in another lab's FORMAT: docs/formats.md says how.
+
+    FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
+    """
     counts = exchange.export_trace(format_, Trace(trace), output, ExportOptions(bytes_per_token, force))
     text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
     click.echo(json.dumps(counts, indent=2) if as_json else f"{output}: {text}")
 
 
-@click.command(epilog="Example: tracegen merge monday.parquet tuesday.parquet -o both.parquet")
+@click.command(
+    short_help="One trace of several, or of its parts.",
+    epilog="Example: tracegen merge monday.parquet tuesday.parquet -o both.parquet",
+)
 @click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
 @written
 def merge(traces: tuple[Path, ...], output: Path, as_json: bool, **writing: Any) -> None:
@@ -114,7 +131,11 @@ def _range(_ctx: click.Context, param: click.Parameter, text: str | None) -> tup
     return limits
 
 
-@click.command("slice", epilog="Example: tracegen slice trace.parquet --time 60:120 -o minute.parquet")
+@click.command(
+    "slice",
+    short_help="Some requests of a trace.",
+    epilog="Example: tracegen slice trace.parquet --time 60:120 -o minute.parquet",
+)
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--time", "seconds", metavar="A:B", callback=_range, help="Requests that begin from A to B seconds.")
 @click.option("--users", metavar="A:B", callback=_range, help="Users A to B - 1.")
@@ -130,7 +151,10 @@ def slice_(trace: Path, requests: int | None, output: Path, as_json: bool, **fla
     _write(combine.slice_(_checked(trace), selection), output, as_json, writing)
 
 
-@click.command(epilog="Example: tracegen scale trace.parquet --users 4 -o four_times.parquet")
+@click.command(
+    short_help="More users, another pace.",
+    epilog="Example: tracegen scale trace.parquet --users 4 -o four_times.parquet",
+)
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--users", type=click.IntRange(1, 10**6), default=1, show_default=True, help="Copies of every user.")
 @click.option("--time", default="1", show_default=True, help="Multiply all times by this, e.g. 0.5.")
@@ -144,7 +168,7 @@ def scale(trace: Path, users: int, time: str, output: Path, as_json: bool, **wri
     _write(combine.scale(_checked(trace), users, factor), output, as_json, writing)
 
 
-@click.command(epilog="Example: tracegen diff a.parquet b.parquet")
+@click.command(short_help="Where two traces differ.", epilog="Example: tracegen diff a.parquet b.parquet")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
