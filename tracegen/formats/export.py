@@ -44,10 +44,10 @@ def opened(path: Path, options: ExportOptions) -> Iterator[Any]:
     Raises:
         InputError: it exists already and may not be replaced, or it cannot be written.
     """
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is no file, and --force replaces only files; name another one with -o.")
     partial = path.with_name(path.name + ".partial")
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is no file, and --force replaces only files; name another one with -o.")
         if path.exists() and not options.force:
             raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
         with pa.OSFile(str(partial), "wb") as raw:

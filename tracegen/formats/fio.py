@@ -6,7 +6,7 @@ iolog.c; its manual names no unit), and 0 for no time at all, so the log's clock
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -48,9 +48,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     """
     each, job = options.object_bytes("fio"), output.with_name(output.name + ".fio")
     if output.suffix == ".zst" or any(mark in str(output.resolve()) for mark in UNNAMEABLE):
-        raise InputError(
-            f"{output.resolve()}: fio reads only plain logs, of paths without : ; # ${{; choose another -o."
-        )
+        raise InputError(f"{output.resolve()}: fio reads plain logs only, of paths without : ; # ${{; choose another.")
     offsets, counts, end, moved = Window(np.int64), {"ops": 0, "pieces": 0, "deletes_left_out": 0}, 0, 0
     with opened(output, options) as file, opened(job, options) as jobs:
         file.write(f"fio version 3 iolog\n1 {DATA} add\n1 {DATA} open\n".encode())
@@ -73,11 +71,11 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     return counts | {"bytes_moved": moved, "bytes_of_disk": end}
 
 
-def _pieces(file: object, time: np.ndarray, action: np.ndarray, place: np.ndarray, size: np.ndarray) -> int:
-    lines = [
-        f"{at} {DATA} {what} {begin + offset} {min(PIECE, length - offset)}\n"
-        for at, what, begin, length in zip(time.tolist(), action.tolist(), place.tolist(), size.tolist(), strict=True)
-        for offset in range(0, length, PIECE)
-    ]
-    file.write("".join(lines).encode())  # type: ignore[attr-defined]
-    return len(lines)
+def _pieces(file: Any, time: np.ndarray, action: np.ndarray, place: np.ndarray, size: np.ndarray) -> int:
+    """Write the lines of some ops, one op at a time: objects of GiB have thousands of pieces each."""
+    for at, what, begin, length in zip(time.tolist(), action.tolist(), place.tolist(), size.tolist(), strict=True):
+        lines = [
+            f"{at} {DATA} {what} {begin + offset} {min(PIECE, length - offset)}\n" for offset in range(0, length, PIECE)
+        ]
+        file.write("".join(lines).encode())
+    return int((-(-size // PIECE)).sum())
