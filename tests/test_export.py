@@ -435,3 +435,12 @@ def test_no_partial_file_stays(
         export_trace(format_, blocks, tmp_path / "o", BYTES)
     assert set(partials) == ({"o.partial", "o.fio.partial"} if format_ == "fio" else {"o.partial"})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format_", ["mooncake", "kvcache-simulator"])
+def test_what_requests_do_not_say_is_counted(format_: str, tmp_path: Path) -> None:
+    steps = [("w", 0, 8), ("d", 0, 8), ("d", 0, 8), ("x", 0, 8), ("w", 1, 3)]
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, requests=[0, 0, 1, 2, 3]), block_tokens=8)
+    counts = export_trace(format_, trace, tmp_path / "o", ExportOptions())
+    left_out = {"requests_left_out": 2, "decode_ops_left_out": 2, "deletes_left_out": 1}
+    assert {name: counts[name] for name in ("requests", *left_out)} == {"requests": 2, **left_out}

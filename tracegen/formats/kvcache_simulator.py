@@ -56,9 +56,9 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     Raises:
         InputError: the trace is not made of equal blocks.
     """
-    counts = {"requests": 0, "blocks": 0}
+    counts, left_out = {"requests": 0, "blocks": 0}, dict[str, int]()
     with opened(output, options) as file:
-        for request in requests_of(trace):
+        for request in requests_of(trace, left_out):
             row = {
                 "block_size": even_blocks(trace, request),
                 "hash_ids": request.keys,
@@ -68,4 +68,4 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
             file.write((json.dumps(row) + "\n").encode())
             counts["requests"] += 1
             counts["blocks"] += len(request.keys)
-    return counts
+    return counts | left_out

@@ -79,10 +79,10 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     Raises:
         InputError: the trace is not made of equal blocks.
     """
-    counts = {"requests": 0, "blocks": 0, "block_tokens": 0}
+    counts, left_out = {"requests": 0, "blocks": 0, "block_tokens": 0}, dict[str, int]()
     several = {request.session for request in requests_of(trace) if request.turn > 1}
     with opened(output, options) as file:
-        for request in requests_of(trace):
+        for request in requests_of(trace, left_out):
             counts["block_tokens"] = even_blocks(trace, request)
             fields = {
                 "timestamp": number(Decimal(request.time_ns) / _MS),
@@ -97,4 +97,4 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
             file.write(("{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}\n").encode())
             counts["requests"] += 1
             counts["blocks"] += len(request.keys)
-    return counts
+    return counts | left_out
