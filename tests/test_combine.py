@@ -24,7 +24,7 @@ from tracegen import combine
 from tracegen.combine import Selection, joined_parts, merge, scale, slice_
 from tracegen.difference import difference
 from tracegen.generate import batches, generate, open_sources
-from tracegen.recipe import Mix, Rag, Recipe
+from tracegen.recipe import Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import Columns, Fingerprint, InputError, Metadata, Trace
 from tracegen.workload import Schedule, survey
 from tracegen.writer import TraceWriter
@@ -84,6 +84,34 @@ def test_any_recipes_parts_merge_to_the_whole(recipe: Recipe, count: int) -> Non
             fingerprint.update(batch)
         prints.append(fingerprint.hexdigest())
     assert prints[0] == prints[1]
+
+
+def test_parts_without_users_are_not_missed(run: Run, tmp_path: Path) -> None:
+    recipe = ["--set", "mix.personas=1", "--users", 1, "--requests", 50]
+    run("tracegen", "generate", *recipe, "--shard", "0/3", "-o", tmp_path / "0.parquet")
+    sentence(
+        run("tracegen", "generate", *recipe, "--shard", "1/3", "-o", tmp_path / "1.parquet", ok=False), "part 1 of 3"
+    )
+    run("tracegen", "merge", tmp_path / "0.parquet", "-o", tmp_path / "t.parquet")
+    run("tracegen", "generate", *recipe, "-o", tmp_path / "whole.parquet")
+    assert "are equal" in run("tracegen", "diff", tmp_path / "t.parquet", tmp_path / "whole.parquet").stdout
+
+
+@pytest.mark.parametrize(("seed", "users"), [(798, 3), (1284, 3), (1334, 3), (1374, 2)])
+def test_nobody_is_forgotten_while_another_has_nothing_more_to_ask(seed: int, users: int) -> None:
+    """One user's sessions are all over, and no turn waits, before the other's next begins: one in 400 such recipes."""
+    person = Persona(generation=(0, 4000), think_s=(0.1, 100), max_turns=1)
+    nobody = {name: Persona(weight=0) for name in ("coding", "document")}
+    recipe = Recipe(
+        seed=seed, users=users, duration_s=60, prefix=Prefix(share=0), mix=Mix(personas=1),
+        personas={"chatbot": person, **nobody},
+    )  # fmt: skip
+    sources = open_sources(recipe, Metadata(0, {}, ""), quiet=True)
+    counts = [
+        sum(len(batch["user"]) for batch in Schedule(recipe, sources, part).batches())
+        for part in [(0, 1), *((user, users) for user in range(users))]
+    ]
+    assert counts[0] == sum(counts[1:])
 
 
 def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:

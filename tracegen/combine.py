@@ -71,14 +71,20 @@ def _merge_parts(traces: Sequence[Trace]) -> tuple[Metadata, Iterator[Columns]]:
         if number in parts:
             raise InputError(f"{trace.path} and {parts[number].path} are both part {number}; name each once.")
         parts[number] = trace
-    missing = sorted(set(range(many)) - set(parts))
+    missing = sorted(set(range(min(many, _users(about.recipe)))) - set(parts))
     if missing:
         raise InputError(f"part {missing[0]} of {many} is missing; make it with --shard {missing[0]}/{many}.")
-    ordered = [parts[number] for number in range(many)]
+    ordered = [parts[number] for number in sorted(parts)]
     people = [np.unique(batch["person"]) for trace in ordered for batch in trace.batches(more=PART_COLUMNS)]
     streams = [trace.batches(more=PART_COLUMNS) for trace in ordered]
     counts = {name: number for name, number in traces[0].metadata.counts.items() if name not in _TOTALS}
     return replace(about, counts=counts), joined_parts(streams, np.unique(np.concatenate(people)))
+
+
+def _users(recipe: dict[str, Any]) -> int:
+    """Users and documents of a recipe: parts beyond them are empty."""
+    retrieves = recipe["rag"]["share"] or recipe["mix"]["rag"]
+    return int(recipe["users"] + (recipe["rag"]["documents"] if retrieves else 0))
 
 
 _TOTALS: Final = ("ops", "requests", "sessions", "users", "keys", "tokens_generated")

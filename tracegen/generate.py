@@ -86,6 +86,8 @@ def generate(
             for batch in made:
                 writer.write(batch)
                 bar.update(int(batch["request_id"].max(initial=bar.n - 1)) + 1 - bar.n)
+        if not writer.ops and part is not None and part[0] >= recipe.users + recipe.documents:
+            raise InputError(f"part {part[0]} of {part[1]} has no user; merge does without it.")
         if not writer.ops:
             raise InputError(f"no request arrives within duration_s = {recipe.duration_s}; give it more time.")
     return metadata

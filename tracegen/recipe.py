@@ -170,6 +170,11 @@ class Recipe:
         return bool(self.rag.share or "rag" in self.weights)
 
     @property
+    def documents(self) -> int:
+        """How many documents, each a user of its own."""
+        return self.rag.documents if self.retrieves else 0
+
+    @property
     def rereads(self) -> bool:
         """Whether decoding reads the request's own objects back."""
         return not self.block_tokens if self.decode_reads is None else self.decode_reads

@@ -60,7 +60,7 @@ class Schedule:
             self._end = min(self._end, cut.last[0] + 1)
         self._arrivals = Arrivals(recipe) if recipe.open_loop else None
         counts = [_NEVER if source.count is None else source.count for source in sources]
-        self._count, self._documents = max(counts), recipe.rag.documents if recipe.retrieves else 0
+        self._count, self._documents = max(counts), recipe.documents
         people = np.arange(min(recipe.users, self._count))
         people = people[(self._documents + people) % part[1] == part[0]]
         self._next, self._free, self._frontier = people, np.zeros_like(people), np.zeros_like(people)
@@ -92,7 +92,8 @@ class Schedule:
 
     def batches(self) -> Iterator[Columns]:
         """The turns in order, in batches; user, session and turn are the recipe's own numbers, from 0."""
-        while len(self._pending["user"]):
+        # Those who lag behind may have nothing more to ask in time while others still do.
+        while len(self._pending["user"]) or (self._frontier < _NEVER).any():
             ready = self._pending["time_ns"] < int(self._frontier.min(initial=_NEVER))
             batch = {name: column[ready] for name, column in self._pending.items()}
             waits = np.flatnonzero(~ready)
