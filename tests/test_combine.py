@@ -288,6 +288,25 @@ BAD = {
         ],
         ["rag.users", "think_s"],
     ),
+    "at once by chance": (
+        [
+            "generate",
+            "--set",
+            "mix.personas=1",
+            "--set",
+            "personas.chatbot.think_s=[0,1]",
+            "--set",
+            "personas.chatbot.generation=[0,5]",
+            "--requests",
+            "5",
+        ],
+        ["personas.chatbot", "think_s"],
+    ),
+    "too many prompts": (
+        ["generate", "{demo}", "--set", "prefix.products=1000000", "--set", "prefix.tenants=1000000"],
+        ["prefix.tenants", "1e7"],
+    ),
+    "a number that is none": (["scale", "{t}", "--time", "1e99999999"], ["--time 1e99999999"]),
     "bursts of nothing": (["generate", "{demo}", "--set", "burstiness=0.5"], ["burstiness"]),
     "another shape": (["generate", "{demo}", "--set", "burstiness=0.3"], ["burstiness", "0.25"]),
     "a persona's typo": (

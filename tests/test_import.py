@@ -232,6 +232,32 @@ def test_burstgpts_sessions_begin_anew_where_a_prompt_does_not_hold_what_was(tmp
     ]
 
 
+def test_a_session_begun_anew_keeps_its_user_and_shift(tmp_path: Path) -> None:
+    """Each prompt is shorter than what the session holds: a new session, of the same user, whose requests stay apart."""
+    file = tmp_path / "b.csv"
+    file.write_text(
+        "Timestamp,Session ID,Request tokens,Response tokens\n0,A,1000,1000\n1,A,500,100\n2,A,900,100\n3,A,100,100\n"
+    )
+    trace = imported("burstgpt", file, tmp_path / "t.parquet")
+    assert trace.metadata.counts["users"] == 1
+    assert trace.metadata.counts["requests_put_off"] == 3
+    for seed in range(8):
+        moved = imported("burstgpt", file, tmp_path / "j.parquet", jitter_s=500, seed=seed, decode_reads=False)
+        own = ops(moved)["source"] == 0
+        assert ops(moved)["time_ns"][own][0] > 0
+        assert (np.diff(ops(moved)["time_ns"][own]) == SECOND).all(), "moved as one"
+
+
+def test_delays_mean_the_same_however_late_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegen.importing.CALLS_PER_BATCH", 4)
+    row = {"input_length": 512, "output_length": 0}
+    many = [row | {"timestamp": 1000 * n, "hash_ids": [n + 5]} for n in range(9)]
+    first = row | {"timestamp": 0, "session_id": "a", "hash_ids": [1]}
+    last = row | {"delay": 500, "session_id": "a", "hash_ids": [2]}
+    of = ops(imported("mooncake", lines(tmp_path / "t.jsonl", first, *many, last), tmp_path / "t.parquet"))
+    assert of["time_ns"][of["turn"] == 2].tolist() == [SECOND // 2]
+
+
 def test_an_io_log_is_imported_but_for_the_evictions(tmp_path: Path) -> None:
     file = tmp_path / "io.csv"
     file.write_text(

@@ -1,6 +1,7 @@
 """The commands that take traces: from and to other labs' formats, and traces from traces."""
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -161,11 +162,9 @@ def slice_(trace: Path, requests: int | None, output: Path, as_json: bool, **fla
 @written
 def scale(trace: Path, users: int, time: str, output: Path, as_json: bool, **writing: Any) -> None:
     """Every user of TRACE several times, with objects of their own; prompts, phrases and chunks stay shared."""
-    try:
-        factor = Fraction(time)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"--time {time} is no number; give e.g. 0.5.") from None
-    _write(combine.scale(_checked(trace), users, factor), output, as_json, writing)
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}|/0*[1-9]\d{0,8})?", time):
+        raise InputError(f"--time {time[:40]} is no positive number of at most nine digits; give e.g. 0.5 or 1/3.")
+    _write(combine.scale(_checked(trace), users, Fraction(time)), output, as_json, writing)
 
 
 @click.command(short_help="Where two traces differ.", epilog="Example: tracegen diff a.parquet b.parquet")

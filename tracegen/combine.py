@@ -12,6 +12,7 @@ from tracegen.renumber import merged, renumbered
 from tracegen.schema import ENUMS, PART_COLUMNS, Columns, InputError, Metadata, Trace
 from tracegen.sessions import Ints
 
+_ROWS: Final = 1 << 16
 SHARED_SOURCES: Final = [ENUMS["source"].index(name) for name in ("system", "common", "rag")]
 
 
@@ -174,15 +175,17 @@ def scale(trace: Trace, users: int, time: Fraction) -> tuple[Metadata, Iterator[
     for batch in trace.batches():
         shared[batch["key"][np.isin(batch["source"], SHARED_SOURCES)]] = True
 
-    def copies(number: int) -> Iterator[Columns]:
-        for batch in trace.batches():
-            ids = {name: batch[name] * users + number for name in ("request_id", "session_id", "user_id")}
-            key = batch["key"] * users + np.where(shared[batch["key"]], 0, number)
-            times = {name: scaled(batch[name], time) for name in ("time_ns", "think_ns")}
-            yield batch | ids | times | {"key": key}
+    def copies() -> Iterator[Columns]:
+        for batch in trace.batches(max(1, _ROWS // users)):
+            number = np.tile(np.arange(users), len(batch["op_id"]))
+            rows = {name: np.repeat(column, users) for name, column in batch.items()}
+            ids = {name: rows[name] * users + number for name in ("request_id", "session_id", "user_id")}
+            key = rows["key"] * users + np.where(shared[rows["key"]], 0, number)
+            times = {name: scaled(rows[name], time) for name in ("time_ns", "think_ns")}
+            yield rows | ids | times | {"key": key}
 
     how = {"scale": {"users": users, "time": str(time)}}
-    return _derived([trace], how), renumbered(merged([copies(number) for number in range(users)]))
+    return _derived([trace], how), renumbered(merged([copies()]))
 
 
 def scaled(values: Ints, factor: Fraction) -> Ints:

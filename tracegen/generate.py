@@ -180,7 +180,7 @@ def check_sources(recipe: Recipe) -> None:
     endless = [name for name in weights if name != "sharegpt"]
     if endless and not (recipe.duration_s or recipe.requests):
         raise InputError(f"source {endless[0]} has no end; limit the trace with --duration S or --requests N.")
-    if endless and "sharegpt" in weights and not recipe.open_loop and not recipe.think_s[1]:
+    if endless and "sharegpt" in weights and not recipe.open_loop and to_ns(recipe.think_s[1]) == 0:
         raise InputError("ShareGPT users in an endless mix would ask without pause; give think_s more than 0.")
     people: dict[str, Person] = {
         f"personas.{name}": one for name, one in recipe.personas.items() if "personas" in weights and one.weight
@@ -189,11 +189,15 @@ def check_sources(recipe: Recipe) -> None:
         people["rag.users"] = recipe.rag.users
     for name, persona in people.items():
         if not recipe.open_loop and _takes_no_time(persona, recipe):
-            raise InputError(f"{name} would ask without end at time 0; give it a think_s, or a decode_token_ms.")
+            raise InputError(
+                f"{name} could ask without end at one time; give its think_s a lower limit above 0, or its generation"
+                " and decode_token_ms."
+            )
 
 
 def _takes_no_time(persona: Person, recipe: Recipe) -> bool:
-    return not persona.think_s[1] and not (recipe.decode_token_ms and persona.generation[1])
+    token_ns = to_ns(recipe.decode_token_ms) // 1000
+    return to_ns(persona.think_s[0]) == 0 and (token_ns == 0 or persona.generation[0] == 0)
 
 
 def portable(recipe: Recipe) -> dict[str, Any]:

@@ -70,14 +70,17 @@ class Importer:
         options: what to change.
         block_tokens: of the source; None where it knows lengths only.
         chained: whether a block's id stands for all before it.
+        delays: calls of sessions may have a delay in place of a time: then they are all held to the end.
         in_order: calls come in order of time, so that requests can be let go before the last has been read.
 
     Attributes:
         counts: what was left out or mended.
     """
 
-    def __init__(self, options: ImportOptions, block_tokens: int | None, *, chained: bool, in_order: bool) -> None:
-        self._options = options
+    def __init__(
+        self, options: ImportOptions, block_tokens: int | None, *, chained: bool, in_order: bool, delays: bool = False
+    ) -> None:
+        self._options, self._delays = options, delays
         # A pause that is shortened, or counted from a session's end, may bring a request before earlier calls.
         self._in_order = in_order and not options.max_idle_gap_s
         self._blocks = Blocks(options, block_tokens, chained=chained)
@@ -103,7 +106,7 @@ class Importer:
             self._calls += 1
             if planned is not None:
                 heapq.heappush(waiting, planned)
-            self._in_order &= call.delay_ns is None
+            self._in_order &= call.session is None or not self._delays
             if self._in_order and self._calls % CALLS_PER_BATCH == 0:
                 self._floor = self._scaled(call.time_ns - self._begin)
                 yield self._release(waiting, self._floor)
@@ -159,10 +162,12 @@ class Importer:
         if not objects:
             self.counts["requests_without_a_block"] += 1
             return None
-        start = self._start(call, session)
-        if session.user < 0:
-            session.user, session.number = self._user_of(call), self._kept
+        if session.number < 0:
+            session.number = self._kept
             self._kept += 1
+        if session.user < 0:
+            session.user = self._user_of(call)
+        start = self._start(call, session)
         last_end = self._user_end[session.user]
         session.turns += 1
         session.start_ns = start
@@ -209,7 +214,9 @@ class Importer:
         if session and call.blocks is None and session.turns and call.input_tokens <= session.stored:
             # The prompt does not contain what came before: nothing of it can be reused.
             self.counts["sessions_begun_anew"] += 1
-            session = self._sessions[call.session] = self._new_session()
+            last, self._drawn = session, self._drawn + 1
+            session = _Session(-1, self._drawn - 1, last.user, last.shift_ns, last.saved_ns, start_ns=last.start_ns)
+            self._sessions[call.session] = session
         return session
 
     def _new_session(self) -> _Session | None:
@@ -258,7 +265,7 @@ class Importer:
             session.saved_ns += saved
             start -= saved
         earliest = max(session.start_ns, self._floor)
-        if self._rereads(call) and session.user >= 0:
+        if self._rereads(call):
             earliest = max(earliest, self._user_end[session.user])
         self.counts["requests_put_off"] += start < earliest
         return max(start, earliest)

@@ -165,7 +165,10 @@ class Shared:
             )
             picked = self._document_first[document] + chunk
             for _ in range(k):
-                picked = np.where((chosen[:, :k] == picked[:, None]).any(axis=1), (picked + 1) % corpus, picked)
+                drawn = (chosen[:, :k] == picked[:, None]).any(axis=1)
+                if not drawn.any():
+                    break
+                picked = np.where(drawn, (picked + 1) % corpus, picked)
             chosen[:, k] = np.where(k < corpus, picked, -1)
         return self._chunk_first[chosen], np.where(chosen >= 0, self._chunk_count[chosen], 0)
 

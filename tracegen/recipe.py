@@ -244,6 +244,8 @@ def _prefix_demands(recipe: Recipe) -> Iterator[Demand]:
         yield f"{name}.tokens", bool(table.tokens) or table.share == 0, f"given where {name}.share is not 0"
     for name in ("products", "tenants"):
         yield f"prefix.{name}", 0 <= getattr(recipe.prefix, name) <= 10**6, "from 0 to 1e6"
+    nodes = len(recipe.prefix.tokens) * max(recipe.prefix.products, 1) * max(recipe.prefix.tenants, 1)
+    yield "prefix.tenants", nodes <= 10**7, "fewer: there are to be at most 1e7 prompts in all"
     for name in ("product_tokens", "tenant_tokens"):
         yield f"prefix.{name}", 1 <= getattr(recipe.prefix, name) <= 10**9, "from 1 to 1e9"
 
@@ -262,6 +264,8 @@ def _rag_demands(rag: Rag) -> Iterator[Demand]:
     yield "rag.documents", 1 <= rag.documents <= 10**6, "from 1 to 1e6"
     yield _range("rag.document_tokens", rag.document_tokens or (1, 1), 1, 10**8)
     yield "rag.chunk_tokens", 1 <= rag.chunk_tokens < 2**31, "from 1 to 2^31 - 1"
+    chunks = rag.documents * (rag.document_tokens or (0, 12_000))[1] // rag.chunk_tokens
+    yield "rag.documents", chunks <= 10**8, "fewer: there are to be at most 1e8 chunks in all"
     yield "rag.chunk_mib", 1 <= rag.chunk_mib < 2**31, "from 1 to 2^31 - 1"
     yield "rag.top_k", 1 <= rag.top_k <= 1000, "from 1 to 1000"
     yield "rag.ingest_s", 0 <= rag.ingest_s <= 1e9, "from 0 to 1e9 seconds"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -13,9 +14,10 @@ from tracegen.recipe import Recipe, to_ns
 from tracegen.requests import Requests
 from tracegen.schema import ENUMS, Columns, InputError
 from tracegen.sessions import Ints, Sessions, Source, mixed, ranges
-from tracegen.touches import RAG, USER, columns_of, touched
+from tracegen.touches import KINDS, RAG, USER, columns_of, touched
 
 SESSIONS_PER_STEP = 1024
+TOUCHES_PER_PORTION = 1 << 18
 _NEVER: Final = 2**62
 
 
@@ -83,8 +85,20 @@ class Schedule:
             begins = np.flatnonzero(batch["turn"] == 0)
             self._session_of[batch["slot"][begins]] = self._sessions + np.arange(len(begins))
             self._sessions += len(begins)
-            requests = touched(batch, self.shared, self._tokens, self._session_of[batch["slot"]])
-            yield replace(requests, user=np.searchsorted(self.users, batch["user"]), live=self._live())
+            session = self._session_of[batch["slot"]]
+            for rows in self._portions(batch):
+                part = {name: column[rows] for name, column in batch.items()}
+                requests = touched(part, self.shared, self._tokens, session[rows])
+                live = min(self._live(), int(batch["first"][rows.start :].min()))
+                yield replace(requests, user=np.searchsorted(self.users, part["user"]), live=live)
+
+    def _portions(self, batch: Columns) -> Iterator[slice]:
+        """Rows in portions of so many touches that a few of them fit into memory, however long the histories."""
+        touches = sum(batch[kind.number] for kind in KINDS if kind.number in batch) + self._recipe.rag.top_k
+        portion = (np.cumsum(touches) - touches) // TOUCHES_PER_PORTION
+        cuts = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(portion)]
+        for begin, end in pairwise(cuts):
+            yield slice(begin, end)
 
     def _live(self) -> int:
         """No turn that still waits has an object below this number."""
@@ -157,9 +171,8 @@ class Schedule:
 
     def _offsets(self, sessions: Sessions, first: Ints) -> tuple[Ints, Ints]:
         """Start of each turn since the start of its session, and the length of each session."""
-        longest = (
-            float(sessions.pause_ns.sum(dtype=float)) + float(sessions.generated.sum(dtype=float)) * self._token_ns
-        )
+        lengths = sessions.pause_ns + sessions.generated * float(self._token_ns)
+        longest = float(np.add.reduceat(lengths, first).max()) * SESSIONS_PER_STEP
         if longest + float(self._free.max(initial=0)) > _NEVER / 2:
             raise InputError("the trace could last over 70 years; lower think_s or decode_token_ms.")
         busy = sessions.generated * self._token_ns

@@ -82,6 +82,8 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     counts, left_out = {"requests": 0, "blocks": 0, "block_tokens": 0}, dict[str, int]()
     several = {request.session for request in requests_of(trace) if request.turn > 1}
     with opened(output, options) as file:
+        if trace.metadata.block_tokens not in (None, BLOCK_TOKENS):
+            file.write(f'{{"block_size": {trace.metadata.block_tokens}}}\n'.encode())
         for request in requests_of(trace, left_out):
             counts["block_tokens"] = even_blocks(trace, request)
             fields = {
