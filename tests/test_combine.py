@@ -331,8 +331,7 @@ def test_ctrl_c_ends_cleanly(jobs: int, tmp_path: Path) -> None:
     flags = ["--set", "mix.personas=1", "--users", "1000", "--duration", "1000000", "--jobs", str(jobs)]
     command = [sys.executable, "-m", "tracegen", "generate", *flags, "-o", str(tmp_path / "t.parquet")]
     going = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    partial = tmp_path / "t.parquet.partial"
-    while not (partial.exists() and partial.stat().st_size > 10**6):
+    while not any(path.stat().st_size > 10**6 for path in tmp_path.glob("t.parquet.*.partial")):
         time.sleep(0.05)
         assert going.poll() is None
     os.killpg(going.pid, signal.SIGINT)
@@ -368,3 +367,19 @@ def test_what_is_no_file_is_never_replaced(run: Run, tmp_path: Path) -> None:
     for flags in ([], ["--part-ops", 1000]):
         sentence(run("tracegen", "generate", DEMO, *flags, "-o", tmp_path, "--force", ok=False), "is a folder")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_file_that_is_named_like_a_partial_one_is_kept(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    for name in ("t.parquet", "t.csv", "t.svg"):
+        (tmp_path / f"{name}.partial").write_text("precious")
+    run("tracegen", "generate", DEMO, "-o", tmp_path / "t.parquet")
+    run("tracegen", "export", "mlcommons", demo_trace, "--bytes-per-token", 8, "-o", tmp_path / "t.csv")
+    run("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg")
+    assert {path.read_text() for path in tmp_path.glob("*.partial")} == {"precious"}
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_a_broken_trace_is_not_exported(run: Run, tmp_path: Path) -> None:
+    bad = traces.write(tmp_path / "bad.parquet", traces.columns([("w", 0, 5), ("w", 1, -3)])).path
+    done = run("tracegen", "export", "mlcommons", bad, "--bytes-per-token", 8, "-o", tmp_path / "t.csv", ok=False)
+    sentence(done, "bad.parquet, row 1: tokens = -3")

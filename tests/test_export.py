@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -435,7 +436,7 @@ def test_no_partial_file_stays(
     monkeypatch.setattr(Trace, "batches", broken)
     with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else InputError):
         export_trace(format_, blocks, tmp_path / "o", BYTES)
-    assert set(partials) == ({"o.partial", "o.fio.partial"} if format_ == "fio" else {"o.partial"})
+    assert {re.sub(r"\.\d+-0\.partial$", "", name) for name in partials} == {"o", *["o.fio"][: format_ == "fio"]}
     assert not list(tmp_path.iterdir())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tracegen.schema import Metadata
+from tracegen.schema import InputError, Metadata
 
 
 class Commands(click.Group):
@@ -21,6 +21,16 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("\nInterrupted.", err=True)
             ctx.exit(130)
+        except MemoryError:
+            raise InputError(
+                "out of memory; lower users, documents, prompts or tokens, or raise block_tokens."
+            ) from None
+        except BrokenPipeError:
+            raise  # click's to handle: the reader has gone
+        except OSError as error:
+            raise InputError(
+                f"{error.filename or 'the output'}: {error.strerror or error}; name another file."
+            ) from None
 
 
 def written(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +45,11 @@ WRITE_FLAGS = (
         "-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace (Parquet) to write."
     ),
     click.option(
-        "--part-ops", type=int, default=0, metavar="N", help="Write a folder of files of N ops each, not one file."
+        "--part-ops",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Write a folder of files of N ops each, not one file.",
     ),
     click.option("--force", is_flag=True, help="Replace the output if it exists."),
     click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON."),

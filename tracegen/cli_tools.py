@@ -103,7 +103,7 @@ def export(format_: str, trace: Path, bytes_per_token: int, output: Path, force:
 
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
     """
-    counts = exchange.export_trace(format_, Trace(trace), output, ExportOptions(bytes_per_token, force))
+    counts = exchange.export_trace(format_, _checked(trace), output, ExportOptions(bytes_per_token, force))
     text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
     click.echo(json.dumps(counts, indent=2) if as_json else f"{output}: {text}")
 

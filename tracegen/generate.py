@@ -110,6 +110,8 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
     """
     context = multiprocessing.get_context("spawn")
     streams, workers = [], []
+    # A terminal's Ctrl-C reaches all processes: workers are born deaf to it, and are ended by this one.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         for number in range(jobs):
             receiver, sender = context.Pipe(duplex=False)
@@ -118,15 +120,16 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
             workers[-1].start()
             sender.close()
             streams.append(_received(receiver, number))
+        signal.signal(signal.SIGINT, before)
         yield from joined_parts(streams, Schedule(recipe, sources, cut=cut).users)
     finally:
+        signal.signal(signal.SIGINT, before)
         for worker in workers:
             worker.terminate()
             worker.join()
 
 
 def _work(sender: Connection, recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends its workers
     try:
         for batch in batches(recipe, sources, part, cut):
             sender.send(batch)

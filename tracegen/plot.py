@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracegen.info import describe
 from tracegen.objects import Window
 from tracegen.reuse import measure
-from tracegen.schema import ENUMS, InputError, Trace
+from tracegen.schema import ENUMS, InputError, Trace, private_name
 
 BINS: Final = 200
 _PREFILL: Final = ENUMS["phase"].index("prefill")
@@ -36,7 +36,7 @@ def plot(trace: Trace, output: Path, *, force: bool = False) -> None:
         drawn = io.BytesIO()
         metadata = {"Date": None} if output.suffix == ".svg" else {"Software": None}
         figure.savefig(drawn, format=output.suffix[1:], dpi=130, metadata=metadata)
-    partial = output.with_name(output.name + ".partial")
+    partial = private_name(output)
     try:
         partial.write_bytes(drawn.getvalue())
         partial.replace(output)

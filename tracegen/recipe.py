@@ -211,7 +211,7 @@ def _demands(recipe: Recipe) -> Iterator[Demand]:
     yield "hourly_rates", not rates or any(one >= 1e-6 for one in rates), "rates, one of them at least 1e-6"
     yield "hourly_rates", not (rates and r.session_rate), "given without session_rate"
     yield _range("think_s", r.think_s, 0, 1e6)
-    yield "duration_s", 0 <= r.duration_s <= 1e9, "from 0 to 1e9 seconds"
+    yield "duration_s", r.duration_s == 0 or 1e-9 <= r.duration_s <= 1e9, "0 or from 1e-9 to 1e9 seconds"
     for name in ("requests", "decode_max_context", "block_tokens"):
         yield name, 0 <= getattr(r, name) < 2**31, _COUNT
     yield "history", r.history == "all" or not r.block_tokens, "all with block_tokens: blocks are chained to their past"

@@ -1,6 +1,7 @@
 """Writing traces: one Parquet file, or a folder of parts; neither appears under its name before it is whole."""
 
 import json
+import re
 import shutil
 from collections import deque
 from collections.abc import Callable
@@ -27,10 +28,12 @@ from tracegen.schema import (
     InputError,
     Metadata,
     cut,
+    private_name,
 )
 
 PART_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in PART_COLUMNS)])
 _AHEAD: Final = 8
+_PART: Final = re.compile(r"part-\d{5}\.parquet")
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
 
 
@@ -50,7 +53,7 @@ class TraceWriter:
     def __init__(self, path: Path, metadata: Metadata, *, force: bool = False, part_ops: int = 0) -> None:
         self.path, self.metadata, self._part_ops = path, metadata, part_ops
         self._check_free(force)
-        self._partial = path.with_name(path.name + ".partial")
+        self._partial = private_name(path)
         self._schema = SCHEMA if metadata.part is None else PART_SCHEMA
         self._fingerprint, self.ops, self._written, self._tokens = Fingerprint(), 0, 0, 0
         self._waiting: list[Columns] = []  # rows of the next row group
@@ -63,6 +66,7 @@ class TraceWriter:
                 self._partial.mkdir()
             self._file = self._open()
         except OSError as error:
+            self._remove(self._partial)
             raise self._failed(error) from None
 
     def _check_free(self, force: bool) -> None:
@@ -70,7 +74,7 @@ class TraceWriter:
             return
         if not force:
             raise InputError(f"{self.path} exists already; name another file with -o or pass --force to replace it.")
-        parts = self.path.is_dir() and all(one.match("part-*.parquet") for one in self.path.iterdir())
+        parts = self.path.is_dir() and all(one.is_file() and _PART.fullmatch(one.name) for one in self.path.iterdir())
         if not (self.path.is_file() or (parts and self._part_ops)):
             what = "a folder" if self.path.is_dir() else "no file"
             raise InputError(f"{self.path} is {what}, and --force replaces only a trace; name another place with -o.")

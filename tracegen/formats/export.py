@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracegen.objects import Window
-from tracegen.schema import ENUMS, Columns, InputError, Trace
+from tracegen.schema import ENUMS, Columns, InputError, Trace, private_name
 
 PREFILL, DELETE = ENUMS["phase"].index("prefill"), ENUMS["op"].index("delete")
 HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."
@@ -44,7 +44,7 @@ def opened(path: Path, options: ExportOptions) -> Iterator[Any]:
     Raises:
         InputError: it exists already and may not be replaced, or it cannot be written.
     """
-    partial = path.with_name(path.name + ".partial")
+    partial = private_name(path)
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is no file, and --force replaces only files; name another one with -o.")
