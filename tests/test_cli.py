@@ -118,6 +118,11 @@ BAD_GENERATE = {
     "too slow for int64": (["{demo}", "--set", "session_rate=1e-12", "-o", "{out}"], ["session_rate"]),
     "absurd weight": (["{demo}", "--set", "qos.batch=99999999999999999999", "-o", "{out}"], ["qos"]),
     "negative room": (["{demo}", "--set", "replay.cpu_mem_gb=-4", "-o", "{out}"], ["replay.cpu_mem_gb"]),
+    "5,000 digits": (["{demo}", "--set", "seed=" + 5000 * "9", "-o", "{out}"], ["seed", "int"]),
+    "5,000 hexadecimal digits": (["{demo}", "--set", "seed=0x" + 5000 * "f", "-o", "{out}"], ["seed", "int"]),
+    "a shard of 5,000 digits": (["{demo}", "--shard", 5000 * "9" + "/9", "-o", "{out}"], ["--shard", "I/N"]),
+    "a name that is none": (["{demo}", "-o", "{dir}/a\udcff.parquet"], ["-o"]),
+    "a device as recipe": (["/dev/zero", "-o", "{out}"], ["/dev/zero", "TOML"]),
     "nothing arrives": (["{demo}", "--duration", "1e-9", "-o", "{out}"], ["duration_s"]),
 }
 
@@ -134,6 +139,10 @@ def test_generate_refuses(run: Run, tmp_path: Path, name: str) -> None:
 def test_recipes_that_are_not_toml_are_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text("users = = 3")
     sentence(run("tracegen", "generate", tmp_path / "r.toml", "-o", tmp_path / "t", ok=False), "r.toml", "line 1")
+    (tmp_path / "r.toml").write_text(f"users = {'[' * 10_000}")
+    sentence(run("tracegen", "generate", tmp_path / "r.toml", "-o", tmp_path / "t", ok=False), "r.toml", "TOML")
+    (tmp_path / "r.toml").write_text("users = 0")
+    sentence(run("tracegen", "generate", tmp_path / "r.toml", "-o", tmp_path / "t", ok=False), "r.toml", "users")
     (tmp_path / "r.toml").write_text("[prefix]\nshare = 0.5\ntoken = [1]")
     sentence(run("tracegen", "generate", tmp_path / "r.toml", "-o", tmp_path / "t", ok=False), "prefix.tokens")
 
@@ -145,6 +154,9 @@ def test_an_existing_trace_is_kept_unless_forced(run: Run, tmp_path: Path) -> No
     assert path.read_text() == "precious"
     run("tracegen", "generate", DEMO, "-o", path, "--force")
     assert Trace(path).ops > 0
+    (tmp_path / "link").symlink_to("nowhere")
+    sentence(run("tracegen", "generate", DEMO, "-o", tmp_path / "link", ok=False), "--force")
+    assert (tmp_path / "link").is_symlink()
 
 
 BAD_PLAN = {

@@ -142,6 +142,8 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     "no version": (lambda t, m: (t, {}), "metadata is damaged"),
     "a list as metadata": (lambda t, m: (t, [1]), "metadata is damaged"),
     "metadata cut short": (lambda t, m: (t, {"format_version": 1}), "metadata has no proper seed"),
+    "a block size of text": (lambda t, m: (t, m | {"block_tokens": "x"}), "metadata has no proper block_tokens"),
+    "a part without numbers": (lambda t, m: (t, m | {"part": {"of": "2"}}), "counts or a part that are no integers"),
     "counts that are no table": (lambda t, m: (t, m | {"counts": [1]}), "metadata has no proper counts"),
     "column missing": (lambda t, m: (t.drop_columns(["key"]), m), "column key is missing"),
     "wrong type": (lambda t, m: (t.set_column(11, "key", t["key"].cast(pa.int32())), m), "column key is int32"),

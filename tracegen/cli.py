@@ -1,6 +1,7 @@
 """The command line of tracegen."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ DEFAULTS = Recipe()
 def _shard(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    index, slash, count = text.partition("/")
-    if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count) < 10**6):
-        raise InputError(f"--shard {text}: write it as I/N with I from 0 to N - 1, e.g. 0/4.")
-    return int(index), int(count)
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
+    index, count = map(int, found.groups()) if found else (0, 0)
+    if index >= count:
+        raise InputError(f"--shard {text[:40]}: write it as I/N with I from 0 to N - 1, e.g. 0/4.")
+    return index, count
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

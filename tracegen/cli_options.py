@@ -49,7 +49,7 @@ WRITE_FLAGS = (
         type=click.IntRange(0),
         default=0,
         metavar="N",
-        help="Write a folder of files of N ops each, not one file.",
+        help="Write a folder of files of N ops (or up to 262,143 more) each, not one file.",
     ),
     click.option("--force", is_flag=True, help="Replace the output if it exists."),
     click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON."),

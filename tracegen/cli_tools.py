@@ -127,8 +127,8 @@ def _range(_ctx: click.Context, param: click.Parameter, text: str | None) -> tup
         limits = float(low or 0), float(high or "inf")
     except ValueError:
         limits = 0.0, 0.0
-    if not colon or not 0 <= limits[0] < limits[1]:
-        raise InputError(f"{param.opts[0]} {text}: write it as A:B with A below B, either may be left out.")
+    if not colon or not 0 <= limits[0] < min(limits[1], 2.0**62):
+        raise InputError(f"{param.opts[0]} {text}: write it as A:B with A below B and 2^62, either may be left out.")
     return limits
 
 

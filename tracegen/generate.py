@@ -78,6 +78,7 @@ def generate(
     metadata.prefix_chained = bool(recipe.block_tokens and not recipe.common.share and not recipe.retrieves)
     if part is not None:
         metadata.part = {"index": part[0], "of": part[1]}
+    jobs = min(jobs, recipe.users + recipe.documents)  # parts go by users; documents are users, too
     with TraceWriter(output, metadata, force=force, part_ops=part_ops) as writer:
         sources = open_sources(recipe, metadata, quiet=quiet)
         cut = survey(recipe, sources)

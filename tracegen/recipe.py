@@ -1,7 +1,7 @@
 """Recipes: what a trace is made of. TOML → frozen dataclasses, checked once; every default stands here."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -190,7 +190,8 @@ class Recipe:
                 value: Any = self
                 for part in name.split("."):
                     value = value[part] if isinstance(value, Mapping) else getattr(value, part)
-                raise InputError(f"recipe key {name} = {value!r} must be {demand}.")
+                shown = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+                raise InputError(f"recipe key {name} = {shown!r} must be {demand}.")
 
 
 Demand = tuple[str, bool, str]

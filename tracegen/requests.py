@@ -1,11 +1,11 @@
 """Requests on their way to ops: what a recipe's schedule and another lab's trace both become."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.sessions import Ints, ranges
+from tracegen.sessions import Ints
 
 
 @dataclass
@@ -43,20 +43,3 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self.time_ns)
-
-
-PER_REQUEST = [
-    item.name for item in fields(Requests) if item.name not in ("object", "source", "step", "tokens", "live")
-]
-
-
-def take(requests: Requests, rows: Ints) -> Requests:
-    """These requests, in this order."""
-    sizes = requests.touches + requests.saves
-    places = ranges((np.cumsum(sizes) - sizes)[rows], sizes[rows])
-    columns = {
-        item.name: getattr(requests, item.name)[rows if item.name in PER_REQUEST else places]
-        for item in fields(Requests)
-        if item.name != "live"
-    }
-    return Requests(**columns, live=requests.live)

@@ -6,6 +6,7 @@
 import hashlib
 import json
 import os
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -110,13 +111,16 @@ class Metadata:
     format_version: int = FORMAT_VERSION
 
 
-_METADATA_TYPES: Final = {
+_METADATA_TYPES: Final[dict[str, type | types.UnionType]] = {
     "seed": int,
     "recipe": dict,
     "generator": str,
     "counts": dict,
     "sources": list,
     "fingerprint": str,
+    "block_tokens": int | None,
+    "prefix_chained": bool | None,
+    "part": dict | None,
 }
 
 
@@ -182,8 +186,10 @@ class Trace:
             raise InputError(
                 f"{self.path}: its trace metadata has a source or tokenizer without a name; write it anew."
             )
-        if not all(isinstance(number, int) for number in values["counts"].values()):
-            raise InputError(f"{self.path}: its trace metadata has counts that are no integers; write it as specified.")
+        if not all(isinstance(number, int) for number in (values["counts"] | (values.get("part") or {})).values()):
+            raise InputError(
+                f"{self.path}: its trace metadata has counts or a part that are no integers; write it as specified."
+            )
         known = {item.name for item in fields(Metadata)}
         return Metadata(**{name: value for name, value in values.items() if name in known})
 

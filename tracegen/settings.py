@@ -25,13 +25,15 @@ def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
     """
     table: dict[str, Any] = {}
     if path is not None:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is no file; name a TOML file.")  # a pipe or device might never end
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(
                 f"{path}: cannot read the recipe ({error.strerror}); name an existing TOML file."
             ) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too many digits, too many brackets
             raise InputError(f"{path} is not TOML ({error}); mend that line.") from None
     recipe: Recipe = _build(Recipe, table, str(path))
     if recipe.sharegpt.path and path is not None:
@@ -42,7 +44,10 @@ def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
         for group in reversed(groups):
             nested = {group: nested}
         recipe = _build(Recipe, nested, "--set", base=recipe)
-    recipe.check()
+    try:
+        recipe.check()
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}" if path else error.message) from None
     return recipe
 
 
@@ -50,7 +55,7 @@ def parse_value(text: str) -> Any:
     """The value of `--set key=value`: TOML where it parses, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # not TOML, or too many digits or brackets
         return text
 
 
@@ -87,7 +92,14 @@ def _convert(hint: Any, value: Any, where: str, name: str, current: Any) -> Any:
             return found
     kinds = map(_kind_name, options if origin is types.UnionType else (hint,))
     expected = " or ".join(map(repr, options)) if origin is Literal else " or ".join(kinds)
-    raise InputError(f"{where}: recipe key {name} = {value!r} must be {expected}.")
+    raise InputError(f"{where}: recipe key {name} = {_shown(value)} must be {expected}.")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:80]
+    except ValueError:  # 0xff… of more digits than Python prints
+        return "a number of thousands of digits"
 
 
 def _scalar(kind: Any, value: Any) -> Any:
@@ -99,6 +111,8 @@ def _scalar(kind: Any, value: Any) -> Any:
             return None
         items = tuple(_scalar(one, item) for one, item in zip(kinds, value, strict=True))
         return None if None in items else items
+    if type(value) is int and abs(value) >= 2**64:
+        return None  # beyond every limit, and perhaps beyond what Python prints
     if kind is float and type(value) in (int, float):
         return value if abs(value) < float("inf") else None
     return value if type(value) is kind else None

@@ -70,7 +70,9 @@ class TraceWriter:
             raise self._failed(error) from None
 
     def _check_free(self, force: bool) -> None:
-        if not self.path.exists():
+        if not self.path.name or str(self.path) != str(self.path).encode(errors="replace").decode():
+            raise InputError(f"{str(self.path)!r} is no name for a file; give another with -o.")
+        if not (self.path.exists() or self.path.is_symlink()):
             return
         if not force:
             raise InputError(f"{self.path} exists already; name another file with -o or pass --force to replace it.")
