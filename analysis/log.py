@@ -36,4 +36,4 @@ def scan(run: Path) -> pl.LazyFrame:
         InputError: the run has no log, or a part is unreadable.
     """
     words = pl.col(list(LOG_ENUMS)).cast(pl.String)
-    return pl.scan_parquet(parts(run)).with_columns(words).filter(~pl.col("warmup"))
+    return pl.scan_parquet(parts(run), glob=False).with_columns(words).filter(~pl.col("warmup"))

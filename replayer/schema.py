@@ -173,7 +173,7 @@ def parts(path: Path) -> list[Path]:
         raise InputError(f"{path} holds no closed part of a log: nothing was executed, or the run died at once.")
     for part in found:
         try:
-            schema = pq.read_schema(part)
+            schema = pq.read_schema(part.absolute())
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{part} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
         if missing := set(LOG_COLUMNS) - set(schema.names):

@@ -26,11 +26,13 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def run() -> Run:
     """Run a console script in a process of its own; `ok` asserts exit code 0."""
 
-    def call(*command: object, ok: bool = True, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def call(
+        *command: object, ok: bool = True, env: dict[str, str] | None = None, cwd: Path = ROOT
+    ) -> subprocess.CompletedProcess[str]:
         module, *rest = map(str, command)
         full = [sys.executable, "-W", "error", "-m", module, *rest]
         done = subprocess.run(
-            full, check=False, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **(env or {})}
+            full, check=False, capture_output=True, text=True, cwd=cwd, env={**os.environ, **(env or {})}
         )
         assert not ok or done.returncode == 0, done.stderr
         return done

@@ -94,6 +94,14 @@ def test_flags_go_before_the_recipe(run: Run, tmp_path: Path) -> None:
     assert batch["tokens"].max() <= 7
 
 
+def test_names_are_names_and_no_patterns_or_addresses(run: Run, tmp_path: Path) -> None:
+    trace, folder, made = tmp_path / "abc:1[x]*?.parquet", tmp_path / "run:[1]*", ["--model", "tiny-1b"]
+    run("tracegen", "generate", DEMO, "--requests", 9, "-o", trace.name, cwd=tmp_path)
+    assert json.loads(run("tracegen", "info", trace.name, "--json", cwd=tmp_path).stdout)["ops"] > 0
+    run("replayer", "run", trace.name, *made, "--cache-dir", "c*", "-o", folder.name, cwd=tmp_path)
+    assert "VALID" in run("analysis", "summary", folder.name, cwd=tmp_path).stdout
+
+
 def test_too_few_conversations_are_said(run: Run, tmp_path: Path) -> None:
     done = run("tracegen", "generate", DEMO, "--requests", 100_000, "-o", tmp_path / "t.parquet")
     assert "Warning: 100,000 requests were asked for" in done.stderr

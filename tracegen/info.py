@@ -23,7 +23,7 @@ def describe(trace: Trace) -> dict[str, Any]:
 
     `reuse` gives, per source, the reads of stored KV and the tokens they would have to recompute without a cache.
     """
-    rows = pl.scan_parquet(trace.paths).with_columns(pl.col("op", "phase", "source").cast(pl.String))
+    rows = pl.scan_parquet(trace.paths, glob=False).with_columns(pl.col("op", "phase", "source").cast(pl.String))
     is_read, is_write = pl.col("op") == "read", pl.col("op") == "write"
     tokens = pl.col("tokens").cast(pl.Int64)
     totals = rows.select(

@@ -156,7 +156,7 @@ class Trace:
 
     def _open(self, path: Path) -> pq.ParquetFile:
         try:
-            return pq.ParquetFile(path)
+            return pq.ParquetFile(path.absolute())  # a relative a:b would be taken for an address
         except FileNotFoundError:
             raise InputError(f"{path}: no such trace; make one with `tracegen generate … -o {path}`.") from None
         except (OSError, ValueError, pa.ArrowException) as error:

@@ -89,7 +89,7 @@ class TraceWriter:
         packed = dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED")
         # Statistics of every column of every row group would stay in memory until the end.
         return pq.ParquetWriter(
-            path,
+            path.absolute(),  # a relative a:b would be taken for an address
             self._schema,
             compression="zstd",
             use_dictionary=rest,
