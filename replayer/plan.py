@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from replayer.model import TokenBytes
 from replayer.schema import CHECKPOINT_OPS, MOVES, PLAN_VERSION, TIERS
-from replayer.waterfall import BYPASS, DEMOTE, DROP, HIT, MISS, PROMOTE, READ, STORE, Moves, Usable, Waterfall
-from tracegen.schema import ENUMS, Columns, InputError, Trace
-
-DECODE = ENUMS["phase"].index("decode")
+from replayer.waterfall import BYPASS, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Moves, Usable, Waterfall
+from tracegen.schema import DECODE, READ, Columns, InputError, Trace, chosen
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def _decode_filter(trace: Trace, mode: str, size: int) -> Iterator[Columns]:
         receives = kept & (_is_decode_read(batch) if mode == "once" else True)
         receiver[batch["request_id"][receives]] = batch["op_id"][receives]
     for batch, kept in _kept(trace, mode, size):
-        ops = {name: column[kept] for name, column in batch.items()}
+        ops = chosen(batch, kept)
         extra = np.where(receiver[ops["request_id"]] == ops["op_id"], moved[ops["request_id"]], 0)
         yield ops | {"new_tokens": (ops["new_tokens"] + extra).astype(np.int32)}
 

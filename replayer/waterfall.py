@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.schema import MOVES, TIERS
-from tracegen.schema import ENUMS
+from tracegen.schema import PREFILL, READ, WRITE
 
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
-WRITE, READ = ENUMS["op"].index("write"), ENUMS["op"].index("read")
-PREFILL = ENUMS["phase"].index("prefill")
 Ints = NDArray[np.int64]
 
 Usable = tuple[int | None, int | None, int | None]

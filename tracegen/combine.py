@@ -9,11 +9,11 @@ import numpy as np
 
 from tracegen.objects import Window
 from tracegen.renumber import merged, renumbered
-from tracegen.schema import ENUMS, PART_COLUMNS, Columns, InputError, Metadata, Trace
+from tracegen.schema import COMMON, PART_COLUMNS, RAG, SYSTEM, Columns, InputError, Metadata, Trace, chosen
 from tracegen.sessions import Ints
 
 _ROWS: Final = 1 << 16
-SHARED_SOURCES: Final = [ENUMS["source"].index(name) for name in ("system", "common", "rag")]
+SHARED_SOURCES: Final = (SYSTEM, COMMON, RAG)
 
 
 def joined_parts(streams: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
@@ -133,13 +133,13 @@ def slice_(trace: Trace, selection: Selection) -> tuple[Metadata, Iterator[Colum
     users = np.array(sorted(present), np.int64)
     begin = round(selection.seconds[0] * 10**9) if selection.seconds else 0
 
-    def chosen() -> Iterator[Columns]:
+    def moved() -> Iterator[Columns]:
         for batch in _kept(trace, selection):
             changed = {"time_ns": batch["time_ns"] - begin, "user_id": np.searchsorted(users, batch["user_id"])}
             yield batch | changed
 
     how = {name: list(limits) for name, limits in vars(selection).items() if limits is not None}
-    return _derived([trace], {"slice": how}), renumbered(chosen())
+    return _derived([trace], {"slice": how}), renumbered(moved())
 
 
 def _kept(trace: Trace, selection: Selection) -> Iterator[Columns]:
@@ -156,14 +156,14 @@ def _kept(trace: Trace, selection: Selection) -> Iterator[Columns]:
         before = np.maximum.accumulate(np.concatenate([[highest], request[:-1]]))
         first = np.flatnonzero(request > before)  # requests are numbered in order of arrival
         highest = max(highest, int(request.max()))
-        chosen = np.ones(len(first), np.bool_)
+        within = np.ones(len(first), np.bool_)
         for name, limit in limits.items():
             if limit is not None:
-                chosen &= (batch[name][first] >= limit[0]) & (batch[name][first] < limit[1])
-        keep.append(chosen)
+                within &= (batch[name][first] >= limit[0]) & (batch[name][first] < limit[1])
+        keep.append(within)
         rows = np.flatnonzero(keep[request])
         if len(rows):
-            yield {name: column[rows] for name, column in batch.items()}
+            yield chosen(batch, rows)
 
 
 def scale(trace: Trace, users: int, time: Fraction) -> tuple[Metadata, Iterator[Columns]]:

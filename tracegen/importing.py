@@ -17,10 +17,9 @@ from tracegen.draws import Purpose, below, chance, draw
 from tracegen.formats.calls import Call
 from tracegen.recipe import to_ns
 from tracegen.requests import Requests
-from tracegen.schema import ENUMS
+from tracegen.schema import MULTI_TURN, SYSTEM, USER
 from tracegen.sessions import Ints, ranges
 
-USER, MULTI_TURN, SYSTEM = (ENUMS["source"].index(name) for name in ("user", "multi_turn", "system"))
 CALLS_PER_BATCH: Final = 4096
 CONTINUES: Final = 0.7  # probability that a request of known length alone goes on with a session it could belong to
 IDLE_NS: Final = 600 * 10**9  # such a session was last heard of at most so long ago

@@ -6,12 +6,9 @@ import numpy as np
 
 from tracegen.objects import Window
 from tracegen.requests import Requests
-from tracegen.schema import ENUMS, Columns
+from tracegen.schema import DECODE, PREFILL, READ, USER, WRITE, Columns, chosen, joined
 from tracegen.sessions import Ints, ranges
 
-WRITE, READ = ENUMS["op"].index("write"), ENUMS["op"].index("read")
-PREFILL, DECODE = ENUMS["phase"].index("prefill"), ENUMS["phase"].index("decode")
-USER = ENUMS["source"].index("user")
 ROWS_PER_SORT = 1 << 16
 
 
@@ -40,8 +37,8 @@ def ops(requests: Iterable[Requests], *, decode_batch: int, token_ns: int, share
         if rows >= max(2 * sorted_rows, ROWS_PER_SORT):
             columns = _sorted(held)
             ready = int(np.searchsorted(columns["time_ns"], batch.time_ns[-1]))
-            yield keys.assign({name: column[:ready] for name, column in columns.items()})
-            held = [{name: column[ready:] for name, column in columns.items()}]
+            yield keys.assign(chosen(columns, slice(ready)))
+            held = [chosen(columns, slice(ready, None))]
             rows = sorted_rows = len(held[0]["object"])
             keys.trim(batch.live, held[0]["object"])
     if held:
@@ -106,9 +103,8 @@ def _expand(requests: Requests, number: int, decode_batch: int, token_ns: int) -
 
 
 def _sorted(parts: list[Columns]) -> Columns:
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = sort_order(columns["time_ns"], columns["user_id"], columns["request_id"])
-    return {name: column[order] for name, column in columns.items()}
+    columns = joined(parts)
+    return chosen(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
 
 
 def sort_order(time: Ints, user: Ints, request: Ints) -> Ints:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from tracegen.info import describe
 from tracegen.objects import Window
 from tracegen.reuse import measure
-from tracegen.schema import ENUMS, InputError, Trace, private_name
+from tracegen.schema import PREFILL, InputError, Trace, private_name
 
 BINS: Final = 200
-_PREFILL: Final = ENUMS["phase"].index("prefill")
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#c8691c", "#6b6b6b"
 
 
@@ -125,7 +124,7 @@ class _Timeline:
         before = np.maximum.accumulate(np.concatenate([[self._last_request], request[:-1]]))
         np.add.at(self.requests, at[request > before], 1)
         self._last_request = max(self._last_request, int(request.max()))
-        prefill = np.flatnonzero(batch["phase"] == _PREFILL)
+        prefill = np.flatnonzero(batch["phase"] == PREFILL)
         self.prompts.add(request[prefill], batch["tokens"][prefill].astype(np.int64))
         # Each key counts once per step; within the window it stays from its touch on, or from when it would have left.
         rows = np.unique(batch["key"] * BINS + at, return_index=True)[1]

@@ -6,11 +6,10 @@ from typing import Final
 import numpy as np
 
 from tracegen.objects import Window
-from tracegen.ops import READ, WRITE, first_rows, sort_order
-from tracegen.schema import ENUMS, Columns, InputError
+from tracegen.ops import first_rows, sort_order
+from tracegen.schema import DELETE, READ, WRITE, Columns, InputError, chosen, joined
 from tracegen.sessions import Ints
 
-DELETE: Final = ENUMS["op"].index("delete")
 _FOREVER: Final = 2**63 - 1
 
 
@@ -82,25 +81,17 @@ def merged(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
                 if more is None:
                     del going[number]
                 else:
-                    held[number] = _joined([held[number], more]) if number in held else more
+                    held[number] = joined([held[number], more]) if number in held else more
         if not held:
             return
         limit = min((int(held[number]["time_ns"][-1]) for number in going), default=_FOREVER)
         ready = {number: int(np.searchsorted(part["time_ns"], limit)) for number, part in held.items()}
-        columns = _joined([_rows(part, slice(0, ready[number])) for number, part in held.items()])
-        held = {number: _rows(part, slice(ready[number], None)) for number, part in held.items()}
+        columns = joined([chosen(part, slice(0, ready[number])) for number, part in held.items()])
+        held = {number: chosen(part, slice(ready[number], None)) for number, part in held.items()}
         if len(columns["time_ns"]):
-            yield _rows(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
+            yield chosen(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
         if not going:
             return
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _rows(batch: Columns, rows: slice | Ints) -> Columns:
-    return {name: column[rows] for name, column in batch.items()}
 
 
 def renumbered(batches: Iterable[Columns]) -> Iterator[Columns]:

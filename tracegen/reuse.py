@@ -12,9 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.ops import READ
-from tracegen.renumber import DELETE
-from tracegen.schema import ENUMS, Columns, Trace
+from tracegen.schema import DELETE, ENUMS, READ, Columns, Trace, chosen, joined
 from tracegen.sessions import Ints
 
 TOUCHES_MAX: Final = 1 << 20
@@ -55,9 +53,7 @@ class Reuse:
                     "source": name,
                     "touches": round(len(distance) / self.share),
                     "reuses": round(len(again) / self.share),
-                    **dict(
-                        zip(("distance_p50", "distance_p90", "distance_p99", "distance_max"), quantiles, strict=True)
-                    ),
+                    **dict(zip(QUANTILES, quantiles, strict=True)),
                 }
             )
         return rows
@@ -84,11 +80,11 @@ def measure(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
     for batch in trace.batches():
         kept = np.flatnonzero(_hash(batch["key"]) < threshold)
         parts.append({name: batch[name][kept] for name in ("key", "tokens", "source", "op")})
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    columns = joined(parts)
     touch = columns["op"] != DELETE
     before = _previous(columns["key"])
     deleted = (columns["op"][before] == DELETE)[touch]
-    columns = {name: column[touch] for name, column in columns.items()}
+    columns = chosen(columns, touch)
     previous, weight = _previous(columns["key"]), columns["tokens"].astype(np.int64)
     share = threshold / _HASHES
     again = (previous >= 0) & ~deleted

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,9 @@ ENUMS: Final[dict[str, tuple[str, ...]]] = {
     "op": ("write", "read", "delete"),
     "source": ("user", "multi_turn", "system", "common", "rag"),
 }
+PREFILL, DECODE = range(len(ENUMS["phase"]))
+WRITE, READ, DELETE = range(len(ENUMS["op"]))
+USER, MULTI_TURN, SYSTEM, COMMON, RAG = range(len(ENUMS["source"]))
 _ENUM = pa.dictionary(pa.int8(), pa.string())
 SCHEMA: Final = pa.schema(
     [
@@ -124,14 +127,21 @@ _METADATA_TYPES: Final[dict[str, type | types.UnionType]] = {
 }
 
 
-def cut(parts: list[Columns], size: int) -> list[Columns]:
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Batches one below the other; a single one is not copied."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if len(parts) > 1 else parts[0]
+
+
+def chosen(batch: Columns, rows: slice | NDArray[Any]) -> Columns:
+    """These rows of a batch."""
+    return {name: column[rows] for name, column in batch.items()}
+
+
+def cut(parts: Sequence[Columns], size: int) -> list[Columns]:
     """Batches of `size` rows each, then the rest, which may be empty."""
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if len(parts) > 1 else parts[0]
-    rows = len(joined["op_id"])
-    return [
-        {name: column[begin : begin + size] for name, column in joined.items()}
-        for begin in range(0, rows - rows % size + 1, size)
-    ]
+    whole = joined(parts)
+    rows = len(whole["op_id"])
+    return [chosen(whole, slice(begin, begin + size)) for begin in range(0, rows - rows % size + 1, size)]
 
 
 class Trace:

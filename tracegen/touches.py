@@ -7,12 +7,8 @@ import numpy as np
 from tracegen.objects import Shared, Window
 from tracegen.recipe import Recipe
 from tracegen.requests import Requests
-from tracegen.schema import ENUMS, Columns
+from tracegen.schema import COMMON, MULTI_TURN, RAG, SYSTEM, USER, Columns
 from tracegen.sessions import Ints, ranges
-
-USER, MULTI_TURN, SYSTEM, COMMON, RAG = (
-    ENUMS["source"].index(name) for name in ("user", "multi_turn", "system", "common", "rag")
-)
 
 
 class Kind(NamedTuple):

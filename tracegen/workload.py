@@ -12,9 +12,9 @@ from tracegen.draws import Purpose, chance, choose, draw
 from tracegen.objects import Layout, Shared, Window
 from tracegen.recipe import Recipe, to_ns
 from tracegen.requests import Requests
-from tracegen.schema import ENUMS, Columns, InputError
+from tracegen.schema import ENUMS, RAG, USER, Columns, InputError, chosen, joined
 from tracegen.sessions import Ints, Sessions, Source, mixed, ranges
-from tracegen.touches import KINDS, RAG, USER, columns_of, touched
+from tracegen.touches import KINDS, columns_of, touched
 
 SESSIONS_PER_STEP = 1024
 TOUCHES_PER_PORTION = 1 << 18
@@ -87,7 +87,7 @@ class Schedule:
             self._sessions += len(begins)
             session = self._session_of[batch["slot"]]
             for rows in self._portions(batch):
-                part = {name: column[rows] for name, column in batch.items()}
+                part = chosen(batch, rows)
                 requests = touched(part, self.shared, self._tokens, session[rows])
                 live = min(self._live(), int(batch["first"][rows.start :].min()))
                 yield replace(requests, user=np.searchsorted(self.users, part["user"]), live=live)
@@ -109,11 +109,10 @@ class Schedule:
         # Those who lag behind may have nothing more to ask in time while others still do.
         while len(self._pending["user"]) or (self._frontier < _NEVER).any():
             ready = self._pending["time_ns"] < int(self._frontier.min(initial=_NEVER))
-            batch = {name: column[ready] for name, column in self._pending.items()}
-            waits = np.flatnonzero(~ready)
-            self._pending = {name: column[waits] for name, column in self._pending.items()}
+            batch = chosen(self._pending, ready)
+            self._pending = chosen(self._pending, np.flatnonzero(~ready))
             order = np.lexsort((batch["session"], batch["user"], batch["time_ns"]))
-            batch = self._cut_off({name: column[order] for name, column in batch.items()})
+            batch = self._cut_off(chosen(batch, order))
             self._emitted += len(batch["user"])
             if len(batch["user"]):
                 yield batch
@@ -144,7 +143,7 @@ class Schedule:
             rows = np.arange(len(batch["user"]))[
                 : self._recipe.requests - self._emitted if self._recipe.requests else None
             ]
-        return {name: column[rows] for name, column in batch.items()}
+        return chosen(batch, rows)
 
     def _advance(self, rows: Ints, each: int) -> None:
         """Schedule up to `each` more sessions of the users in these rows."""
@@ -247,12 +246,8 @@ class Schedule:
         self._tokens.append(layout.tokens)
         self._session_of.append(np.zeros_like(number))
         early = np.flatnonzero(time_ns < self._end)
-        self._pending = {
-            name: np.concatenate(
-                [self._pending[name], columns[name][early] if name in columns else np.zeros_like(early)]
-            )
-            for name in self._pending
-        }
+        new = {name: columns[name][early] if name in columns else np.zeros_like(early) for name in self._pending}
+        self._pending = joined([self._pending, new])
 
     def _qos(self, session: Ints) -> Ints:
         weights = [getattr(self._recipe.qos, name) for name in ENUMS["qos"]]

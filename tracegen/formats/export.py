@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracegen.objects import Window
-from tracegen.schema import ENUMS, Columns, InputError, Trace, private_name
+from tracegen.schema import DELETE, PREFILL, Columns, InputError, Trace, chosen, joined, private_name
 
-PREFILL, DELETE = ENUMS["phase"].index("prefill"), ENUMS["op"].index("delete")
 HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."
 
 
@@ -98,13 +97,13 @@ def requests_of(trace: Trace, left_out: dict[str, int] | None = None) -> Iterato
         counts["deletes_left_out"] += int(deletes.sum())
         counts["decode_ops_left_out"] += int((decodes & ~deletes).sum())
         rows = np.flatnonzero(~decodes & ~deletes)
-        part = {name: column[rows] for name, column in batch.items()}
+        part = chosen(batch, rows)
         if rest is not None:
-            part = {name: np.concatenate([rest[name], column]) for name, column in part.items()}
+            part = joined([rest, part])
         # A request's prefill stands in rows of one time, one after another; the last may go on in the next batch.
         last = np.flatnonzero(part["request_id"] != part["request_id"][-1:]).max(initial=-1) + 1 if len(rows) else 0
-        yield from _cut(trace, {name: column[:last] for name, column in part.items()}, generated, seen)
-        rest = {name: column[last:] for name, column in part.items()}
+        yield from _cut(trace, chosen(part, slice(last)), generated, seen)
+        rest = chosen(part, slice(last, None))
     if rest is not None:
         yield from _cut(trace, rest, generated, seen)
     counts["requests_left_out"] = seen.count(0)

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegen.formats.export import DELETE, ExportOptions, opened
+from tracegen.formats.export import ExportOptions, opened
 from tracegen.objects import Window
-from tracegen.ops import WRITE, first_rows
-from tracegen.schema import InputError, Trace
+from tracegen.ops import first_rows
+from tracegen.schema import DELETE, WRITE, InputError, Trace
 
 PAGE: Final = 4096
 PIECE: Final = 4 << 20

@@ -12,9 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from tracegen.formats.calls import BadRowError, Call, Rows, integer, nanoseconds
-from tracegen.formats.export import DELETE, PREFILL, ExportOptions, opened
-from tracegen.ops import WRITE
-from tracegen.schema import Trace
+from tracegen.formats.export import ExportOptions, opened
+from tracegen.schema import DELETE, PREFILL, WRITE, Trace
 
 BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from tracegen.formats.export import DELETE, ExportOptions, opened
+from tracegen.formats.export import ExportOptions, opened
 from tracegen.objects import Window
-from tracegen.schema import InputError, Trace
+from tracegen.schema import DELETE, InputError, Trace
 
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
