@@ -1,5 +1,6 @@
 """The objects that another lab's block ids name: tails, chains and coarser blocks."""
 
+from array import array
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -62,8 +63,7 @@ class Blocks:
         self._group = self._check_rechunk(size, chained)
         self._numbers: dict[Hashable, int] = {}
         self._links: dict[tuple[int, Hashable], int] = {}
-        self.tokens: list[int] = []
-        self.owners: list[int] = []
+        self.tokens, self.owners = array("q"), array("q")
         self.counts: Counter[str] = Counter()
 
     def _check_rechunk(self, block: int | None, chained: bool) -> int:

@@ -6,16 +6,16 @@
 import heapq
 from bisect import bisect_right, insort
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from tracegen.blocks import Blocks, ImportOptions
-from tracegen.draws import Purpose, below, chance, draw
+from tracegen.draws import Purpose, below, chance, choose, draw
 from tracegen.formats.calls import Call
-from tracegen.recipe import to_ns
+from tracegen.recipe import Qos, to_ns
 from tracegen.requests import Requests
 from tracegen.schema import MULTI_TURN, SYSTEM, USER
 from tracegen.sessions import Ints, ranges
@@ -137,7 +137,7 @@ class Importer:
             object=objects,
             source=sources.astype(np.uint8),
             step=((before > 0) & (place >= before)).astype(np.int64),
-            tokens=np.array(self._blocks.tokens, np.int64)[objects],
+            tokens=np.frombuffer(self._blocks.tokens, np.int64)[objects],
         )
 
     def _scaled(self, time_ns: int) -> int:
@@ -147,10 +147,8 @@ class Importer:
         return call.blocks is None if self._options.decode_reads is None else self._options.decode_reads
 
     def _qos(self, session: Ints) -> Ints:
-        """Another lab's trace knows no classes: 15 / 35 / 50%, drawn once per session."""
-        bits = draw(self._options.seed, Purpose.QOS, session)
-        classes: Ints = np.searchsorted([15, 50], below(bits, 100), side="right").astype(np.int64)
-        return classes
+        """Another lab's trace knows no classes: those of a recipe by default, drawn once per session."""
+        return choose(draw(self._options.seed, Purpose.QOS, session), astuple(Qos()))
 
     def _plan(self, call: Call) -> _Planned | None:
         """The request of a call, or None where it is left out."""

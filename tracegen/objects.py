@@ -30,6 +30,19 @@ class Window:
         self._values[used : used + len(values)] = values
         self.end += len(values)
 
+    def cover(self, numbers: Ints) -> None:
+        """Add zeros for the next numbers, up to the highest of these."""
+        self.append(np.zeros(max(0, int(numbers.max(initial=-1)) + 1 - self.end), self._values.dtype))
+
+    def add(self, numbers: Ints, values: NDArray[Any]) -> None:
+        """Add to what stands at these numbers, which may occur several times; their sums are below 2^53."""
+        if len(numbers):
+            self.cover(numbers)
+            low = int(numbers.min())
+            sums = np.bincount(numbers - low, values).astype(self._values.dtype)
+            there = low + np.arange(len(sums))
+            self[there] = self[there] + sums
+
     def trim(self, low: int) -> None:
         """Forget the values of numbers below `low`; nothing is moved before that is worth it."""
         more = min(low, self.end) - self._gone - self._kept

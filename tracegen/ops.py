@@ -141,7 +141,7 @@ class _Keys:
     def assign(self, batch: Columns) -> Columns:
         """Give ops in order their op_ids, keys and kinds."""
         objects = batch.pop("object")
-        self._of.append(np.zeros(max(0, int(objects.max(initial=-1)) + 1 - self._of.end), np.int64))
+        self._of.cover(objects)
         first = first_rows(self._of, objects)
         self._of[objects[first]] = self._next_key + 1 + np.arange(len(first))
         self._next_key += len(first)

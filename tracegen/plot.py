@@ -61,7 +61,7 @@ def _draw(figure: Any, trace: Trace) -> None:
     times = timeline.edges[1:]
     arrivals.step(times, timeline.requests / timeline.width, color=_BLUE, where="pre", lw=1)
     _label(arrivals, "Arrivals", "time (s)", "requests per second")
-    prompts = np.sort(timeline.prompts.all())
+    prompts = np.sort(timeline.prompts[np.arange(timeline.prompts.end)])
     lengths.plot(prompts, np.arange(1, len(prompts) + 1) / len(prompts), color=_BLUE)
     lengths.set_xscale("log")
     _label(lengths, "Prompt lengths (all that prefill touches)", "tokens", "share of requests at most so long")
@@ -88,24 +88,6 @@ def _label(axes: Any, title: str, x: str, y: str) -> None:
     axes.set_axisbelow(True)
 
 
-class _Lengths:
-    """Numbers by request, added up."""
-
-    def __init__(self) -> None:
-        self._sums = Window(np.int64)
-
-    def add(self, request: NDArray[np.int64], values: NDArray[np.int64]) -> None:
-        if len(request):
-            self._sums.append(np.zeros(max(0, int(request.max()) + 1 - self._sums.end), np.int64))
-            low = int(request.min())
-            sums = np.bincount(request - low, values).astype(np.int64)
-            there = low + np.arange(len(sums))
-            self._sums[there] = self._sums[there] + sums
-
-    def all(self) -> NDArray[np.int64]:
-        return self._sums[np.arange(self._sums.end)]
-
-
 class _Timeline:
     """Sums in equal steps of time; 8 bytes per key and per request."""
 
@@ -116,7 +98,7 @@ class _Timeline:
         self.requests, self.fresh = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
         self._enter, self._leave = np.zeros(BINS + 1, np.int64), np.zeros(BINS + 1, np.int64)
         self._last_bin, self._last_request = np.full(keys, -1, np.int64), -1
-        self.prompts = _Lengths()
+        self.prompts = Window(np.int64)
 
     def add(self, batch: dict[str, NDArray[Any]]) -> None:
         at = np.minimum((batch["time_ns"] / 1e9 / self.width).astype(np.int64), BINS - 1)
@@ -125,7 +107,7 @@ class _Timeline:
         np.add.at(self.requests, at[request > before], 1)
         self._last_request = max(self._last_request, int(request.max()))
         prefill = np.flatnonzero(batch["phase"] == PREFILL)
-        self.prompts.add(request[prefill], batch["tokens"][prefill].astype(np.int64))
+        self.prompts.add(request[prefill], batch["tokens"][prefill])
         # Each key counts once per step; within the window it stays from its touch on, or from when it would have left.
         rows = np.unique(batch["key"] * BINS + at, return_index=True)[1]
         key, at, tokens = batch["key"][rows], at[rows], batch["tokens"][rows].astype(np.int64)

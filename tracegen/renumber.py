@@ -21,7 +21,7 @@ class Numbering:
 
     def of(self, ids: Ints) -> tuple[Ints, Ints]:
         """The number of each id, and the rows at which one appears for the first time."""
-        self._table.append(np.zeros(max(0, int(ids.max(initial=-1)) + 1 - self._table.end), np.int64))
+        self._table.cover(ids)
         first = first_rows(self._table, ids)
         self._table[ids[first]] = self.count + 1 + np.arange(len(first))
         self.count += len(first)

@@ -82,10 +82,10 @@ def measure(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
         parts.append({name: batch[name][kept] for name in ("key", "tokens", "source", "op")})
     columns = joined(parts)
     touch = columns["op"] != DELETE
-    before = _previous(columns["key"])
+    before = previous_rows(columns["key"])
     deleted = (columns["op"][before] == DELETE)[touch]
     columns = chosen(columns, touch)
-    previous, weight = _previous(columns["key"]), columns["tokens"].astype(np.int64)
+    previous, weight = previous_rows(columns["key"]), columns["tokens"].astype(np.int64)
     share = threshold / _HASHES
     again = (previous >= 0) & ~deleted
     found = np.where(again, _distances(previous, weight) / share, -1).astype(np.int64)
@@ -100,7 +100,7 @@ def _hash(key: Ints) -> Ints:
     return ((z ^ (z >> np.uint64(31))) % np.uint64(_HASHES)).astype(np.int64)
 
 
-def _previous(key: Ints) -> Ints:
+def previous_rows(key: Ints) -> Ints:
     """Of each row the one before on its key, -1: none."""
     order = np.argsort(key, kind="stable")
     before = np.full(len(key), -1, np.int64)

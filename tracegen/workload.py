@@ -289,9 +289,9 @@ def survey(recipe: Recipe, sources: Sequence[Source]) -> Cut | None:
     """Where the recipe's limit on requests cuts the trace; None without a limit."""
     if not recipe.requests:
         return None
-    seen, last = np.zeros(0, np.bool_), [0, 0, 0, 0]
+    seen, last = Window(np.bool_), [0, 0, 0, 0]
     for batch in Schedule(recipe, sources).batches():
-        seen = np.concatenate([seen, np.zeros(max(0, int(batch["user"].max()) + 1 - len(seen)), np.bool_)])
-        seen[batch["user"]] = True
+        seen.cover(batch["user"])
+        seen[batch["user"]] = np.ones(len(batch["user"]), np.bool_)
         last = [int(batch[name][-1]) for name in ("time_ns", "user", "session", "turn")]
-    return Cut((last[0], last[1], last[2], last[3]), np.flatnonzero(seen))
+    return Cut((last[0], last[1], last[2], last[3]), np.flatnonzero(seen[np.arange(seen.end)]))

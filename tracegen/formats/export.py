@@ -113,10 +113,7 @@ def _generated(trace: Trace) -> Window:
     """The tokens that each request generates."""
     generated = Window(np.int64)
     for batch in trace.batches():
-        generated.append(np.zeros(max(0, int(batch["request_id"].max()) + 1 - generated.end), np.int64))
-        sums = np.bincount(batch["request_id"] - (low := int(batch["request_id"].min())), batch["new_tokens"])
-        there = low + np.arange(len(sums))
-        generated[there] = generated[there] + sums.astype(np.int64)
+        generated.add(batch["request_id"], batch["new_tokens"])
     return generated
 
 

@@ -56,7 +56,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
             kept = np.flatnonzero(batch["op"] != DELETE)
             keys, time = batch["key"][kept], batch["time_ns"][kept] // 1000 + 1
             size = -(-batch["tokens"][kept].astype(np.int64) * each // PAGE) * PAGE
-            offsets.append(np.zeros(max(0, int(keys.max(initial=-1)) + 1 - offsets.end), np.int64))
+            offsets.cover(keys)
             first = first_rows(offsets, keys)
             offsets[keys[first]] = end + np.cumsum(size[first]) - size[first] + 1  # 0 says not placed
             end += int(size[first].sum())

@@ -13,9 +13,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tracegen.formats.calls import BadRowError, Call, Rows, block_ids, check_count, integer, nanoseconds
 from tracegen.formats.export import ExportOptions, even_blocks, number, opened, requests_of
-from tracegen.schema import Trace
+from tracegen.schema import DELETE, PREFILL, Trace
 
 BLOCK_TOKENS: int | None = 512
 PREFIX_CHAINED = True
@@ -80,7 +82,10 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         InputError: the trace is not made of equal blocks.
     """
     counts, left_out = {"requests": 0, "blocks": 0, "block_tokens": 0}, dict[str, int]()
-    several = {request.session for request in requests_of(trace) if request.turn > 1}
+    several: set[int] = set()
+    for batch in trace.batches():
+        later = (batch["turn"] > 1) & (batch["phase"] == PREFILL) & (batch["op"] != DELETE)
+        several.update(np.unique(batch["session_id"][later]).tolist())
     with opened(output, options) as file:
         if trace.metadata.block_tokens not in (None, BLOCK_TOKENS):
             file.write(f'{{"block_size": {trace.metadata.block_tokens}}}\n'.encode())

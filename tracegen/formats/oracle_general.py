@@ -11,6 +11,7 @@ import numpy as np
 
 from tracegen.formats.export import ExportOptions, opened
 from tracegen.objects import Window
+from tracegen.reuse import previous_rows
 from tracegen.schema import DELETE, InputError, Trace
 
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
@@ -49,14 +50,10 @@ def _next_accesses(trace: Trace) -> np.ndarray:
     following, latest, count = np.full(trace.ops, -1, np.int64), Window(np.int64), 0
     for batch in trace.batches():
         keys = batch["key"][batch["op"] != DELETE]
-        latest.append(np.full(max(0, int(keys.max(initial=-1)) + 1 - latest.end), -1))
-        number = count + np.arange(len(keys))
-        order = np.argsort(keys, kind="stable")
-        same = keys[order][1:] == keys[order][:-1]
-        following[number[order][:-1][same]] = number[order][1:][same]
-        first, last = order[np.append(True, ~same)[: len(order)]], order[np.append(~same, True)[: len(order)]]
-        before = latest[keys[first]]
-        following[before[before >= 0]] = number[first][before >= 0]
-        latest[keys[last]] = number[last]
+        latest.cover(keys)  # its record + 1; 0: none yet
+        number, previous = count + np.arange(len(keys)), previous_rows(keys)
+        before = np.where(previous >= 0, count + previous, latest[keys] - 1)
+        following[before[before >= 0]] = number[before >= 0]
+        latest[keys] = number + 1  # of rows that set one entry the last one stays
         count += len(keys)
     return following
