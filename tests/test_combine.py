@@ -369,6 +369,20 @@ def test_what_is_no_file_is_never_replaced(run: Run, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    for name in ("t.parquet", "t.csv", "t.svg"):
+        (tmp_path / name).symlink_to("nowhere")
+    export = ["export", "mlcommons", demo_trace, "--bytes-per-token", 8, "-o", tmp_path / "t.csv"]
+    for command in (
+        ["generate", DEMO, "-o", tmp_path / "t.parquet"],
+        export,
+        ["info", demo_trace, "--plot", tmp_path / "t.svg"],
+    ):
+        sentence(run("tracegen", *command, ok=False), "--force")
+    sentence(run("tracegen", *export[:-1], f"{tmp_path}/\udcff.csv", ok=False), "no name", "-o")
+    assert all(path.is_symlink() for path in tmp_path.iterdir())
+
+
 def test_a_file_that_is_named_like_a_partial_one_is_kept(run: Run, demo_trace: Path, tmp_path: Path) -> None:
     for name in ("t.parquet", "t.csv", "t.svg"):
         (tmp_path / f"{name}.partial").write_text("precious")

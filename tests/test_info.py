@@ -14,6 +14,7 @@ from tests import traces
 from tests.conftest import Run
 from tests.test_cli import sentence
 from tests.test_import import EXCERPT, imported
+from tracegen.info import describe
 from tracegen.plot import plot
 from tracegen.reuse import measure
 from tracegen.schema import Trace
@@ -93,7 +94,7 @@ def columns(steps: list[tuple[str, int, int]]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_the_picture_is_one_file_and_the_same_again(suffix: str, demo: Trace, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        plot(demo, tmp_path / f"{name}{suffix}")
+        plot(demo, tmp_path / f"{name}{suffix}", describe(demo), measure(demo))
     a, b = (tmp_path / f"{name}{suffix}" for name in ("a", "b"))
     assert a.read_bytes() == b.read_bytes()
     assert sorted(tmp_path.iterdir()) == [a, b]
@@ -109,7 +110,7 @@ def test_the_picture_is_one_file_and_the_same_again(suffix: str, demo: Trace, tm
 @pytest.mark.parametrize("steps", [[("w", 0, 5)], [("w", 0, 5), ("r", 0, 5)]])
 def test_a_trace_of_almost_nothing_has_a_picture(steps: list[tuple[str, int, int]], tmp_path: Path) -> None:
     trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, time_ns=[0] * len(steps)))
-    plot(trace, tmp_path / "t.png")
+    plot(trace, tmp_path / "t.png", describe(trace), measure(trace))
     assert (tmp_path / "t.png").stat().st_size > 10_000
 
 

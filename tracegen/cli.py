@@ -12,8 +12,9 @@ from tracegen import info as facts
 from tracegen import settings as recipe_settings
 from tracegen.cli_options import Commands, report, written
 from tracegen.generate import generate as write_trace
-from tracegen.plot import plot
+from tracegen.plot import check_picture, plot
 from tracegen.recipe import Recipe
+from tracegen.reuse import measure
 from tracegen.schema import InputError, Trace
 
 DEFAULTS = Recipe()
@@ -129,8 +130,11 @@ def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
     """Describe a trace: counts, lengths, reuse by source and distance, provenance."""
     opened = Trace(trace)
     if picture is not None:
-        plot(opened, picture, force=force)
-    described = facts.with_reuse(opened, facts.describe(opened))
+        check_picture(picture, force=force)
+    described, reuse = facts.describe(opened), measure(opened)
+    if picture is not None:
+        plot(opened, picture, described, reuse, force=force)
+    described = facts.with_reuse(described, reuse)
     click.echo(json.dumps(described, indent=2) if as_json else facts.render(described))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from tracegen.reuse import QUANTILES as DISTANCES
-from tracegen.reuse import measure
+from tracegen.reuse import Reuse
 from tracegen.schema import InputError, Trace
 
 SPREADS = (
@@ -69,10 +69,9 @@ def describe(trace: Trace) -> dict[str, Any]:
     }
 
 
-def with_reuse(trace: Trace, facts: dict[str, Any]) -> dict[str, Any]:
+def with_reuse(facts: dict[str, Any], reuse: Reuse) -> dict[str, Any]:
     """The facts, with reuse distances: in tokens, per source, of a sample where the trace is long."""
-    measured = measure(trace)
-    return facts | {"reuse_distance": {"share": measured.share, "sources": measured.summary()}}
+    return facts | {"reuse_distance": {"share": reuse.share, "sources": reuse.summary()}}
 
 
 def _spread(column: str) -> list[pl.Expr]:

@@ -1,54 +1,59 @@
 """A trace in one picture: arrivals, prompt lengths, reuse, working set."""
 
-import io
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.info import describe
 from tracegen.objects import Window
-from tracegen.reuse import measure
-from tracegen.schema import PREFILL, InputError, Trace, private_name
+from tracegen.outputs import check_free, opened
+from tracegen.reuse import Reuse
+from tracegen.schema import PREFILL, InputError, Trace
 
 BINS: Final = 200
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#c8691c", "#6b6b6b"
 
 
-def plot(trace: Trace, output: Path, *, force: bool = False) -> None:
-    """Draw a trace as one file that needs no other, .svg or .png; the same trace gives the same bytes.
+def check_picture(output: Path, *, force: bool) -> None:
+    """Refuse a picture that cannot be written, before anything is measured.
 
     Raises:
-        InputError: the suffix is another one, the file exists and `force` is false, or it cannot be written.
+        InputError: the suffix is neither .svg nor .png, or the file exists and `force` is false.
     """
     if output.suffix not in (".svg", ".png"):
         raise InputError(f"--plot {output}: name it .svg or .png.")
-    if output.exists() and not (force and output.is_file()):
-        raise InputError(f"{output} exists already; name another file with --plot or pass --force to replace it.")
+    check_free(output, force=force, flag="--plot")
+
+
+def plot(trace: Trace, output: Path, facts: dict[str, Any], reuse: Reuse, *, force: bool = False) -> None:
+    """Draw a trace as one file that needs no other, .svg or .png; the same trace gives the same bytes.
+
+    Args:
+        trace: read once.
+        output: as `check_picture` wants it.
+        facts: of the trace, as `describe` gives them.
+        reuse: of the trace, as `measure` gives it.
+        force: replace the output.
+
+    Raises:
+        InputError: as `check_picture`, or it cannot be written.
+    """
+    check_picture(output, force=force)
     import matplotlib as mpl  # noqa: PLC0415 (heavy; only plots need it)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with mpl.rc_context({"svg.hashsalt": "kv", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(11, 7.2), layout="constrained")
-        _draw(figure, trace)
-        drawn = io.BytesIO()
+        _draw(figure, trace, facts, reuse)
         metadata = {"Date": None} if output.suffix == ".svg" else {"Software": None}
-        figure.savefig(drawn, format=output.suffix[1:], dpi=130, metadata=metadata)
-    partial = private_name(output)
-    try:
-        partial.write_bytes(drawn.getvalue())
-        partial.replace(output)
-    except OSError as error:
-        raise InputError(f"cannot write {output}: {error.strerror}; choose another place with --plot.") from None
-    finally:
-        partial.unlink(missing_ok=True)
+        with opened(output, force=force, flag="--plot") as file:
+            figure.savefig(file, format=output.suffix[1:], dpi=130, metadata=metadata)
 
 
-def _draw(figure: Any, trace: Trace) -> None:
+def _draw(figure: Any, trace: Trace, facts: dict[str, Any], measured: Reuse) -> None:
     from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
-    facts = describe(trace)
     figure.suptitle(
         f"{trace.path.name}: {facts['ops']:,} ops, {facts['requests']:,} requests of {facts['users']:,} users,"
         f" fingerprint {trace.metadata.fingerprint[:12]}…",
@@ -65,7 +70,6 @@ def _draw(figure: Any, trace: Trace) -> None:
     lengths.plot(prompts, np.arange(1, len(prompts) + 1) / len(prompts), color=_BLUE)
     lengths.set_xscale("log")
     _label(lengths, "Prompt lengths (all that prefill touches)", "tokens", "share of requests at most so long")
-    measured = measure(trace)
     sizes, hits = measured.curve()
     reuse.plot(sizes, hits, color=_BLUE)
     reuse.set_xscale("log")

@@ -5,7 +5,6 @@
 
 import hashlib
 import json
-import os
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -68,14 +67,6 @@ class InputError(click.ClickException):
     """Bad usage or bad input: one sentence that names the file, row or flag and the remedy; exit code 2."""
 
     exit_code = 2
-
-
-def private_name(path: Path) -> Path:
-    """A name beside `path` that nobody has, for what is not whole yet."""
-    number = 0
-    while (found := path.with_name(f"{path.name[:100]}.{os.getpid()}-{number}.partial")).exists():
-        number += 1
-    return found
 
 
 class Fingerprint:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracegen.outputs import check_free, private_name, unwritable
 from tracegen.schema import (
     DTYPES,
     ENUMS,
@@ -28,7 +29,6 @@ from tracegen.schema import (
     InputError,
     Metadata,
     cut,
-    private_name,
 )
 
 PART_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in PART_COLUMNS)])
@@ -52,7 +52,7 @@ class TraceWriter:
 
     def __init__(self, path: Path, metadata: Metadata, *, force: bool = False, part_ops: int = 0) -> None:
         self.path, self.metadata, self._part_ops = path, metadata, part_ops
-        self._check_free(force)
+        check_free(path, force=force, replaceable=self._is_trace)
         self._partial = private_name(path)
         self._schema = SCHEMA if metadata.part is None else PART_SCHEMA
         self._fingerprint, self.ops, self._written, self._tokens = Fingerprint(), 0, 0, 0
@@ -67,19 +67,13 @@ class TraceWriter:
             self._file = self._open()
         except OSError as error:
             self._remove(self._partial)
-            raise self._failed(error) from None
+            raise unwritable(self.path, error) from None
 
-    def _check_free(self, force: bool) -> None:
-        if not self.path.name or str(self.path) != str(self.path).encode(errors="replace").decode():
-            raise InputError(f"{str(self.path)!r} is no name for a file; give another with -o.")
-        if not (self.path.exists() or self.path.is_symlink()):
-            return
-        if not force:
-            raise InputError(f"{self.path} exists already; name another file with -o or pass --force to replace it.")
-        parts = self.path.is_dir() and all(one.is_file() and _PART.fullmatch(one.name) for one in self.path.iterdir())
-        if not (self.path.is_file() or (parts and self._part_ops)):
-            what = "a folder" if self.path.is_dir() else "no file"
-            raise InputError(f"{self.path} is {what}, and --force replaces only a trace; name another place with -o.")
+    def _is_trace(self, path: Path) -> bool:
+        """Whether what is there is as what will be: a file, or a folder of nothing but parts."""
+        if not (self._part_ops and path.is_dir()):
+            return path.is_file()
+        return all(one.is_file() and _PART.fullmatch(one.name) for one in path.iterdir())
 
     def _open(self) -> pq.ParquetWriter:
         path = self._partial / f"part-{self._files:05}.parquet" if self._part_ops else self._partial
@@ -123,10 +117,7 @@ class TraceWriter:
             try:
                 self._work.popleft().result()
             except OSError as error:
-                raise self._failed(error) from None
-
-    def _failed(self, error: OSError) -> InputError:
-        return InputError(f"cannot write {self.path}: {error.strerror or error}; choose another place with -o.")
+                raise unwritable(self.path, error) from None
 
     def _write(self, batch: Columns) -> None:
         if self._part_ops and self._written >= self._files * self._part_ops:
@@ -170,7 +161,7 @@ class TraceWriter:
                 self._remove(self.path)  # known to hold nothing but parts
             self._partial.replace(self.path)
         except OSError as error:
-            raise self._failed(error) from None
+            raise unwritable(self.path, error) from None
 
     @staticmethod
     def _remove(path: Path) -> None:

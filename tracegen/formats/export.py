@@ -1,17 +1,14 @@
-"""What writers of other labs' formats share: the file they write, and a trace seen request by request."""
+"""What writers of other labs' formats share: what they need besides the trace, and a trace seen request by request."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from tracegen.objects import Window
-from tracegen.schema import DELETE, PREFILL, Columns, InputError, Trace, chosen, joined, private_name
+from tracegen.schema import DELETE, PREFILL, Columns, InputError, Trace, chosen, joined
 
 HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."
 
@@ -34,33 +31,6 @@ class ExportOptions:
         if self.bytes_per_token >= 2**32:
             raise InputError("--bytes-per-token must be from 1 to 2^32 - 1.")
         return self.bytes_per_token
-
-
-@contextmanager
-def opened(path: Path, options: ExportOptions) -> Iterator[Any]:
-    """A binary file to write, compressed where its name ends in .zst; it appears under its name once it is whole.
-
-    Raises:
-        InputError: it exists already and may not be replaced, or it cannot be written.
-    """
-    partial = private_name(path)
-    try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is no file, and --force replaces only files; name another one with -o.")
-        if path.exists() and not options.force:
-            raise InputError(f"{path} exists already; name another file with -o or pass --force to replace it.")
-        with pa.OSFile(str(partial), "wb") as raw:
-            if path.suffix == ".zst":
-                with pa.CompressedOutputStream(raw, "zstd") as file:
-                    yield file
-            else:
-                yield raw
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with -o.") from None
-    finally:
-        with suppress(OSError):  # nothing was made, or what made it fail is said already
-            partial.unlink()
 
 
 @dataclass(frozen=True)

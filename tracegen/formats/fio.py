@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegen.formats.export import ExportOptions, opened
+from tracegen.formats.export import ExportOptions
 from tracegen.objects import Window
 from tracegen.ops import first_rows
+from tracegen.outputs import opened
 from tracegen.schema import DELETE, WRITE, InputError, Trace
 
 PAGE: Final = 4096
@@ -50,7 +51,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     if output.suffix == ".zst" or any(mark in str(output.resolve()) for mark in UNNAMEABLE):
         raise InputError(f"{output.resolve()}: fio reads plain logs only, of paths without : ; # ${{; choose another.")
     offsets, counts, end, moved = Window(np.int64), {"ops": 0, "pieces": 0, "deletes_left_out": 0}, 0, 0
-    with opened(output, options) as file, opened(job, options) as jobs:
+    with opened(output, force=options.force) as file, opened(job, force=options.force) as jobs:
         file.write(f"fio version 3 iolog\n1 {DATA} add\n1 {DATA} open\n".encode())
         for batch in trace.batches():
             kept = np.flatnonzero(batch["op"] != DELETE)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tracegen.formats.calls import BadRowError, Call, Rows, block_ids, check_count, integer
-from tracegen.formats.export import ExportOptions, even_blocks, opened, requests_of
+from tracegen.formats.export import ExportOptions, even_blocks, requests_of
+from tracegen.outputs import opened
 from tracegen.schema import Trace
 
 BLOCK_TOKENS: int | None = 512
@@ -57,7 +58,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         InputError: the trace is not made of equal blocks.
     """
     counts, left_out = {"requests": 0, "blocks": 0}, dict[str, int]()
-    with opened(output, options) as file:
+    with opened(output, force=options.force) as file:
         for request in requests_of(trace, left_out):
             row = {
                 "block_size": even_blocks(trace, request),

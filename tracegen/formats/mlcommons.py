@@ -12,7 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from tracegen.formats.calls import BadRowError, Call, Rows, integer, nanoseconds
-from tracegen.formats.export import ExportOptions, opened
+from tracegen.formats.export import ExportOptions
+from tracegen.outputs import opened
 from tracegen.schema import DELETE, PREFILL, WRITE, Trace
 
 BLOCK_TOKENS: int | None = None
@@ -61,7 +62,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         InputError: `bytes_per_token` is missing.
     """
     each, counts = options.object_bytes("mlcommons"), {"rows": 0, "deletes_left_out": 0}
-    with opened(output, options) as file:
+    with opened(output, force=options.force) as file:
         file.write(b"Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n")
         for batch in trace.batches():
             names = ("time_ns", "op", "tokens", "key", "phase")

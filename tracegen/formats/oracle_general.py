@@ -9,8 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from tracegen.formats.export import ExportOptions, opened
+from tracegen.formats.export import ExportOptions
 from tracegen.objects import Window
+from tracegen.outputs import opened
 from tracegen.reuse import previous_rows
 from tracegen.schema import DELETE, InputError, Trace
 
@@ -27,7 +28,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     """
     each, counts = options.object_bytes("oracleGeneral"), {"records": 0, "deletes_left_out": 0}
     following = _next_accesses(trace)
-    with opened(output, options) as file:
+    with opened(output, force=options.force) as file:
         for batch in trace.batches():
             kept = np.flatnonzero(batch["op"] != DELETE)
             size = batch["tokens"][kept].astype(np.int64) * each
