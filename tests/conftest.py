@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,18 @@ settings.register_profile("ci", deadline=None, derandomize=True, suppress_health
 settings.load_profile("ci")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@contextmanager
+def tmpfs(place: Path, size: str) -> Iterator[Path]:
+    """A disk of this size at a new folder, e.g. 64k; the test is skipped where nobody may mount."""
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", place], check=False).returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
 
 
 @pytest.fixture(scope="session")

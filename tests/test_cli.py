@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import traces
-from tests.conftest import DEMO, ROOT, SAMPLE, Run
+from tests.conftest import DEMO, ROOT, SAMPLE, Run, tmpfs
 from tracegen.schema import Trace
 
 # Pinned for ever: the demo's recipe on the shipped sample. If this changes, traces made before are not reproducible.
@@ -222,11 +222,7 @@ def test_a_trace_that_breaks_its_own_rules_is_refused(run: Run, tmp_path: Path) 
 
 
 def test_a_plan_that_does_not_fit_the_disk_is_told_what_does(run: Run, demo_trace: Path, tmp_path: Path) -> None:
-    place = tmp_path / "small"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", place], check=False).returncode:
-        pytest.skip("needs the right to mount")
-    try:
+    with tmpfs(tmp_path / "small", "64m") as place:
         common = [demo_trace, "--model", "tiny-1b", "--cpu-mem-gb", 0, "--cache-dir", place]
         unlimited = ["--storage-capacity-gb", 1000, "-o", tmp_path / "run"]
         refused = run("replayer", "run", *common, *unlimited, ok=False)
@@ -235,8 +231,6 @@ def test_a_plan_that_does_not_fit_the_disk_is_told_what_does(run: Run, demo_trac
         run("replayer", "run", *common, *advice, "-o", tmp_path / "run")
         (place / "filler").write_bytes(bytes(60 << 20))
         sentence(run("replayer", "run", *common, *advice, "-o", tmp_path / "run2", ok=False), "are free")
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 @pytest.mark.parametrize(

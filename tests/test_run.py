@@ -30,7 +30,7 @@ from replayer.run import Settings, replay
 from replayer.schema import MOVES, parts, read_run
 from replayer.tiers import ALIGNMENT, CpuTier, FileTier
 from tests import traces
-from tests.conftest import ROOT
+from tests.conftest import ROOT, tmpfs
 from tracegen.schema import InputError, Trace
 
 MIB = 1 << 20
@@ -236,11 +236,7 @@ def test_a_disk_that_fills_up_fails_the_run_with_rows(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real ENOSPC: a tmpfs of 1 MiB, whose free space is claimed to be more."""
-    place = tmp_path / "small"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], check=False).returncode:
-        pytest.skip("needs the right to mount")
-    try:
+    with tmpfs(tmp_path / "small", "1m") as place:
         free = os.statvfs(tmp_path)
         monkeypatch.setattr(os, "statvfs", lambda _: free)
         info, log = go(trace, tmp_path, options(0, None), cache_dir=place)
@@ -248,19 +244,13 @@ def test_a_disk_that_fills_up_fails_the_run_with_rows(
         errors = log.filter(pl.col("status").cast(pl.String) == "error")
         assert "No space left on device" in errors["error"][0]
         assert list(place.iterdir()) == [], "what was half written is gone, too"
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 def test_a_disk_that_fills_up_under_the_log_fails_the_run(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cache and run directory on one tmpfs; parts are due at once. The cache's room is given back before the end."""
-    place = tmp_path / "small"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", place], check=False).returncode:
-        pytest.skip("needs the right to mount")
-    try:
+    with tmpfs(tmp_path / "small", "2m") as place:
         free = os.statvfs(tmp_path)
         monkeypatch.setattr(os, "statvfs", lambda _: free)
         monkeypatch.setattr(runs, "PART_SECONDS", 0)
@@ -269,8 +259,6 @@ def test_a_disk_that_fills_up_under_the_log_fails_the_run(
         assert len(log) > 0
         assert not list(place.glob("run/**/*.partial"))
         assert list(place.glob("cache/*")) == []
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 @pytest.mark.parametrize("kind", ["demote", "promote"])

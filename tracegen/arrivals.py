@@ -6,11 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from tracegen.draws import Purpose, below, draw
+from tracegen.draws import Ints, Purpose, below, draw
 from tracegen.gamma import QUANTILES
 from tracegen.recipe import Recipe
 from tracegen.schema import InputError
-from tracegen.sessions import Ints
 
 BLOCK: Final = 1024
 HOUR_NS: Final = 3600 * 10**9

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracegen.draws import Ints
 from tracegen.objects import Window
 from tracegen.renumber import merged, renumbered
 from tracegen.schema import COMMON, PART_COLUMNS, RAG, SYSTEM, Columns, InputError, Metadata, Trace, chosen
-from tracegen.sessions import Ints
 
 _ROWS: Final = 1 << 16
 SHARED_SOURCES: Final = (SYSTEM, COMMON, RAG)

@@ -55,7 +55,8 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
     Raises:
         InputError: an option does not fit the format, a file is not of it, or the output exists already.
     """
-    module, files = FORMATS[format_], _files(format_, paths)
+    module = FORMATS[format_]
+    files = _files(paths, getattr(module, "FILES", None))
     _check(format_, options)
     metadata = Metadata(options.seed, {}, f"kv-tier-bench {version('kv-tier-bench')}")
     with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
@@ -73,8 +74,8 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
             if len(sizes) > 1:
                 raise InputError(f"{files[0]} and the others have blocks of {sorted(sizes)} tokens; import each alone.")
             size = sizes.pop() if first.blocks is not None else None
-            kind = {"chained": module.PREFIX_CHAINED, "in_order": module.SORTED, "delays": module is mooncake}
-            importer = Importer(options, size, **kind)
+            delays = getattr(module, "DELAYS", False)
+            importer = Importer(options, size, chained=module.PREFIX_CHAINED, in_order=module.SORTED, delays=delays)
             requests = importer.requests(chain([first], calls))
             token_ns = to_ns(options.decode_token_ms) // 1000
             for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
@@ -107,14 +108,14 @@ def _checked(rows: Rows, module: ModuleType, options: ImportOptions, *, apart: b
             yield call
 
 
-def _files(format_: str, paths: Sequence[Path]) -> list[Path]:
-    """The files to read; of a folder its *.json, for the format that has one file per conversation."""
+def _files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
+    """The files to read; of a folder those of a pattern, for the format that has one file per conversation."""
     found: list[Path] = []
     for path in paths:
-        if path.is_dir() and format_ == "weka":
-            inside = sorted(path.glob("*.json"))
+        if path.is_dir() and pattern:
+            inside = sorted(path.glob(pattern))
             if not inside:
-                raise InputError(f"{path} is a folder without *.json; name conversations.")
+                raise InputError(f"{path} is a folder without {pattern}; name conversations.")
             found += inside
         else:
             found.append(path)
@@ -135,7 +136,7 @@ def _check(format_: str, options: ImportOptions) -> None:
     for flag, holds, demand in demands:
         if not holds:
             raise InputError(f"{flag} must be {demand}.")
-    if format_ == "mlcommons" and not options.bytes_per_token:
+    if getattr(FORMATS[format_], "COUNTS_BYTES", False) and not options.bytes_per_token:
         raise InputError(f"{format_} {HOLDS_BYTES}")
 
 

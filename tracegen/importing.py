@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 from tracegen.blocks import Blocks, ImportOptions
-from tracegen.draws import Purpose, below, chance, choose, draw
+from tracegen.draws import Ints, Purpose, below, chance, choose, draw
 from tracegen.formats.calls import Call
 from tracegen.recipe import Qos, to_ns
 from tracegen.requests import Requests
 from tracegen.schema import MULTI_TURN, SYSTEM, USER
-from tracegen.sessions import Ints, ranges
+from tracegen.sessions import ranges
 
 CALLS_PER_BATCH: Final = 4096
 CONTINUES: Final = 0.7  # probability that a request of known length alone goes on with a session it could belong to

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tracegen.draws import Purpose, between, chance, choose, draw, zipf_weights
+from tracegen.draws import Ints, Purpose, between, chance, choose, draw, zipf_weights
 from tracegen.recipe import Recipe
-from tracegen.sessions import Ints, Sessions
+from tracegen.sessions import Sessions
 
 
 class Window:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from tracegen.draws import Ints
 from tracegen.objects import Window
 from tracegen.requests import Requests
 from tracegen.schema import DECODE, PREFILL, READ, USER, WRITE, Columns, chosen, joined
-from tracegen.sessions import Ints, ranges
+from tracegen.sessions import ranges
 
 ROWS_PER_SORT = 1 << 16
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from tracegen.draws import Purpose, between, choose, draw
+from tracegen.draws import Ints, Purpose, between, choose, draw
 from tracegen.recipe import Person, Recipe, to_ns
-from tracegen.sessions import Ints, Origin, Sessions
+from tracegen.sessions import Origin, Sessions
 
 
 class Personas:

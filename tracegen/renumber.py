@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.draws import Ints
 from tracegen.objects import Window
 from tracegen.ops import first_rows, sort_order
 from tracegen.schema import DELETE, READ, WRITE, Columns, InputError, chosen, joined
-from tracegen.sessions import Ints
 
 _FOREVER: Final = 2**63 - 1
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.sessions import Ints
+from tracegen.draws import Ints
 
 
 @dataclass

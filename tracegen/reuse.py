@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.draws import Ints
 from tracegen.schema import DELETE, ENUMS, READ, Columns, Trace, chosen, joined
-from tracegen.sessions import Ints
 
 TOUCHES_MAX: Final = 1 << 20
 CURVE_POINTS: Final = 64

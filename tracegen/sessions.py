@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from tracegen.draws import Ints
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegen.draws import Purpose, between, draw
+from tracegen.draws import Ints, Purpose, between, draw
 from tracegen.recipe import Recipe, to_ns
 from tracegen.schema import InputError
-from tracegen.sessions import Ints, Origin, Sessions, ranges
+from tracegen.sessions import Origin, Sessions, ranges
 from tracegen.tokens import Tokenizer, count_all
 
 ROLES: Final = dict.fromkeys(("human", "user"), "Q") | dict.fromkeys(

@@ -4,11 +4,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from tracegen.draws import Ints
 from tracegen.objects import Shared, Window
 from tracegen.recipe import Recipe
 from tracegen.requests import Requests
 from tracegen.schema import COMMON, MULTI_TURN, RAG, SYSTEM, USER, Columns
-from tracegen.sessions import Ints, ranges
+from tracegen.sessions import ranges
 
 
 class Kind(NamedTuple):

@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from tracegen.arrivals import Arrivals
-from tracegen.draws import Purpose, chance, choose, draw
+from tracegen.draws import Ints, Purpose, chance, choose, draw
 from tracegen.objects import Layout, Shared, Window
 from tracegen.recipe import Recipe, to_ns
 from tracegen.requests import Requests
 from tracegen.schema import ENUMS, RAG, USER, Columns, InputError, chosen, joined
-from tracegen.sessions import Ints, Sessions, Source, mixed, ranges
+from tracegen.sessions import Sessions, Source, mixed, ranges
 from tracegen.touches import KINDS, columns_of, touched
 
 SESSIONS_PER_STEP = 1024

@@ -20,6 +20,7 @@ BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False
 TIME_UNIT = "s"
 SORTED = True
+COUNTS_BYTES = True
 _SLACK_NS = 10**9
 _COLUMNS = ("Timestamp", "Operation", "Object_Size_Bytes", "Key", "Phase")
 

@@ -26,6 +26,7 @@ BLOCK_TOKENS: int | None = 64
 PREFIX_CHAINED = True
 TIME_UNIT = "s"
 SORTED = False
+FILES = "*.json"  # of a folder
 DOCUMENT_MAX: Final = 1 << 30
 _SLACK_NS: Final = 10**9  # times are rounded, some to seconds
 
