@@ -1,25 +1,37 @@
-"""Executes a plan: real tiers, real concurrency, one log row per move.
+"""Executes a plan: real tiers, real concurrency, one record per move.
 
-Workers are threads that take the most urgent ready move; the interpreter's lock is free during system calls, memory
-copies and verification, where the time goes. The main thread writes the log and shows progress.
+Workers are threads that take the most urgent ready moves; the interpreter's lock is free during system calls, memory
+copies and verification, where the time goes. A feeder thread plans ahead; the main thread writes the log and shows
+progress.
 """
 
 import threading
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from struct import pack
+from queue import Empty, Full, Queue
 from time import perf_counter_ns
-from typing import Final
+from typing import Any, Final
 
-from replayer.execution import OK, Executor, Outcome, Staging
+from replayer.execution import OK, UPSTREAM, Executor, Outcome, Staging
 from replayer.ordering import Move, Op, Ordering
-from replayer.plan import PlanHash, Planned
-from replayer.schema import LOG_COLUMNS, Row
-from replayer.waterfall import DEMOTE, HIT, MISS, PROMOTE, STORE, Usable
+from replayer.pacing import Pacer
 
-_OP_COLUMNS: Final = LOG_COLUMNS[2:11]
-_MOVES_BYTES: Final = frozenset((HIT, PROMOTE, DEMOTE, STORE))
+RECORD: Final = (
+    "index", "status", "due_ns", "ready_ns", "start_ns", "end_ns", "read_ns", "write_ns", "device_read_ns",
+    "device_write_ns", "verify_ns", "worker", "warmup",
+)  # fmt: skip
+"""What a worker notes of a move; the rest of a row is the plan's."""
+
+BATCH_MOVES: Final = 16
+BATCH_BYTES: Final = 256 << 10
+BATCH_NS: Final = 1_000_000
+_FAR: Final = 1 << 62
+
+Admitted = list[tuple[Op, list[Move]]]
+Records = Any  # array of int64, as many per move as RECORD names (array.array takes no parameter at run time)
+Flush = Callable[[Records, dict[int, str]], None]
 
 
 @dataclass(frozen=True)
@@ -30,147 +42,299 @@ class Window:
     bytes: int = 64 << 30
 
 
-@dataclass
-class Progress:
-    """What has been done so far."""
+@dataclass(frozen=True)
+class Span:
+    """How much of the plan is executed, and from where on it counts.
 
-    moved_bytes: int = 0
-    hits: int = 0
-    reads: int = 0
-    failures: int = 0
+    Attributes:
+        duration_s: after so long nothing past the highest op already issued starts; None: the plan's end.
+        warmup_ops: ops below this one are warm-up.
+        warmup_s: so are ops up to the highest issued by then.
+        max_errors: more failed moves end the run.
+    """
+
+    duration_s: float | None = None
+    warmup_ops: int = 0
+    warmup_s: float = 0
+    max_errors: int = 100
+
+
+class TooManyErrorsError(Exception):
+    """The budget of failed moves is used up."""
 
 
 class Engine:
     """One execution of a plan.
 
     Args:
-        plan: stretches of the plan, taken as the window moves on.
-        usable: bytes per tier, as the plan's.
+        plan: ops and their moves, in stretches; iterated in a thread of its own.
+        ordering, pacer: what says when they may run; the pacer lets go ops of the ordering.
         executor: carries out the moves.
         staging: makes a worker's buffers.
-        window: how far the plan runs ahead.
 
     Attributes:
-        executed_ops: all ops of the trace below this one are done.
-        hash: the plan fingerprint of exactly those.
-        progress: what has been done so far.
+        retired: how many ops of the plan are done, all before them included.
+        executed_ops: all op_ids below this one are done.
+        warmup_ops: ops below this one are warm-up, once known.
+        issued_ns, ended_ns, steady_ns: when the last move was started, the last ended, the first past the warm-up was
+            started.
+        began_ns: perf_counter_ns() at time 0.
     """
 
     def __init__(
         self,
-        plan: Iterator[Planned],
-        usable: Usable,
+        plan: Iterator[Admitted],
+        ordering: Ordering,
+        pacer: Pacer,
         executor: Executor,
-        staging: Callable[[], Staging],
+        staging: Callable[[int], Staging],
         window: Window,
+        span: Span,
     ) -> None:
-        self._ops, self._executor, self._staging, self._limits = _unpack(plan), executor, staging, window
-        self._ordering, self._window = Ordering(usable), deque[Op]()
+        self._plan, self._executor, self._staging, self._limits, self._span = plan, executor, staging, window, span
+        self._ordering, self._pacer, self._window = ordering, pacer, deque[Op]()
+        self._feed, self._stretch = Queue[Admitted | None](4), iter(Admitted())
         self._window_bytes, self._planned_all, self._stopping = 0, False, False
-        self._rows: list[Row] = []
+        self._records, self._errors, self.failures = array("q"), dict[int, str](), 0
         self._crash: BaseException | None = None
         lock = threading.Lock()
         self._work_ready, self._ended = threading.Condition(lock), threading.Condition(lock)
-        self._began = perf_counter_ns()
-        self.executed_ops, self.hash, self.progress = 0, PlanHash(), Progress()
+        self._timer, self._timer_due, self._idle, self._workers = threading.Condition(lock), _FAR, 0, 0
+        self._limit = self._highest = -1  # op_ids: where the run is cut, and what was issued
+        self.warmup_ops = span.warmup_ops if not span.warmup_s else _FAR
+        self.began_ns = self.issued_ns = self.ended_ns = self.steady_ns = self.retired = self.executed_ops = 0
 
-    def run(self, workers: int, flush: Callable[[list[Row]], None], every_s: float = 0.5) -> None:
-        """Execute to the end with so many workers; `flush` gets the rows logged since its last call, in this thread.
+    def run(self, workers: int, flush: Flush, every_s: float = 0.5) -> None:
+        """Execute to the end with so many workers; `flush` gets the records since its last call, in this thread.
 
         Raises:
-            KeyboardInterrupt: after the moves in flight have been finished and logged.
+            TooManyErrorsError: more moves failed than the budget allows; those in flight have been finished.
+            KeyboardInterrupt: after the moves in flight have been finished.
         """
+        self._workers = workers
         threads = [threading.Thread(target=self._work, args=(number,)) for number in range(workers)]
-        self._began = perf_counter_ns()
+        threads.append(threading.Thread(target=self._fill))
+        self.began_ns = perf_counter_ns()
         started = []
         try:
             for thread in threads:
                 thread.start()
                 started.append(thread)
-            while not self._ended_within(every_s):
-                flush(self._take_rows())
+            while not self._wait(every_s):
+                flush(*self._take_records())
         finally:
-            with self._work_ready:
+            with self._ended:
                 self._stopping = True
-                self._work_ready.notify_all()
+                self._wake_all()
             for thread in started:
                 thread.join()
-            flush(self._take_rows())
+            flush(*self._take_records())
         if self._crash is not None:
             raise self._crash
 
-    def _ended_within(self, seconds: float) -> bool:
+    def _wait(self, every_s: float) -> bool:
+        """Wait so long, or less if something is to be done; returns whether the run is over."""
         with self._ended:
-            return self._ended.wait_for(self._is_over, seconds)
+            now_s = self._now() / 1e9
+            if self._span.duration_s is not None and self._limit < 0:
+                if now_s >= self._span.duration_s:
+                    self._limit = max(self._highest, 0)
+                    self._wake_all()
+                else:
+                    every_s = min(every_s, self._span.duration_s - now_s)
+            if self.warmup_ops == _FAR:
+                if now_s >= self._span.warmup_s:
+                    self.warmup_ops = self._highest + 1
+                else:
+                    every_s = min(every_s, self._span.warmup_s - now_s)
+            return self._ended.wait_for(self._is_over, every_s)
 
-    def _take_rows(self) -> list[Row]:
+    def _wake_all(self) -> None:
+        for condition in (self._ended, self._work_ready, self._timer):
+            condition.notify_all()
+
+    def _take_records(self) -> tuple[Records, dict[int, str]]:
         with self._ended:
-            rows, self._rows = self._rows, []
-        return rows
+            records, self._records = self._records, array("q")
+            errors, self._errors = self._errors, {}
+        return records, errors
+
+    @property
+    def cut(self) -> bool:
+        """Whether the run was cut at its duration."""
+        return self._limit >= 0
 
     @property
     def finished(self) -> bool:
-        """Whether every op of the plan is done."""
-        return self._planned_all and not self._window
+        """Whether every op that is to be executed is done."""
+        if self._window:
+            return self.cut and self._window[0].op_id > self._limit
+        return self._planned_all or self.cut
 
     def _is_over(self) -> bool:
         return self._stopping or self.finished
 
     def _now(self) -> int:
-        return perf_counter_ns() - self._began
+        return perf_counter_ns() - self.began_ns
+
+    def _fill(self) -> None:
+        """Plan ahead, a few stretches at a time."""
+        try:
+            for stretch in self._plan:
+                self._put(stretch)
+                if self._stopping:
+                    return
+            self._put(None)
+        except BaseException as error:  # noqa: BLE001 (ends the run; the main thread raises it)
+            self._end_with(error)
+
+    def _put(self, stretch: Admitted | None) -> None:
+        while not self._stopping and not self.cut:
+            try:
+                self._feed.put(stretch, timeout=0.1)
+            except Full:
+                continue
+            with self._work_ready:
+                self._work_ready.notify()
+                self._timer.notify()
+            return
+
+    def _end_with(self, error: BaseException) -> None:
+        with self._ended:
+            self._crash, self._stopping = self._crash or error, True
+            self._wake_all()
 
     def _work(self, worker: int) -> None:
         try:
-            staging = self._staging()
-            while (move := self._next()) is not None:
-                start = self._now()
-                outcome = self._executor.run(move, staging)
-                end = self._now()
-                self._done(move, outcome, _row(move, outcome, start, end, worker))
+            staging, run, began = self._staging(worker), self._executor.run, self.began_ns
+            done: list[tuple[Move, int, Outcome]] = []
+            per_move_ns = BATCH_NS
+            while batch := self._exchange(done, worker, BATCH_NS // per_move_ns):
+                done = []
+                first = perf_counter_ns()
+                for move in batch:
+                    outcome = run(move, staging)
+                    done.append((move, outcome.end_ns - began, outcome))
+                per_move_ns = max(1000, (perf_counter_ns() - first) // len(batch))
         except BaseException as error:  # noqa: BLE001 (a dead worker ends the run; the main thread raises what killed it)
-            self._crash = error
-        finally:
-            with self._ended:
-                self._stopping |= self._crash is not None
-                self._ended.notify_all()
-                self._work_ready.notify_all()
+            self._end_with(error)
 
-    def _next(self) -> Move | None:
-        """The next move to run; waits for one, None at the end."""
+    def _exchange(self, done: list[tuple[Move, int, Outcome]], worker: int, most: int) -> list[Move]:
+        """Hand in moves that are done, get the next ones to run; waits for some, none at the end."""
         with self._work_ready:
+            if done:
+                self._complete(done, worker)
             while not self._is_over():
                 self._admit()
-                if (move := self._ordering.take()) is not None:
-                    if self._ordering.ready():
-                        self._work_ready.notify()
-                    return move
+                self._pacer.release(self._now())
+                if batch := self._take(most):
+                    self._wake()
+                    return batch
                 if not self._is_over():
-                    self._work_ready.wait()
-            return None
+                    self._sleep()
+            self._wake_all()
+            return []
+
+    def _wake(self) -> None:
+        """Pass on what this worker leaves: a ready move to one that waits for work, else the clock to watch."""
+        if self._ordering.ready():
+            if self._idle:
+                self._work_ready.notify()
+            elif self._timer_due != _FAR:
+                self._timer.notify()
+        elif (due := self._pacer.next_due()) is not None and due < self._timer_due:
+            if self._timer_due != _FAR:
+                self._timer.notify()
+            elif self._idle:
+                self._work_ready.notify()
+
+    def _sleep(self) -> None:
+        """Wait for work. One of those who wait watches the clock for ops that will be due."""
+        due = self._pacer.next_due()
+        if due is None or due >= self._timer_due:
+            self._idle += 1
+            self._work_ready.wait()
+            self._idle -= 1
+            return
+        if self._timer_due != _FAR:  # another watches a later time: let it work, and watch this one
+            self._timer.notify()
+        self._timer_due = due
+        self._timer.wait(max(0, due - self._now()) / 1e9)
+        if self._timer_due == due:
+            self._timer_due = _FAR
+
+    def _take(self, most: int) -> list[Move]:
+        """The most urgent moves; several only where they are small, quick, and more than the workers can start."""
+        batch: list[Move] = []
+        room, most = BATCH_BYTES, min(most, BATCH_MOVES, self._ordering.ready() // self._workers)
+        if self._ordering.permits_are_few:  # held during I/O, not while a batch waits
+            most = 1
+        while (move := self._ordering.take()) is not None:
+            op_id = move.op.op_id
+            if self._limit >= 0 and op_id > self._limit:
+                continue  # past the cut: what is after it is dropped
+            self._highest = max(self._highest, op_id)
+            batch.append(move)
+            room -= move.size
+            if len(batch) >= most or room <= 0:
+                break
+        return batch
 
     def _admit(self) -> None:
         """Fill the window; the lowest unfinished op is always in it."""
-        while not self._planned_all and (
-            not self._window or (len(self._window) < self._limits.ops and self._window_bytes < self._limits.bytes)
+        while not self._window or (
+            len(self._window) < self._limits.ops and self._window_bytes < self._limits.bytes and not self.cut
         ):
-            op, moves = next(self._ops, (None, []))
+            op, moves = next(self._stretch, (None, []))
             if op is None:
-                self._planned_all = True
-                return
+                try:
+                    stretch = self._feed.get_nowait()
+                except Empty:
+                    return
+                if stretch is None:
+                    self._planned_all = True
+                    return
+                self._stretch = iter(stretch)
+                continue
+            now = self._now()
             self._window.append(op)
-            self._window_bytes += sum(move.size for move in moves)
-            self._ordering.admit(op, moves, self._now())
+            for move in moves:
+                self._window_bytes += move.size
+            self._ordering.admit(op, moves, now)
+            self._pacer.admit(op, now)
 
-    def _done(self, move: Move, outcome: Outcome, row: Row) -> None:
-        with self._work_ready:
-            self._rows.append(row)
-            progress, succeeded = self.progress, outcome.status == OK
-            progress.failures += not succeeded
-            progress.moved_bytes += move.size if succeeded and move.kind in _MOVES_BYTES else 0
-            progress.hits += move.kind in (HIT, PROMOTE)
-            progress.reads += move.kind in (HIT, PROMOTE, MISS)
-            if self._ordering.complete(move, self._now()):
-                self._retire()
+    def _complete(self, done: list[tuple[Move, int, Outcome]], worker: int) -> None:
+        now, retire = self._now(), False
+        for move, end, outcome in done:
+            op, start = move.op, outcome.start_ns - self.began_ns
+            warm = op.op_id < self.warmup_ops
+            self._records.extend((
+                move.index, outcome.status, op.due_ns, move.ready_ns, start, end,
+                outcome.read_ns, outcome.write_ns, outcome.device_read_ns, outcome.device_write_ns, outcome.verify_ns,
+                worker, warm,
+            ))  # fmt: skip
+            self.issued_ns = max(self.issued_ns, start)
+            self.ended_ns = max(self.ended_ns, end)
+            if not warm and (not self.steady_ns or start < self.steady_ns):
+                self.steady_ns = start
+            if outcome.status != OK:
+                self._note_failure(move, outcome)
+            if self._ordering.complete(move, end):
+                self._pacer.complete(op, now)
+                retire = True
+        if retire:
+            self._retire()
+
+    def _note_failure(self, move: Move, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            self._errors[move.index] = outcome.error
+        self.failures += outcome.status != UPSTREAM
+        if self.failures > self._span.max_errors and not self._stopping:
+            self._crash = TooManyErrorsError(
+                f"{self.failures:,} moves failed, more than --max-errors {self._span.max_errors}"
+            )
+            self._stopping = True
+            self._wake_all()
 
     def _retire(self) -> None:
         """Move the window past the ops that are done."""
@@ -178,36 +342,6 @@ class Engine:
             op = self._window.popleft()
             for move in op.moves:
                 self._window_bytes -= move.size
-                fields = (op.op_id, move.seq, move.kind, move.key, move.from_tier, move.to_tier, move.size)
-                self.hash.update(pack("<7q", *fields), op.op_id)
+            self.retired += 1
             self.executed_ops = op.op_id + 1
-            op.moves, op.followers = [], []  # they point back at it: nothing should wait for the cycle collector
-
-
-def _unpack(plan: Iterable[Planned]) -> Iterator[tuple[Op, list[Move]]]:
-    """Ops with their moves, one by one, from stretches of columns."""
-    for part in plan:
-        rows = zip(*(part.ops[name].tolist() for name in _OP_COLUMNS), part.ops["new_tokens"].tolist(), strict=True)
-        moves = part.moves
-        columns = (moves.seq, moves.move, moves.key, moves.from_tier, moves.to_tier, moves.size, part.tokens)
-        planned = zip(*(column.tolist() for column in columns), strict=True)
-        begin = 0
-        for op_id, row, end in zip(part.ops["op_id"].tolist(), rows, part.ends.tolist(), strict=True):
-            op = Op(op_id, row[0], row[5], row)
-            yield op, [Move(op, *next(planned)) for _ in range(end - begin)]
-            begin = end
-
-
-def _row(move: Move, outcome: Outcome, start: int, end: int, worker: int) -> Row:
-    *of_op, new_tokens = move.op.columns
-    return (
-        move.op.op_id, move.seq, *of_op, 0 if move.seq else new_tokens,
-        move.key, move.tokens, move.size, move.kind, outcome.status, _tier(move.from_tier), _tier(move.to_tier),
-        move.due_ns, move.ready_ns, start, end,
-        outcome.read_ns, outcome.write_ns, outcome.device_read_ns, outcome.device_write_ns, outcome.verify_ns,
-        worker, 0, False, outcome.error,
-    )  # fmt: skip
-
-
-def _tier(code: int) -> int | None:
-    return None if code < 0 else code
+            op.moves = []  # they point back at it: nothing should wait for the cycle collector

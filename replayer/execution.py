@@ -1,20 +1,16 @@
 """What each kind of move does: the I/O, its timing, its verification, and what a failure leaves behind."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns as clock
 from typing import Final, Literal
 
 from replayer.ordering import Move
-from replayer.payload import BLOCK, Payload
+from replayer.payload import Payload
 from replayer.schema import STATUSES
-from replayer.tiers import ALIGNMENT, Buffer, Tier
+from replayer.tiers.contract import ALIGNMENT, Buffer, Object, Tier
 from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, MISS, PROMOTE, STORE
 
 OK, ERROR, UPSTREAM = range(len(STATUSES))
-CHUNK_MIN: Final = BLOCK // 4
-CHUNK_MAX: Final = 4 * BLOCK
-STAGING_BYTES: Final = 256 << 20
 _NO_IO: Final = frozenset((MISS, BYPASS))
 _LEAVES: Final = frozenset((DEMOTE, PROMOTE, DROP, DELETE))
 
@@ -26,14 +22,22 @@ class CorruptionError(OSError):
 
 
 class Outcome:
-    """How a move went; times in nanoseconds. Reads and writes exclude verification and each other."""
+    """How a move went; times in nanoseconds, start and end on perf_counter's clock.
 
-    __slots__ = ("device_read_ns", "device_write_ns", "error", "read_ns", "status", "verify_ns", "write_ns")
+    What making and verifying bytes took, verify_ns, lies outside all others: the bytes of a store are made before its
+    start, what is read is verified after its end. Where chunks make the two alternate, they are shifted there.
+    """
+
+    __slots__ = (
+        "device_read_ns", "device_write_ns", "end_ns", "error", "read_ns", "start_ns", "status", "verify_ns",
+        "write_ns",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.status = OK
         self.error: str | None = None
         self.read_ns = self.write_ns = self.device_read_ns = self.device_write_ns = self.verify_ns = 0
+        self.start_ns = self.end_ns = clock()
 
 
 class Staging:
@@ -43,15 +47,9 @@ class Staging:
         chunk: bytes moved at a time.
     """
 
-    def __init__(self, chunk: int, verify: Verify) -> None:
+    def __init__(self, chunk: int, verify: Verify, make: Callable[[int], Buffer] = Buffer) -> None:
         self.chunk = chunk
-        self.buffer, self.scratch = Buffer(chunk), Buffer(chunk if verify == "full" else 0)
-
-
-def chunk_bytes(workers: int, verify: Verify) -> int:
-    """The largest power of two, from 256 KiB to 4 MiB, at which all workers' buffers stay within 256 MiB."""
-    share = STAGING_BYTES // workers // (2 if verify == "full" else 1)
-    return min(CHUNK_MAX, max(CHUNK_MIN, 1 << share.bit_length() - 1))
+        self.buffer, self.scratch = make(chunk), Buffer(chunk if verify == "full" else 0)
 
 
 class Executor:
@@ -75,6 +73,7 @@ class Executor:
         elif move.key in self._lost:
             outcome.status = UPSTREAM
             self._forget(move)
+            outcome.end_ns = clock()
             return outcome
         try:
             if move.kind not in (DROP, DELETE):
@@ -85,6 +84,10 @@ class Executor:
             outcome.status, outcome.error = ERROR, f"{type(error).__name__}: {error}"
             self._lost.add(move.key)
             self._forget(move)
+        if move.kind == STORE:
+            outcome.start_ns, outcome.end_ns = outcome.start_ns + outcome.verify_ns, clock()
+        else:
+            outcome.end_ns = clock() - outcome.verify_ns
         return outcome
 
     def _tier(self, tier: int) -> Tier:
@@ -102,53 +105,77 @@ class Executor:
                     continue
 
     def _transfer(self, move: Move, staging: Staging, outcome: Outcome) -> None:
-        """Chunk by chunk: read and verify the object, or make its bytes; then write it where it goes."""
-        source = target = None
-        with ExitStack() as opened:
+        """Read the object, write it, or both."""
+        if move.to_tier < 0:
+            self._read(move, staging, outcome, None)
+            return
+        if move.from_tier < 0:  # its bytes are made before the object is
+            self._prepare(move, 0, min(staging.chunk, move.size), staging.buffer, outcome)
+        began = clock()
+        with self._tier(move.to_tier).create(move.key, move.size) as target:
+            outcome.write_ns += clock() - began
             try:
                 if move.from_tier >= 0:
-                    began = clock()
-                    source = opened.enter_context(self._tier(move.from_tier).open(move.key, move.size))
-                    outcome.read_ns += clock() - began
-                if move.to_tier >= 0:
-                    began = clock()
-                    target = opened.enter_context(self._tier(move.to_tier).create(move.key, move.size))
-                    outcome.write_ns += clock() - began
+                    self._read(move, staging, outcome, target)
+                else:
+                    self._write(move, staging, outcome, target)
+                began = clock()
+                target.finish()
+                outcome.write_ns += clock() - began
+            finally:
+                outcome.device_write_ns = target.device_ns
+
+    def _read(self, move: Move, staging: Staging, outcome: Outcome, target: Object | None) -> None:
+        """Chunk by chunk: read, verify, and write to the target if there is one."""
+        began = clock()
+        with self._tier(move.from_tier).open(move.key, move.size) as source:
+            try:
                 for offset in range(0, move.size, staging.chunk):
                     length = min(staging.chunk, move.size - offset)
-                    if source is not None:
-                        began = clock()
-                        source.read(offset, length, staging.buffer)
-                        read = clock()
-                        outcome.read_ns += read - began
-                        self._check(move, offset, length, staging)
-                        outcome.verify_ns += clock() - read
+                    source.read(offset, length, staging.buffer)
+                    read = clock()
+                    outcome.read_ns += read - began
+                    self._check(move, offset, length, staging, outcome)
+                    began = clock()
                     if target is not None:
-                        self._prepare(move, offset, length, staging.buffer)
+                        self._prepare(move, offset, length, staging.buffer, outcome)
                         began = clock()
                         target.write(offset, length, staging.buffer)
-                        outcome.write_ns += clock() - began
+                        began, written = clock(), began
+                        outcome.write_ns += began - written
             finally:
-                outcome.device_read_ns = source.device_ns if source else 0
-                outcome.device_write_ns = target.device_ns if target else 0
+                outcome.device_read_ns = source.device_ns
 
-    def _prepare(self, move: Move, offset: int, length: int, buffer: Buffer) -> None:
+    def _write(self, move: Move, staging: Staging, outcome: Outcome, target: Object) -> None:
+        """Chunk by chunk: make the object's bytes, the first of which are there, and write them."""
+        for offset in range(0, move.size, staging.chunk):
+            length = min(staging.chunk, move.size - offset)
+            if offset:
+                self._prepare(move, offset, length, staging.buffer, outcome)
+            began = clock()
+            target.write(offset, length, staging.buffer)
+            outcome.write_ns += clock() - began
+
+    def _prepare(self, move: Move, offset: int, length: int, buffer: Buffer, outcome: Outcome) -> None:
         """Make the bytes of a store, and for any write what O_DIRECT pads it with, so that no sector repeats."""
         if not self._tier(move.to_tier).keeps_bytes:
             return
-        whole = -(-length // ALIGNMENT) * ALIGNMENT
+        began, whole = clock(), -(-length // ALIGNMENT) * ALIGNMENT
         if move.from_tier < 0:
             self._payload.fill(buffer.words, move.key, offset, whole)
         elif whole > length:
             self._payload.pad(buffer.words, move.key, offset, length, whole)
+        outcome.verify_ns += clock() - began
 
-    def _check(self, move: Move, offset: int, length: int, staging: Staging) -> None:
+    def _check(self, move: Move, offset: int, length: int, staging: Staging, outcome: Outcome) -> None:
         wrong, words = None, staging.buffer.words
         if self._verify == "off" or not self._tier(move.from_tier).keeps_bytes:
             return
+        began = clock()
         if self._verify == "stamps":
             wrong = self._payload.check_stamps(words, move.key, offset, length)
         else:
             wrong = self._payload.check_bytes(words, staging.scratch.words, move.key, offset, length)
+        outcome.verify_ns += clock() - began
         if wrong:
             raise CorruptionError(wrong)

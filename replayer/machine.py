@@ -46,6 +46,16 @@ def storage(path: Path) -> dict[str, Any]:
     return {"filesystem": None, "mount_point": None, "mount_options": None, "device": wanted, "device_model": None}
 
 
+def block_device(path: Path) -> str | None:
+    """The block device under a path as major:minor; None where there is none that the kernel counts."""
+    number = path.stat().st_dev
+    source = Path(str(storage(path)["device"]))
+    if os.major(number) == 0 and source.is_block_device():  # file systems with device numbers of their own
+        number = source.stat().st_rdev
+    name = f"{os.major(number)}:{os.minor(number)}"
+    return name if Path(f"/sys/dev/block/{name}").exists() else None
+
+
 def _field(path: str, name: str) -> str | None:
     try:
         lines = Path(path).read_text().splitlines()

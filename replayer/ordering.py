@@ -7,51 +7,70 @@ can always proceed: nothing deadlocks with any number of workers and any window.
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Final
 
 from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Usable
 
 _TAKES_ROOM: Final = frozenset((STORE, DEMOTE))
 _FREES_ROOM: Final = frozenset((DEMOTE, PROMOTE, DROP, DELETE))
 _NO_KEY: Final = frozenset((MISS, BYPASS))  # rows without I/O
+_QOS_SHIFT: Final = 56
 
 
 class Op:
-    """An admitted op: its columns as the log wants them, and how many of its moves are left."""
+    """An admitted op, and how many of its moves are left.
 
-    __slots__ = ("columns", "followers", "left", "moves", "op_id", "request", "urgency")
+    Attributes:
+        urgency: what the most urgent move has least of; the qos class first, the plan's order within it.
+        wait_ns: generation and recomputation that the request's next step waits for.
+        last: whether it is its request's last.
+        due_ns: when pacing and the request's own order allow it; -1: not yet known.
+        end_ns: when the last of its moves ended.
+    """
 
-    def __init__(self, op_id: int, request: int, qos: int, columns: tuple[Any, ...]) -> None:
-        self.op_id, self.request, self.columns = op_id, request, columns
-        self.urgency = (qos, op_id)
+    __slots__ = (
+        "due_ns", "end_ns", "last", "left", "moves", "op_id", "request", "step", "think_ns", "time_ns", "urgency",
+        "user", "wait_ns",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op_id: int,
+        request: int,
+        qos: int = 0,
+        user: int = 0,
+        step: int = 0,
+        time_ns: int = 0,
+        think_ns: int = 0,
+        wait_ns: int = 0,
+        last: bool = False,
+    ) -> None:
+        self.op_id, self.request, self.user, self.step = op_id, request, user, step
+        self.time_ns, self.think_ns, self.wait_ns, self.last = time_ns, think_ns, wait_ns, last
+        self.urgency = qos << _QOS_SHIFT
         self.moves: list[Move] = []
-        self.left = 0
-        self.followers: list[Op] = []
+        self.left, self.due_ns, self.end_ns = 0, -1, 0
 
 
 class Move:
     """A planned move and what it waits for.
 
     Attributes:
-        due_ns, ready_ns: when pacing and the request's order allowed it, when the plan's dependencies did too.
+        index: its number in the plan.
+        ready_ns: when the last of what it waits for was there.
     """
 
     __slots__ = (
-        "blockers", "dependents", "done", "due_ns", "from_tier", "key", "kind", "op", "ready_ns", "seq", "size",
-        "to_tier", "tokens",
+        "blockers", "dependents", "done", "from_tier", "index", "key", "kind", "op", "ready_ns", "size", "to_tier",
+        "urgency",
     )  # fmt: skip
 
-    def __init__(
-        self, op: Op, seq: int, kind: int, key: int, from_tier: int, to_tier: int, size: int, tokens: int
-    ) -> None:
-        self.op, self.seq, self.kind, self.key = op, seq, kind, key
-        self.from_tier, self.to_tier, self.size, self.tokens = from_tier, to_tier, size, tokens
-        self.blockers, self.done = 0, False
-        self.dependents: list[Move] = []
-        self.due_ns = self.ready_ns = 0
-
-    def __lt__(self, other: "Move") -> bool:
-        return (self.op.urgency, self.seq) < (other.op.urgency, other.seq)
+    def __init__(self, op: Op, index: int, kind: int, key: int, from_tier: int, to_tier: int, size: int) -> None:
+        self.op, self.index, self.kind, self.key = op, index, kind, key
+        self.from_tier, self.to_tier, self.size = from_tier, to_tier, size
+        self.urgency = op.urgency + index
+        self.blockers, self.done, self.ready_ns = 0, False, 0
+        self.dependents: list[Move] | None = None
 
 
 class _Key:
@@ -98,33 +117,33 @@ class Ordering:
 
     Args:
         usable: bytes per tier, as the plan's.
+        allocs: stores in flight at most; None: any number.
     """
 
-    def __init__(self, usable: Usable) -> None:
+    def __init__(self, usable: Usable, allocs: int | None = None) -> None:
         self._rooms = [_Room(limit) if limit is not None else None for limit in usable]
         self._keys: dict[int, _Key] = {}
-        self._last_op: dict[int, Op] = {}
-        self._ready: list[Move] = []
+        self._ready: list[tuple[int, Move]] = []
+        self._stores: list[tuple[int, Move]] = []  # ready, too, but for a permit
+        self._permits, self.permits_are_few = allocs if allocs is not None else 1 << 62, allocs is not None
 
     def admit(self, op: Op, moves: list[Move], now_ns: int) -> None:
-        """Add the next op with its moves, in plan order.
-
-        Ops of one request follow one another: request depth 1, which also makes a step wait for the one before.
-        """
+        """Add the next op with its moves, in plan order; they wait for `let_go`."""
         op.moves, op.left = moves, len(moves)
-        before = self._last_op.get(op.request)
-        self._last_op[op.request] = op
-        if before is not None:
-            before.followers.append(op)
         for move in moves:
-            move.due_ns = now_ns
-            move.blockers = before is not None
+            move.blockers, move.ready_ns = 1, now_ns
             for needed in {*self._same_key(move), *self._room(move)}:
                 if not needed.done:
+                    if needed.dependents is None:
+                        needed.dependents = []
                     needed.dependents.append(move)
                     move.blockers += 1
-            if not move.blockers:
-                self._release(move, now_ns)
+
+    def let_go(self, op: Op, due_ns: int) -> None:
+        """The op's moves may run from its due time on, as far as the plan is concerned, too."""
+        op.due_ns = due_ns
+        for move in op.moves:
+            self._unblock(move, due_ns)
 
     def _same_key(self, move: Move) -> Iterable[Move]:
         """Hits share a key, any other move is a barrier on it."""
@@ -149,24 +168,33 @@ class Ordering:
             room.free(move.size, move)
         return needed
 
-    def _release(self, move: Move, now_ns: int) -> None:
-        move.ready_ns = now_ns
-        heappush(self._ready, move)
-
     def take(self) -> Move | None:
-        """The most urgent ready move, by (qos, op_id); None where nothing is ready."""
-        return heappop(self._ready) if self._ready else None
+        """The most urgent ready move, by (qos, op_id); None where nothing is ready. Stores hold a permit till done."""
+        while self._ready:
+            _, move = heappop(self._ready)
+            if move.kind != STORE:
+                return move
+            if self._permits:
+                self._permits -= 1
+                return move
+            heappush(self._stores, (move.urgency, move))
+        return None
 
     def ready(self) -> int:
-        """How many moves are ready."""
+        """How many moves are ready, permits aside."""
         return len(self._ready)
 
-    def complete(self, move: Move, now_ns: int) -> bool:
+    def complete(self, move: Move, end_ns: int) -> bool:
         """Mark a move as done, whether it succeeded or not; returns whether its op is done with it."""
         move.done = True
-        for dependent in move.dependents:
-            self._unblock(dependent, now_ns)
-        move.dependents = []
+        if move.dependents is not None:
+            for dependent in move.dependents:
+                self._unblock(dependent, end_ns)
+            move.dependents = None
+        if move.kind == STORE:
+            self._permits += 1
+            if self._stores:
+                heappush(self._ready, heappop(self._stores))
         if move.kind not in _NO_KEY:
             key = self._keys[move.key]
             key.pending -= 1
@@ -177,17 +205,11 @@ class Ordering:
                 key.prune_at = max(64, 2 * len(key.hits))
         op = move.op
         op.left -= 1
-        if op.left:
-            return False
-        for follower in op.followers:
-            for waiting in follower.moves:
-                waiting.due_ns = now_ns
-                self._unblock(waiting, now_ns)
-        if self._last_op[op.request] is op:
-            del self._last_op[op.request]
-        return True
+        op.end_ns = max(op.end_ns, end_ns)
+        return not op.left
 
     def _unblock(self, move: Move, now_ns: int) -> None:
         move.blockers -= 1
+        move.ready_ns = max(move.ready_ns, now_ns)
         if not move.blockers:
-            self._release(move, now_ns)
+            heappush(self._ready, (move.urgency, move))

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from replayer.model import TokenBytes
 from replayer.schema import CHECKPOINT_OPS, MOVES, PLAN_VERSION, TIERS
+from replayer.selection import Selection
 from replayer.waterfall import BYPASS, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Moves, Usable, Waterfall
-from tracegen.schema import DECODE, READ, Columns, InputError, Trace, chosen
+from tracegen.schema import READ, Columns, InputError, Trace
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class PlanOptions:
         capacity_gib: of gpu, cpu and nvme; 0: no such tier; None: unlimited.
         headroom: usable share of gpu and cpu.
         lookup: None takes the trace's default.
+        selection: which ops of the trace are taken.
     """
 
     bytes_per_token: TokenBytes
@@ -30,7 +32,7 @@ class PlanOptions:
     headroom: Decimal = Decimal("0.8")
     promote: bool = False
     lookup: Literal["independent", "contiguous"] | None = None
-    decode: Literal["reread", "once", "none"] = "reread"
+    selection: Selection = field(default_factory=Selection)
 
     def usable(self) -> Usable:
         """Usable bytes per tier: floor(floor(GiB × 2^30) × headroom), nvme without headroom.
@@ -62,6 +64,17 @@ class Planned:
     ends: NDArray[np.int64]
     tokens: NDArray[np.int32]  # of each moved object
 
+    def slice(self, begin: int, end: int) -> "Planned":
+        """The stretch's ops from `begin` to before `end`."""
+        first = int(self.ends[begin - 1]) if begin else 0
+        rows = slice(first, int(self.ends[end - 1]) if end else 0)
+        ops = {name: column[begin:end] for name, column in self.ops.items()}
+        return Planned(ops, self.moves[rows], self.ends[begin:end] - first, self.tokens[rows])
+
+    def op_of_move(self) -> NDArray[np.int64]:
+        """The number of its op within the stretch, per move."""
+        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
+
 
 class Plan:
     """The plan of a trace; `stream` may be called once per instance.
@@ -70,65 +83,40 @@ class Plan:
         lookup: as resolved from the trace.
         waterfall: the planner, with the account of the tiers.
         largest_object: bytes of the largest object planned so far.
+        last_op: op_id of the last op planned of each request, shape (requests or more,).
     """
 
     def __init__(self, trace: Trace, options: PlanOptions) -> None:
-        self._trace, self.options, self.largest_object = trace, options, 0
+        self.trace, self.options, self.largest_object = trace, options, 0
         self.lookup = options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
         self.waterfall = Waterfall(options.usable(), promote=options.promote, lookup=self.lookup)
         self._tokens = np.zeros(0, np.int32)  # per key
+        self.last_op = np.zeros(0, np.int64)
+
+    @property
+    def ops(self) -> int:
+        """How many op_ids the plan spans, those of ops left out included."""
+        return int(self.trace.ops * self.options.selection.cycles)
 
     def stream(self, size: int = CHECKPOINT_OPS) -> Iterator[Planned]:
         """The plan, at most `size` ops of the trace at a time."""
-        for ops in _decode_filter(self._trace, self.options.decode, size):
+        for ops in self.options.selection.batches(self.trace, size):
             keys, tokens = ops["key"], ops["tokens"]
-            if (top := int(keys.max(initial=-1)) + 1) > len(self._tokens):
-                self._tokens = np.concatenate([self._tokens, np.zeros(max(top, len(self._tokens)), np.int32)])
+            self._tokens = _reaching(self._tokens, keys)
             self._tokens[keys] = tokens
+            self.last_op = _reaching(self.last_op, ops["request_id"])
+            self.last_op[ops["request_id"]] = ops["op_id"]  # of a request's several ops the last one stays
             sizes = self.options.bytes_per_token.of(tokens)
             self.largest_object = max(self.largest_object, int(sizes.max(initial=0)))
             moves, ends = self.waterfall.plan(ops, sizes)
             yield Planned(ops, moves, ends, self._tokens[moves.key])
 
 
-def _decode_filter(trace: Trace, mode: str, size: int) -> Iterator[Columns]:
-    """The trace's ops without the decode reads that `mode` leaves out; their new_tokens move to an op that stays.
-
-    `once` keeps the first decode read of each request, `none` keeps none. The tokens go to the decode read that is
-    kept, else to the request's last op that is.
-    """
-    if mode == "reread":
-        yield from trace.batches(size)
-        return
-    requests = trace.ops  # ids are dense, so never more; the kernel backs only the pages used
-    moved, receiver = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
-    for batch, kept in _kept(trace, mode, size):
-        np.add.at(moved, batch["request_id"][~kept], batch["new_tokens"][~kept])
-        receives = kept & (_is_decode_read(batch) if mode == "once" else True)
-        receiver[batch["request_id"][receives]] = batch["op_id"][receives]
-    for batch, kept in _kept(trace, mode, size):
-        ops = chosen(batch, kept)
-        extra = np.where(receiver[ops["request_id"]] == ops["op_id"], moved[ops["request_id"]], 0)
-        yield ops | {"new_tokens": (ops["new_tokens"] + extra).astype(np.int32)}
-
-
-def _kept(trace: Trace, mode: str, size: int) -> Iterator[tuple[Columns, NDArray[np.bool_]]]:
-    has_read = np.zeros(trace.ops, np.bool_)
-    for batch in trace.batches(size):
-        reads = np.flatnonzero(_is_decode_read(batch))
-        kept = np.ones(len(batch["op_id"]), np.bool_)
-        kept[reads] = False
-        if mode == "once":
-            requests = batch["request_id"][reads]
-            first = np.unique(requests, return_index=True)[1]
-            kept[reads[first[~has_read[requests[first]]]]] = True
-            has_read[requests] = True
-        yield batch, kept
-
-
-def _is_decode_read(batch: Columns) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = (batch["phase"] == DECODE) & (batch["op"] == READ)
-    return mask
+def _reaching(table: NDArray[Any], ids: NDArray[np.int64]) -> NDArray[Any]:
+    """The table, grown so that every id has a place."""
+    top = int(ids.max(initial=-1)) + 1
+    more = max(top, len(table)) if top > len(table) else 0
+    return np.concatenate([table, np.zeros(more, table.dtype)]) if more else table
 
 
 class PlanHash:
@@ -138,11 +126,16 @@ class PlanHash:
         self._hash = hashlib.sha256(PLAN_VERSION.to_bytes(8, "little"))
         self.checkpoints: list[str] = []
 
-    def update(self, moves: bytes, op_id: int) -> None:
-        """Add moves of trace op `op_id`, or of it and ops after it in the same block of 65,536."""
-        while len(self.checkpoints) < op_id // CHECKPOINT_OPS:
-            self.checkpoints.append(self._hash.hexdigest())
-        self._hash.update(moves)
+    def update(self, moves: Moves) -> None:
+        """Add moves in plan order."""
+        blocks = moves.op_id // CHECKPOINT_OPS
+        begin = 0
+        for end in [*(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(moves)]:
+            if begin < end:
+                while len(self.checkpoints) < blocks[begin]:
+                    self.checkpoints.append(self._hash.hexdigest())
+                self._hash.update(moves[begin:end].hashed())
+            begin = end
 
     def hexdigest(self) -> str:
         """The fingerprint of the plan so far."""
@@ -170,6 +163,10 @@ class Totals:
         # An op that missed and could not be stored either is recomputed once.
         recomputed = (moves.move == MISS) | ((moves.move == BYPASS) & (moves.seq == 0))
         self.recomputed_tokens += int(part.tokens[recomputed].sum(dtype=np.int64))
+
+    def hit_rate(self) -> float:
+        """Hits among reads; 0 where there were none."""
+        return int(self.counts[HIT].sum() + self.counts[PROMOTE].sum()) / self.reads if self.reads else 0.0
 
     def summary(self) -> dict[str, Any]:
         """The totals under the names of `replayer plan --json`."""
@@ -201,9 +198,9 @@ class Totals:
 def simulate(plan: Plan, progress: Any) -> dict[str, Any]:
     """Plan the whole trace; what `replayer plan --json` prints but for the fingerprints' trace part."""
     totals, hashed = Totals(), PlanHash()
-    for block, part in enumerate(plan.stream()):
+    for part in plan.stream():
         totals.add(part)
-        hashed.update(part.moves.hashed(), block * CHECKPOINT_OPS)
+        hashed.update(part.moves)
         progress(len(part.ends))
     return totals.summary() | {
         "peak_bytes": dict(zip(TIERS, plan.waterfall.peak, strict=True)),

@@ -1,215 +1,265 @@
 """One replay from a trace to a run directory: plan, refuse what cannot work, execute, leave things as they were."""
 
 import os
+import sys
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import click
 from tqdm import tqdm
 
 from replayer import machine
-from replayer.engine import Engine, Progress, Window
-from replayer.execution import Executor, Staging, Verify, chunk_bytes
-from replayer.payload import MAX_OBJECT
+from replayer.counters import Sampler
+from replayer.engine import Engine, Records, TooManyErrorsError
+from replayer.execution import Executor
+from replayer.log import Ledger, Log
+from replayer.opening import GPU, OpenTiers, Settings, check_room, nvme_room, warnings
+from replayer.ordering import Ordering
+from replayer.pacing import Pacer
 from replayer.plan import Plan, PlanOptions, simulate
-from replayer.schema import TIERS, Row, RunDirectory
-from replayer.tiers import ALIGNMENT, CpuTier, FileTier, NullTier, Tier
+from replayer.ranks import ALONE, Ranks
+from replayer.schema import TIERS, RunDirectory
+from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
 
-PART_ROWS: Final = 1 << 17
-PART_SECONDS: Final = 2.0
-CPU, NVME = TIERS.index("cpu"), TIERS.index("nvme")
+STRETCH_OPS: Final = 512
+CACHED: Final = 0.9  # a device that delivered less of what was read did not serve all reads
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a run executes its plan; what is recorded as its conditions."""
-
-    workers: int
-    cache_dir: Path | None
-    layout: Literal["files", "null"] = "files"
-    pace: Literal["asap"] = "asap"
-    verify: Verify = "stamps"
-    window: Window = field(default_factory=Window)
-    keep_cache: bool = False
-
-
-def replay(trace: Trace, model: str, options: PlanOptions, settings: Settings, output: Path) -> dict[str, Any]:
+def replay(
+    trace: Trace, model: str, options: PlanOptions, settings: Settings, output: Path, ranks: Ranks = ALONE
+) -> dict[str, Any]:
     """Replay a trace; returns what run.json says at the end.
 
     Raises:
         InputError: before any I/O on a tier, where the trace, the tiers or the places for files will not do.
         KeyboardInterrupt: after the run has been closed as incomplete.
     """
-    usable = options.usable()
-    if usable[0] != 0:
-        raise InputError("this release does not execute a gpu tier; pass --gpu-mem-gb 0, or use `replayer plan`.")
-    trace.check()
-    plan = Plan(trace, options)
-    with _bar("planning", trace.ops, "op") as bar:
-        planned = simulate(plan, bar.update)
-    _check_room(plan, planned, settings)
-    started = datetime.now(UTC)
     with ExitStack() as opened:
-        tiers = _open_tiers(plan, settings, f"{started:%Y%m%dT%H%M%S}-{os.getpid()}", opened)
-        directory = RunDirectory(output)
-        info = {
-            "status": "running",
-            "reason": "the run has not ended, or was killed",
-            "started": started.isoformat(timespec="seconds"),
-            "trace": {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata),
-            "plan": planned,
-            "conditions": _conditions(model, options, plan, settings, tiers),
-            "machine": machine.describe() | {"storage": _storage(tiers)},
-            "warnings": _warnings(settings, tiers),
-        }
-        for warning in info["warnings"]:
-            click.secho(f"Warning: {warning}", err=True, bold=True)
-        directory.save(info)
-        chunk = chunk_bytes(settings.workers, settings.verify)
-        engine = Engine(
-            Plan(trace, options).stream(1024),
-            usable,
-            Executor(tiers, _payload_seed(trace), settings.verify),
-            lambda: Staging(chunk, settings.verify),
-            settings.window,
-        )
-        log = _Log(directory)
-        info |= _execute(engine, settings.workers, log, trace.ops, planned)
+        try:
+            run = _prepare(trace, model, options, settings, ranks, opened)
+            directory = RunDirectory(output, force=settings.force)
+        except InputError as problem:
+            ranks.agree(problem.message)
+            raise
+        ranks.agree(None)
+        for warning in run.info["warnings"]:
+            _warn(warning, ranks)
+        directory.save(run.info)
+        log = Log(directory, ranks.rank)
+        interrupt = run.execute(directory, log)
     # The tiers have given back their room: what a full disk kept out of the log may fit now.
     try:
         log.write()
     except OSError as error:
-        info |= {"status": "failed", "reason": f"the log's last rows cannot be written: {error.strerror}"}
+        run.info |= {"status": "failed", "reason": f"the log's last rows cannot be written: {error.strerror}"}
     try:
-        directory.save(info)
+        directory.save(run.info)
     except OSError as error:
         raise click.ClickException(f"{output}: cannot write how the run ended ({error.strerror}).") from None
-    if info["status"] == "incomplete":
-        raise KeyboardInterrupt
-    return info
+    if interrupt is not None:
+        raise interrupt
+    return run.info
 
 
-def _payload_seed(trace: Trace) -> int:
-    return trace.metadata.seed % 2**64
+def _prepare(
+    trace: Trace, model: str, options: PlanOptions, settings: Settings, ranks: Ranks, opened: ExitStack
+) -> "_Run":
+    """Plan the trace, check that it can run, open the tiers."""
+    options.usable()
+    settings.pace.check()
+    trace.check()
+    plan = Plan(trace, options)
+    with _bar("planning", plan.ops, "op") as bar:
+        planned = simulate(plan, bar.update)
+    if not planned["ops"]:
+        raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
+    check_room(plan, planned, settings)
+    _offer_to_clean(settings)
+    started = datetime.now(UTC)
+    name = f"{started:%Y%m%dT%H%M%S}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
+    tiers = OpenTiers(plan, planned, settings, name, opened)
+    info: dict[str, Any] = {
+        "status": "running",
+        "reason": "the run has not ended, or was killed",
+        "started": started.isoformat(timespec="seconds"),
+        "rank": ranks.rank,
+        "trace": {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata),
+        "plan": planned,
+        "conditions": _conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
+        "machine": machine.describe() | {"storage": tiers.storage()},
+        "warnings": warnings(settings, tiers),
+    }
+    if tiers.all[GPU] is not None:
+        info["machine"]["gpu"] = gpu.describe(settings.gpu_device)
+    seed = (trace.metadata.seed + ranks.rank) % 2**64
+    return _Run(plan, planned, settings, tiers, ranks, info, seed)
 
 
-def _execute(engine: Engine, workers: int, log: "_Log", ops: int, planned: dict[str, Any]) -> dict[str, Any]:
-    """Run the engine, writing parts as it goes; what became of it, for run.json."""
-    status, reason = "complete", None
-    with _bar("replaying", ops, "op") as bar:
+class _Run:
+    """One execution of a plan that has been prepared.
 
-        def flush(rows: list[Row]) -> None:
-            log.add(rows)
-            bar.update(engine.executed_ops - bar.n)
-            bar.set_postfix_str(_progress(engine.progress, bar.format_dict["elapsed"]))
+    Attributes:
+        info: what run.json says, at every time.
+    """
 
+    def __init__(
+        self,
+        plan: Plan,
+        planned: dict[str, Any],
+        settings: Settings,
+        tiers: OpenTiers,
+        ranks: Ranks,
+        info: dict[str, Any],
+        seed: int,
+    ) -> None:
+        self._plan, self._planned, self._settings, self._tiers, self._ranks = plan, planned, settings, tiers, ranks
+        self.info, self._seed = info, seed
+        fresh = Plan(plan.trace, plan.options)
+        self._ledger = Ledger(fresh.stream(STRETCH_OPS), plan.last_op, settings.pace)
+        ordering = Ordering(plan.waterfall.usable, settings.allocs)
+        executor = Executor(tiers.all, seed, settings.verify)
+        pacer = Pacer(settings.pace, ordering.let_go)
+        self._engine = Engine(
+            self._ledger.admitted(), ordering, pacer, executor, tiers.staging, settings.window, settings.span
+        )
+
+    def execute(self, directory: RunDirectory, log: Log) -> KeyboardInterrupt | None:
+        """Run it, writing parts as it goes; what interrupted it, if anything did."""
+        sampler, stopped = Sampler(self._tiers.block_device()), None
         try:
-            engine.run(workers, flush)
-        except KeyboardInterrupt:
-            status, reason = "incomplete", "interrupted"
+            self._precondition()
+            self.info["clock"] = self._ranks.start()
+            directory.save(self.info)
+            with sampler, _RunBar(self._plan.ops, self._settings.span.duration_s) as bar:
+
+                def flush(records: Records, errors: dict[int, str]) -> None:
+                    log.add(self._ledger.columns(records, errors))
+                    self._ledger.retire(self._engine.retired)
+                    if not log.waiting:
+                        directory.write_device(sampler.rows)
+                    bar.show(self._engine, self._ledger)
+
+                self._engine.run(self._settings.workers, flush)
+            status, reason = self._verdict()
+        except KeyboardInterrupt as interrupt:
+            status, reason, stopped = "incomplete", str(interrupt) or "interrupted", interrupt
+        except TooManyErrorsError as error:
+            status, reason = "failed", str(error)
         except Exception as error:  # noqa: BLE001 (the run directory says what ended it; the log up to here stays)
             status, reason = "failed", f"{type(error).__name__}: {error}"
-    if engine.finished and reason is None:
-        if engine.progress.failures:
-            status, reason = "failed", f"{engine.progress.failures:,} moves failed; their rows say why"
-        elif engine.hash.hexdigest() != planned["plan_fingerprint"]:
-            status, reason = "failed", "what was executed is not what was planned: this is a defect of the replayer"
-    return {
-        "status": status,
-        "reason": reason,
-        "executed_ops": ops if engine.finished else engine.executed_ops,
-        "executed_fingerprint": engine.hash.hexdigest(),
-    }
+        self._conclude(status, reason, sampler, directory)
+        return stopped
+
+    def _precondition(self) -> None:
+        size = int(self._settings.precondition_gib * 2**30)
+        with _bar("preconditioning", size, "B") as bar:
+            room = nvme_room(self._plan, self._planned, self._settings.window)
+            self.info["precondition"] = self._tiers.precondition(room, self._seed, bar.update)
+
+    def _verdict(self) -> tuple[str, str | None]:
+        engine, ledger = self._engine, self._ledger
+        ledger.retire(engine.retired)
+        if engine.failures:
+            return "failed", f"{engine.failures:,} moves failed; their rows say why"
+        if not engine.cut and ledger.hexdigest() != self._planned["plan_fingerprint"]:
+            return "failed", "what was executed is not what was planned: this is a defect of the replayer"
+        return "complete", None
+
+    def _conclude(self, status: str, reason: str | None, sampler: Sampler, directory: RunDirectory) -> None:
+        """Say in run.json how it ended."""
+        engine, ledger = self._engine, self._ledger
+        ledger.retire(engine.retired)
+        executed = ledger.totals.summary()
+        whole = engine.finished and not engine.cut
+        self.info |= {
+            "status": status,
+            "reason": reason,
+            "executed_ops": self._plan.ops if whole else engine.executed_ops,
+            "executed_fingerprint": ledger.hexdigest(),
+            "executed": executed,
+            "warmup": {"ops": min(engine.warmup_ops, engine.executed_ops), "end_ns": engine.steady_ns},
+            "window": self._window(),
+        }
+        if sampler.rows:
+            try:
+                directory.write_device(sampler.rows)
+            except OSError as error:
+                self.info |= {"status": "failed", "reason": f"device.parquet cannot be written: {error.strerror}"}
+            self._doubt_reads(sampler.read_bytes(), executed["read_bytes"]["nvme"])
+
+    def _window(self) -> dict[str, Any]:
+        """The window asked for, when the last op was issued, and how long those issued took after the window."""
+        engine, duration_s = self._engine, self._settings.span.duration_s
+        drain_s = max(0.0, engine.ended_ns / 1e9 - duration_s) if duration_s is not None and engine.cut else 0.0
+        return {"duration_s": duration_s, "issued_s": engine.issued_ns / 1e9, "drain_s": drain_s}
+
+    def _doubt_reads(self, delivered: int | None, read: int) -> None:
+        """Reads that the device under the cache did not serve came out of a cache."""
+        if delivered is not None and delivered < CACHED * read:
+            share = 1 - delivered / read
+            warning = (
+                f"a cache served reads: the nvme tier read {read / 2**30:.2f} GiB, the device delivered"
+                f" {delivered / 2**30:.2f} GiB ({share:.0%} less)."
+            )
+            self.info["warnings"].append(warning)
+            _warn(warning, self._ranks)
 
 
-class _Log:
-    """Collects rows into parts of some size or age."""
-
-    def __init__(self, directory: RunDirectory) -> None:
-        self._directory, self._waiting, self._written = directory, list[Row](), monotonic()
-
-    def add(self, rows: list[Row]) -> None:
-        self._waiting.extend(rows)
-        if len(self._waiting) >= PART_ROWS or monotonic() - self._written > PART_SECONDS:
-            self.write()
-
-    def write(self) -> None:
-        """Close a part; its rows stay waiting where it cannot be written."""
-        if self._waiting:
-            self._directory.write_part(self._waiting)
-            self._waiting.clear()
-        self._written = monotonic()
+def _offer_to_clean(settings: Settings) -> None:
+    """Say what killed runs left in the cache directory; remove it where asked to."""
+    left = cache_dir.leftovers(settings.cache_dir) if settings.cache_dir is not None else []
+    for folder in left:
+        size = f"{cache_dir.size_of(folder) / 2**30:.2f} GiB"
+        question = f"{folder} ({size}) was left by a killed run; remove it?"
+        if settings.clean or (_asks() and click.confirm(question, err=True)):
+            cache_dir.clean(folder)
+        else:
+            _warn(f"{folder} ({size}) was left by a killed run; --clean removes it.", ALONE)
 
 
-def _progress(progress: Progress, elapsed: float) -> str:
-    rate = progress.moved_bytes / 2**30 / elapsed if elapsed else 0
-    hit_rate = f", hit rate {progress.hits / progress.reads:.1%}" if progress.reads else ""
-    return f"{rate:.2f} GiB/s{hit_rate}" + (f", {progress.failures:,} FAILED" if progress.failures else "")
+def _asks() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _warn(message: str, ranks: Ranks) -> None:
+    """Say it, once where there are ranks; each rank's run.json says it for itself."""
+    if ranks.rank == 0:
+        click.secho(f"Warning: {message}", err=True, bold=True)
+
+
+class _RunBar:
+    """Progress by ops, or by time where the run is cut at a time."""
+
+    def __init__(self, ops: int, duration_s: float | None) -> None:
+        self._duration_s = duration_s
+        self._bar = _bar("replaying", int(duration_s) if duration_s else ops, "s" if duration_s else "op")
+
+    def __enter__(self) -> "_RunBar":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.close()
+
+    def show(self, engine: Engine, ledger: Ledger) -> None:
+        """Say how far it is."""
+        elapsed = self._bar.format_dict["elapsed"]
+        self._bar.update((min(self._duration_s, elapsed) if self._duration_s else engine.executed_ops) - self._bar.n)
+        rate = ledger.moved_bytes / 2**30 / elapsed if elapsed else 0
+        failed = f", {engine.failures:,} FAILED" if engine.failures else ""
+        self._bar.set_postfix_str(f"{rate:.2f} GiB/s, hit rate {ledger.totals.hit_rate():.1%}{failed}")
 
 
 def _bar(what: str, total: int, unit: str) -> "tqdm[Any]":
     return tqdm(desc=what, total=total, unit=unit, unit_scale=True, disable=None, leave=False)
 
 
-def _open_tiers(plan: Plan, settings: Settings, run: str, opened: ExitStack) -> list[Tier | None]:
-    usable = plan.waterfall.usable
-    tiers: list[Tier | None] = [None, None, None]
-    if cpu := usable[CPU]:
-        tiers[CPU] = CpuTier(cpu)
-    if usable[NVME] != 0:
-        if settings.layout == "null":
-            tiers[NVME] = NullTier()
-        elif settings.cache_dir is not None:
-            tiers[NVME] = FileTier(settings.cache_dir, run, keep=settings.keep_cache)
-        else:
-            raise InputError("the nvme tier needs a place: pass --cache-dir DIR, or --storage-capacity-gb 0.")
-    for tier in tiers:
-        if tier is not None:
-            opened.callback(tier.close)
-    return tiers
-
-
-def _check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
-    """Refuse a plan whose peak does not fit the memory or the disk, before anything is written."""
-    largest = int(plan.largest_object)
-    if largest > MAX_OBJECT:
-        raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    memory, need = machine.meminfo("MemAvailable"), plan.waterfall.usable[CPU] or 0
-    if memory and need > memory:
-        raise InputError(
-            f"--cpu-mem-gb: {need / 2**30:.1f} GiB usable, but {memory / 2**30:.1f} GiB of memory are available;"
-            f" pass at most {_gib_below(memory * 0.9 / float(plan.options.headroom))}."
-        )
-    if plan.waterfall.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
-        return
-    slack = plan.waterfall.peak_objects[NVME] * ALIGNMENT  # of padding
-    peak = planned["peak_bytes"]["nvme"] + slack
-    if plan.waterfall.usable[NVME] is None:
-        # An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
-        peak = min(peak + settings.window.bytes, planned["write_bytes"]["nvme"] + slack)
-    place = next(path for path in (settings.cache_dir, *settings.cache_dir.absolute().parents) if path.exists())
-    free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
-    if peak > free:
-        lack = f"the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB are free"
-        room = _gib_below(free * 0.95)
-        remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
-        raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
-
-
-def _gib_below(size: float) -> str:
-    return f"{int(size / 2**30 * 100) / 100:.2f}"
-
-
-def _conditions(
-    model: str, options: PlanOptions, plan: Plan, settings: Settings, tiers: list[Tier | None]
-) -> dict[str, Any]:
+def _conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings, tiers: OpenTiers) -> dict[str, Any]:
     """Everything that two runs must share to be compared, in plain JSON."""
-    nvme = tiers[NVME]
+    selection, pace, span, io = options.selection, settings.pace, settings.span, settings.io
     return {
         "model": model,
         "bytes_per_token": options.bytes_per_token.per_token,
@@ -217,35 +267,29 @@ def _conditions(
         "headroom": str(options.headroom),
         "promote": options.promote,
         "lookup": plan.lookup,
-        "decode": options.decode,
+        "decode": selection.decode,
+        "users": selection.users,
+        "part": list(selection.part),
+        "cycles": selection.cycles,
         "workers": settings.workers,
-        "pace": settings.pace,
-        "token_ms": 0,
-        "request_depth": 1,
+        "pace": pace.kind,
+        "speedup": pace.speedup,
+        "token_ms": pace.token_ms,
+        "prefill_tok_s": pace.prefill_tok_s,
+        "request_depth": pace.request_depth,
+        "max_concurrent_allocs": settings.allocs,
+        "duration_s": span.duration_s,
+        "warmup": {"ops": span.warmup_ops, "s": span.warmup_s},
+        "precondition_gib": settings.precondition_gib,
         "layout": settings.layout,
-        "direct": nvme.direct if isinstance(nvme, FileTier) else None,
-        "io_bytes": chunk_bytes(settings.workers, settings.verify),
-        "fsync": "none",
+        "direct": tiers.nvme.direct if tiers.nvme is not None else None,
+        "io_bytes": io.size,
+        "io_depth": io.depth,
+        "fsync": io.fsync,
         "verify": settings.verify,
+        "gpu_device": settings.gpu_device if tiers.all[GPU] is not None else None,
+        "gpu_read": settings.gpu_read if tiers.all[GPU] is not None else None,
+        "throttle": {tier: asdict(throttle) for tier, throttle in settings.throttles.items()},
         "window_ops": settings.window.ops,
         "window_bytes": settings.window.bytes,
-        "warmup": None,
     }
-
-
-def _storage(tiers: list[Tier | None]) -> dict[str, Any] | None:
-    nvme = tiers[NVME]
-    return machine.storage(nvme.folder) if isinstance(nvme, FileTier) else None
-
-
-def _warnings(settings: Settings, tiers: list[Tier | None]) -> list[str]:
-    nvme = tiers[NVME]
-    warnings = []
-    if isinstance(nvme, FileTier) and not nvme.direct:
-        kind = machine.storage(nvme.folder)["filesystem"]
-        warnings.append(f"{settings.cache_dir} ({kind}) refuses O_DIRECT; the page cache may serve its reads.")
-    if isinstance(nvme, NullTier):
-        warnings.append("the nvme tier is the null layout: nothing is stored, its times are the replayer's own.")
-    if settings.verify == "off":
-        warnings.append("verification is off; wrong bytes will go unnoticed.")
-    return warnings

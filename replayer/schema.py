@@ -5,9 +5,11 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -71,24 +73,45 @@ LOG_SCHEMA: Final = pa.schema(
     metadata={"kv-run": str(RUN_VERSION)},
 )
 
-Row = tuple[Any, ...]
-"""One move in the order of LOG_COLUMNS; enums as codes, None where null."""
+DEVICE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("time_ns", pa.int64(), nullable=False),  # end of the interval, since the run's start
+        pa.field("interval_ns", pa.int64(), nullable=False),
+        pa.field("read_bytes", pa.int64()),  # of the block device; null where there is none
+        pa.field("written_bytes", pa.int64()),
+        pa.field("read_requests", pa.int64()),
+        pa.field("write_requests", pa.int64()),
+        pa.field("queue", pa.float64()),  # requests in flight, mean
+        pa.field("utilisation", pa.float64()),  # share of the interval with any in flight
+        pa.field("process_cpu", pa.float64(), nullable=False),  # cores busy, mean
+        pa.field("system_cpu", pa.float64(), nullable=False),
+    ],
+    metadata={"kv-run": str(RUN_VERSION)},
+)
 
 
 class RunDirectory:
-    """A new run directory; a directory that exists is refused unless it is empty.
+    """A new run directory; a directory that exists is refused unless it is empty, or a run's and `force` is set.
+
+    Args:
+        path: where.
+        force: replace a run that is there.
+        parts: whether it is to hold a log; the directory above those of ranks holds none.
 
     Raises:
         InputError: the path is taken or cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, force: bool = False, parts: bool = True) -> None:
         self.path, self._parts = path, 0
         try:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
-                raise InputError(f"{path} is not empty; name a new run directory with -o.")
-            (path / "moves").mkdir()
+                if not force:
+                    raise InputError(f"{path} is not empty; name a new run directory with -o, or pass --force.")
+                _remove_run(path)
+            if parts:
+                (path / "moves").mkdir()
         except OSError as error:
             raise InputError(f"{path}: cannot make a run directory here ({error.strerror}); name another.") from None
 
@@ -96,19 +119,49 @@ class RunDirectory:
         """Write run.json; a reader sees the old one or the new one, never half of it."""
         _replace(self.path / "run.json", json.dumps({"run_version": RUN_VERSION} | info, indent=1).encode())
 
-    def write_part(self, rows: list[Row]) -> None:
-        """Write rows as the log's next part; it appears under its name when it is on the disk."""
-        columns = [_array(name, values) for name, values in zip(LOG_COLUMNS, zip(*rows, strict=True), strict=True)]
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(columns, schema=LOG_SCHEMA), sink, compression="zstd")
-        _replace(self.path / "moves" / f"part-{self._parts:05}.parquet", sink.getvalue())
+    def write_part(self, rows: dict[str, Any]) -> None:
+        """Write rows, by column, as the log's next part; it appears under its name when it is on the disk.
+
+        Enums are codes, -1 where there is none.
+        """
+        columns = [_array(name, rows[name]) for name in LOG_COLUMNS]
+        self._write(
+            self.path / "moves" / f"part-{self._parts:05}.parquet", pa.Table.from_arrays(columns, schema=LOG_SCHEMA)
+        )
         self._parts += 1
 
+    def write_device(self, rows: list[dict[str, Any]]) -> None:
+        """Write all samples of the counters so far, in the place of those before."""
+        self._write(self.path / "device.parquet", pa.Table.from_pylist(rows, schema=DEVICE_SCHEMA))
 
-def _array(name: str, values: tuple[Any, ...]) -> pa.Array:
+    def _write(self, path: Path, table: pa.Table) -> None:
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        _replace(path, sink.getvalue())
+
+
+def _remove_run(path: Path) -> None:
+    """Remove the files of a run; a directory that holds anything else is refused as it is."""
+    ours = re.compile(r"(rank-\d+/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")
+    files = [file for file in path.rglob("*") if not file.is_dir()]
+    foreign = [file for file in files if not ours.fullmatch(str(file.relative_to(path)))]
+    if foreign or not (path / "run.json").is_file():
+        named = f"holds {foreign[0].name}" if foreign else "has no run.json"
+        raise InputError(f"{path} {named}: it is not a run directory, and --force replaces nothing else.")
+    for file in files:
+        file.unlink()
+    for folder in sorted((folder for folder in path.rglob("*") if folder.is_dir()), reverse=True):
+        folder.rmdir()
+
+
+def _array(name: str, values: Any) -> pa.Array:
     if name in LOG_ENUMS:
-        return pa.DictionaryArray.from_arrays(pa.array(values, pa.int8()), pa.array(LOG_ENUMS[name]))
-    return pa.array(values, LOG_SCHEMA.field(name).type)
+        codes = pa.array(np.asarray(values).astype(np.int8), mask=np.asarray(values) < 0)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(LOG_ENUMS[name]))
+    kind = LOG_SCHEMA.field(name).type
+    return (
+        pa.array(values, kind) if kind == pa.string() else pa.array(np.asarray(values).astype(kind.to_pandas_dtype()))
+    )
 
 
 def _replace(path: Path, content: Any) -> None:

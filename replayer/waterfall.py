@@ -55,6 +55,9 @@ class Moves:
     def __len__(self) -> int:
         return len(self.op_id)
 
+    def __getitem__(self, rows: slice) -> "Moves":
+        return Moves(*(getattr(self, item.name)[rows] for item in fields(self)))
+
     def hashed(self) -> bytes:
         """The bytes that the plan fingerprint covers: per move its fields as little-endian int64."""
         columns = [getattr(self, item.name) for item in fields(self)]

@@ -1,0 +1,315 @@
+"""The flags of replayer, and what they and the recipe that a trace carries resolve to."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from replayer import model as models
+from replayer.engine import Span, Window
+from replayer.flag_types import UNLIMITED, Capacity, Depth, Number, Size, Slower, Warmup
+from replayer.opening import Settings
+from replayer.pacing import TOKEN_MS, Pace
+from replayer.plan import PlanOptions
+from replayer.selection import Selection
+from replayer.tiers.nvme import BlockIO
+from tracegen.schema import InputError, Trace
+
+PLAN_FLAGS = (
+    click.argument("trace", type=click.Path(path_type=Path)),
+    click.option(
+        "--model",
+        metavar="NAME|FILE",
+        help=f"A Hugging Face config.json, or one of {', '.join(models.MODELS)}.  [default: the trace's]",
+    ),
+    click.option(
+        "--kv-dtype",
+        type=click.Choice(list(models.DTYPE_BYTES)),
+        default="fp16",
+        show_default=True,
+        help="Of keys and values.",
+    ),
+    click.option("--tensor-parallel", type=int, default=1, show_default=True, help="Ranks that share the KV heads."),
+    click.option(
+        "--gpu-mem-gb",
+        type=Number(),
+        metavar="GIB",
+        help="GPU memory for KV, 0: no such tier.  [default: the trace's]",
+    ),
+    click.option(
+        "--cpu-mem-gb",
+        "--cpu-memory-gb",
+        type=Number(),
+        metavar="GIB",
+        help="Host memory for KV, 0: no such tier.  [default: the trace's]",
+    ),
+    click.option(
+        "--storage-capacity-gb",
+        type=Capacity(),
+        metavar="GIB|unlimited",
+        help="Room on NVMe, 0: no such tier.  [default: the trace's, else unlimited]",
+    ),
+    click.option("--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."),
+    click.option("--promote", is_flag=True, help="Move an object that is read to the fastest tier that can hold it."),
+    click.option(
+        "--lookup",
+        type=click.Choice(["independent", "contiguous"]),
+        help="Whether a miss ends a request's prefix.  [default: the trace's]",
+    ),
+    click.option(
+        "--decode",
+        type=click.Choice(["reread", "once", "none"]),
+        default="reread",
+        show_default=True,
+        help="Decode reads: all, each request's first, none.",
+    ),
+    click.option("--users", "--num-users", type=click.IntRange(1), help="Only the trace's first so many users."),
+    click.option(
+        "--cycles",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="The trace so many times over, with new keys each time.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+RUN_FLAGS = (
+    click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files."),
+    click.option(
+        "--workers", type=click.IntRange(1, 10_000), help="Moves in flight.  [default: the users replayed, at most 500]"
+    ),
+    click.option(
+        "--max-concurrent-allocs",
+        type=click.IntRange(1),
+        help="Stores in flight.  [default: the trace's, else any number]",
+    ),
+    click.option(
+        "--pace",
+        type=click.Choice(["asap", "closed", "open"]),
+        help="When requests start: at once; each user's when the last is done and thought over; at the trace's times."
+        "  [default: the trace's, else closed]",
+    ),
+    click.option("--speedup", type=float, default=1, show_default=True, help="Divides the trace's times and pauses."),
+    click.option(
+        "--generation-mode",
+        type=click.Choice(list(TOKEN_MS)),
+        help=f"{', '.join(f'{name} {ms:g}' for name, ms in TOKEN_MS.items())} ms per token."
+        "  [default: the trace's, else none]",
+    ),
+    click.option("--token-ms", type=float, help="Generation of a token takes so long, whatever the mode."),
+    click.option(
+        "--prefill-tok-s", type=float, help="KV that is new or gone is computed at this rate.  [default: at once]"
+    ),
+    click.option(
+        "--request-depth",
+        type=Depth(),
+        metavar="N|all",
+        help="Ops of one step at once.  [default: 1; all for block traces]",
+    ),
+    click.option(
+        "--duration", type=float, help="Start nothing new after so many seconds.  [default: the trace's, else its end]"
+    ),
+    click.option(
+        "--warmup",
+        type=Warmup(),
+        default=(0, 0.0),
+        metavar="OPS|SECONDSs",
+        help="Executed, but left out of metrics: 5000, or 30s.",
+    ),
+    click.option(
+        "--precondition", type=float, default=0, metavar="GIB", help="Write so much to the nvme tier before the run."
+    ),
+    click.option(
+        "--verify",
+        type=click.Choice(["off", "stamps", "full"]),
+        default="stamps",
+        show_default=True,
+        help="Of what is read: nothing, each sector's stamp, each byte.",
+    ),
+    click.option(
+        "--layout",
+        type=click.Choice(["files", "slab", "null"]),
+        default="files",
+        show_default=True,
+        help="Of the nvme tier: a file per object; extents in few large files; nothing, to time the replayer.",
+    ),
+    click.option(
+        "--io-size",
+        type=Size(),
+        default="1M",
+        show_default=True,
+        help="Larger objects are read and written in such requests.",
+    ),
+    click.option(
+        "--io-depth", type=click.IntRange(1, 64), default=1, show_default=True, help="Requests of one object in flight."
+    ),
+    click.option(
+        "--direct",
+        type=click.Choice(["on", "off", "auto"]),
+        default="auto",
+        show_default=True,
+        help="O_DIRECT: required, not used, where it works.",
+    ),
+    click.option(
+        "--fsync",
+        type=click.Choice(["none", "data"]),
+        default="none",
+        show_default=True,
+        help="data: a write ends when it is on the device.",
+    ),
+    click.option(
+        "--throttle",
+        type=Slower(),
+        multiple=True,
+        metavar="TIER=MIB_PER_S[,US]",
+        help="Slow a tier down to this bandwidth and latency.",
+    ),
+    click.option(
+        "--gpu-device", default="cuda", show_default=True, help="As PyTorch names it; cpu emulates one, for tests."
+    ),
+    click.option(
+        "--gpu-read",
+        type=click.Choice(["host", "device"]),
+        default="host",
+        show_default=True,
+        help="Where reads from the gpu tier go.",
+    ),
+    click.option(
+        "--max-errors", type=click.IntRange(0), default=100, show_default=True, help="More failed moves end the run."
+    ),
+    click.option(
+        "--window",
+        type=click.IntRange(1),
+        help="Ops planned ahead of the lowest unfinished.  [default: 4096; 65536 if paced]",
+    ),
+    click.option(
+        "--window-gb",
+        type=Number(),
+        default="256",
+        show_default=True,
+        metavar="GIB",
+        help="Bytes to be written to nvme ahead of it.",
+    ),
+    click.option("--keep-cache", is_flag=True, help="Leave the run's cache files."),
+    click.option("--clean", is_flag=True, help="Remove what killed runs left in --cache-dir."),
+    click.option("--force", is_flag=True, help="Replace a run directory."),
+)
+
+
+def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags that decide a plan."""
+    return _with(PLAN_FLAGS, command)
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags that decide how a plan is executed."""
+    return _with(RUN_FLAGS, command)
+
+
+def _with(flags: tuple[Any, ...], command: Callable[..., Any]) -> Callable[..., Any]:
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+_KINDS: dict[str, Any] = {
+    "model": str | None,
+    "gpu_mem_gb": int | float | None,
+    "cpu_mem_gb": int | float | None,
+    "storage_capacity_gb": int | float | None,
+    "pace": str | None,
+    "generation_mode": str | None,
+    "max_concurrent_allocs": int | None,
+    "duration_s": int | float | None,
+}
+"""What the recipe that a trace carries may say of a replay."""
+
+
+def _recipe(trace: Trace) -> dict[str, Any]:
+    recipe = trace.metadata.recipe.get("replay") or {}
+    for key, kind in _KINDS.items():
+        if not isinstance(recipe, dict) or not isinstance(recipe.get(key), kind):
+            flag = f"--{key.removesuffix('_s').replace('_', '-')}"
+            raise InputError(
+                f"{trace.path}: replay.{key} of its recipe is not what {flag} takes; write the trace anew."
+            )
+    return recipe
+
+
+def resolve(trace: Trace, flags: dict[str, Any], part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
+    """The model's name and the plan's options: flags first, then the recipe that the trace carries.
+
+    Raises:
+        InputError: no model is named, or it is none, or the recipe is not one.
+    """
+    recipe = _recipe(trace)
+    name = flags["model"] or recipe.get("model")
+    if not name:
+        raise InputError(f"{trace.path} names no model; pass --model, one of {', '.join(models.MODELS)}.")
+    model = models.find(name)
+
+    def gib(flag: str) -> Decimal | None:
+        given = flags[flag] if flags[flag] is not None else recipe.get(flag)
+        return None if given is None or given == UNLIMITED else Decimal(str(given))
+
+    return model.name, PlanOptions(
+        bytes_per_token=model.sizes(flags["kv_dtype"], flags["tensor_parallel"]),
+        capacity_gib=(gib("gpu_mem_gb") or Decimal(0), gib("cpu_mem_gb") or Decimal(0), gib("storage_capacity_gb")),
+        headroom=flags["headroom"],
+        promote=flags["promote"],
+        lookup=flags["lookup"],
+        selection=Selection(flags["decode"], flags["users"], part, flags["cycles"]),
+    )
+
+
+def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
+    """How the plan is executed: flags first, then the recipe that the trace carries.
+
+    Raises:
+        InputError: the recipe is not one.
+    """
+    recipe = _recipe(trace)
+
+    def given(flag: str, key: str) -> Any:
+        return flags[flag] if flags[flag] is not None else recipe.get(key)
+
+    pace: Any = given("pace", "pace") or "closed"
+    mode = given("generation_mode", "generation_mode") or "none"
+    if mode not in TOKEN_MS or pace not in ("asap", "closed", "open"):
+        raise InputError(f"{trace.path}: its recipe asks for pace {pace!r}, generation_mode {mode!r}; pass flags.")
+    users = int(trace.metadata.counts.get("users") or 1)
+    depth = flags["request_depth"]
+    duration_s, (warmup_ops, warmup_s) = given("duration", "duration_s"), flags["warmup"]
+    for flag, value in (("--duration", duration_s), ("--precondition", flags["precondition"] or None)):
+        if value is not None and not 0 < value < 1e9:
+            raise InputError(f"{flag} {value:g} must be more than 0.")
+    if not flags["window_gb"] > 0:
+        raise InputError(f"--window-gb {flags['window_gb']} must be more than 0.")
+    return Settings(
+        workers=flags["workers"] or min(users, flags["users"] or users, 500),
+        cache_dir=flags["cache_dir"],
+        layout=flags["layout"],
+        io=BlockIO(flags["io_size"], flags["io_depth"], flags["direct"], flags["fsync"]),
+        pace=Pace(
+            kind=pace,
+            speedup=flags["speedup"],
+            token_ms=TOKEN_MS[mode] if flags["token_ms"] is None else flags["token_ms"],
+            prefill_tok_s=flags["prefill_tok_s"],
+            request_depth=depth or (None if depth == 0 or trace.metadata.prefix_chained else 1),
+        ),
+        verify=flags["verify"],
+        window=Window(flags["window"] or (4096 if pace == "asap" else 65536), int(flags["window_gb"] * 2**30)),
+        span=Span(duration_s, warmup_ops, warmup_s, flags["max_errors"]),
+        allocs=given("max_concurrent_allocs", "max_concurrent_allocs"),
+        precondition_gib=flags["precondition"],
+        gpu_device=flags["gpu_device"],
+        gpu_read=flags["gpu_read"],
+        throttles=dict(flags["throttle"]),
+        keep_cache=flags["keep_cache"],
+        clean=flags["clean"],
+        force=flags["force"],
+    )

@@ -1,0 +1,234 @@
+"""What a run needs of the machine: refused where it is not to be had, before anything is written; then opened."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, Literal
+
+from replayer import machine
+from replayer.engine import Span, Window
+from replayer.execution import Staging, Verify
+from replayer.pacing import Pace
+from replayer.payload import MAX_OBJECT, Payload
+from replayer.plan import Plan
+from replayer.schema import TIERS
+from replayer.tiers import gpu
+from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
+from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
+from replayer.tiers.throttled import Throttle, ThrottledTier
+from tracegen.schema import InputError
+
+GPU, CPU, NVME = range(len(TIERS))
+_OBJECT: Final = 64 << 20  # of preconditioning
+_KEYS: Final = 1 << 34  # of preconditioning: past every trace's
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run executes its plan; what is recorded as its conditions.
+
+    Attributes:
+        allocs: stores in flight at most; None: any number.
+        precondition_gib: written to the nvme tier, and removed, before the run.
+        gpu_device: as torch names it.
+        gpu_read: where what is read from the gpu tier goes.
+        throttles: tiers to be slowed down.
+        clean: remove what killed runs left in cache_dir.
+    """
+
+    workers: int
+    cache_dir: Path | None
+    layout: Literal["files", "slab", "null"] = "files"
+    io: BlockIO = field(default_factory=BlockIO)
+    pace: Pace = field(default_factory=Pace)
+    verify: Verify = "stamps"
+    window: Window = field(default_factory=Window)
+    span: Span = field(default_factory=Span)
+    allocs: int | None = None
+    precondition_gib: float = 0
+    gpu_device: str = "cuda"
+    gpu_read: gpu.GpuRead = "host"
+    throttles: dict[str, Throttle] = field(default_factory=dict)
+    keep_cache: bool = False
+    clean: bool = False
+    force: bool = False
+
+    @property
+    def chunk(self) -> int:
+        """Bytes that a worker moves at a time: the requests of one object in flight."""
+        return self.io.size * self.io.depth
+
+
+class OpenTiers:
+    """The tiers of a run, open.
+
+    Args:
+        plan: planned to its end.
+        planned: its summary.
+        run: names the run's folder.
+        opened: closes the tiers.
+
+    Raises:
+        InputError: a tier is not to be had.
+    """
+
+    def __init__(self, plan: Plan, planned: dict[str, Any], settings: Settings, run: str, opened: ExitStack) -> None:
+        self._settings, usable = settings, plan.waterfall.usable
+        self.all: list[Tier | None] = [None, None, None]
+        self.nvme: FileTier | SlabTier | None = None
+        if usable[GPU]:
+            self.all[GPU] = gpu.GpuTier(usable[GPU] or 0, settings.gpu_device, settings.gpu_read, settings.chunk)
+        if usable[CPU]:
+            self.all[CPU] = CpuTier(usable[CPU] or 0)
+        if usable[NVME] != 0:
+            self.all[NVME] = self._open_nvme(nvme_room(plan, planned, settings.window), run)
+        for tier in self.all:
+            if tier is not None:
+                opened.callback(tier.close)
+        for name, throttle in settings.throttles.items():
+            if (inner := self.all[TIERS.index(name)]) is None:
+                raise InputError(f"--throttle {name}: this run has no such tier.")
+            self.all[TIERS.index(name)] = ThrottledTier(inner, throttle)
+
+    def _open_nvme(self, room: int, run: str) -> Tier:
+        settings = self._settings
+        if settings.layout == "null":
+            return NullTier()
+        if settings.cache_dir is None:
+            raise InputError("the nvme tier needs a place: pass --cache-dir DIR, or --storage-capacity-gb 0.")
+        objects, keep = settings.workers, settings.keep_cache
+        if settings.layout == "slab":
+            self.nvme = SlabTier(settings.cache_dir, run, room, settings.io, objects=objects, keep=keep)
+        else:
+            self.nvme = FileTier(settings.cache_dir, run, settings.io, objects=objects, keep=keep)
+        return self.nvme
+
+    def staging(self, _worker: int) -> Staging:
+        """A worker's buffers; pinned where there is a gpu tier."""
+        found = self.all[GPU]
+        inner = found.inner if isinstance(found, ThrottledTier) else found
+        make: Callable[[int], Buffer] = inner.buffer if isinstance(inner, gpu.GpuTier) else Buffer
+        return Staging(self._settings.chunk, self._settings.verify, make)
+
+    def storage(self) -> dict[str, Any] | None:
+        """What run.json says of the file system under the cache."""
+        return machine.storage(self.nvme.folder) if self.nvme is not None else None
+
+    def block_device(self) -> str | None:
+        """The device under the cache as major:minor, where the kernel counts what it does."""
+        return machine.block_device(self.nvme.folder) if self.nvme is not None else None
+
+    def precondition(self, room: int, seed: int, progress: Callable[[int], object]) -> dict[str, Any] | None:
+        """Write so much to the nvme tier as was asked for, filling its room again and again; None for nothing.
+
+        Raises:
+            InputError: there is no nvme tier on a disk, or it cannot be written.
+        """
+        left = int(self._settings.precondition_gib * 2**30)
+        if not left:
+            return None
+        if self.nvme is None:
+            raise InputError("--precondition writes to the nvme tier, and this run has none on a disk.")
+        payload, buffer, began = Payload(seed), Buffer(self._settings.chunk), monotonic()
+        keys: list[int] = []
+        try:
+            while left > 0:
+                if (len(keys) + 1) * _OBJECT > room:
+                    self._discard(keys)
+                size = min(_OBJECT, left, max(room, ALIGNMENT))
+                keys.append(_KEYS + len(keys))
+                with self.nvme.create(keys[-1], size) as target:
+                    for offset in range(0, size, self._settings.chunk):
+                        length = min(self._settings.chunk, size - offset)
+                        payload.fill(buffer.words, keys[-1], offset, -(-length // ALIGNMENT) * ALIGNMENT)
+                        target.write(offset, length, buffer)
+                left -= size
+                progress(size)
+            self._discard(keys)
+        except OSError as error:
+            raise InputError(f"--precondition: {self._settings.cache_dir}: {error.strerror}; ask for less.") from None
+        return {"gib": self._settings.precondition_gib, "s": monotonic() - began}
+
+    def _discard(self, keys: list[int]) -> None:
+        assert self.nvme is not None
+        while keys:
+            self.nvme.discard(keys.pop())
+
+
+def nvme_room(plan: Plan, planned: dict[str, Any], window: Window) -> int:
+    """Bytes that the nvme tier takes at most, padding included: what is written, and no more than it may hold."""
+    limit, written = plan.waterfall.usable[NVME], planned["write_bytes"]["nvme"]
+    objects = sum(planned["stores"].values()) + sum(planned["demotions"].values())
+    most = written if limit is None else min(limit, written)
+    return int(most + min(plan.waterfall.peak_objects[NVME] + window.ops, objects) * ALIGNMENT)
+
+
+def check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
+    """Refuse a plan whose peak does not fit the memory or the disk, before anything is written.
+
+    Raises:
+        InputError: it does not fit.
+    """
+    largest = int(plan.largest_object)
+    if largest > MAX_OBJECT:
+        raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
+    memory, need = machine.meminfo("MemAvailable"), plan.waterfall.usable[CPU] or 0
+    if memory and need > memory:
+        raise InputError(
+            f"--cpu-mem-gb: {need / 2**30:.1f} GiB usable, but {memory / 2**30:.1f} GiB of memory are available;"
+            f" pass at most {_gib_below(memory * 0.9 / float(plan.options.headroom))}."
+        )
+    buffers = settings.workers * settings.chunk * (2 if settings.verify == "full" else 1)
+    if memory and need + buffers > memory:
+        raise InputError(
+            f"--workers {settings.workers}: their buffers take {buffers / 2**30:.1f} GiB, {memory / 2**30:.1f} GiB of"
+            " memory are available; pass fewer, or a smaller --io-size or --io-depth."
+        )
+    if plan.waterfall.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
+        return
+    slack = plan.waterfall.peak_objects[NVME] * ALIGNMENT  # of padding
+    peak = planned["peak_bytes"]["nvme"] + slack
+    if plan.waterfall.usable[NVME] is None:
+        # An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
+        peak = min(peak + settings.window.bytes, planned["write_bytes"]["nvme"] + slack)
+    place = next(path for path in (settings.cache_dir, *settings.cache_dir.absolute().parents) if path.exists())
+    free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
+    if peak > free:
+        lack = f"the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB are free"
+        room = _gib_below(free * 0.95)
+        remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
+        raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
+
+
+def _gib_below(size: float) -> str:
+    return f"{int(size / 2**30 * 100) / 100:.2f}"
+
+
+def warnings(settings: Settings, tiers: OpenTiers) -> list[str]:
+    """What makes the run's times doubtful."""
+    found = []
+    nvme = tiers.nvme
+    if nvme is not None:
+        kind = machine.storage(nvme.folder)["filesystem"]
+        if settings.io.direct == "off":
+            found.append(f"--direct off: the page cache of {settings.cache_dir} ({kind}) may serve its reads.")
+        elif not nvme.direct:
+            found.append(f"{settings.cache_dir} ({kind}) refuses O_DIRECT; the page cache may serve its reads.")
+        if tiers.block_device() is None:
+            found.append(f"no block device counts what {settings.cache_dir} ({kind}) does; nothing checks its reads.")
+    if settings.layout == "null" and tiers.all[NVME] is not None:
+        found.append("the nvme tier is the null layout: nothing is stored, its times are the replayer's own.")
+    if tiers.all[GPU] is not None and settings.gpu_device == "cpu":
+        found.append("the gpu tier is emulated in host memory (--gpu-device cpu); its times are no GPU's.")
+    for name, throttle in settings.throttles.items():
+        found.append(
+            f"the {name} tier is throttled to {throttle.mib_s:g} MiB/s and {throttle.latency_us:g} us; its times are"
+            " of that limit."
+        )
+    if settings.verify == "off":
+        found.append("verification is off; wrong bytes will go unnoticed.")
+    return found

@@ -1,0 +1,91 @@
+"""Many processes as one run, under mpirun or srun: each rank is a client with a log and a cache folder of its own."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tracegen.schema import InputError
+
+_PINGS: Final = 50
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among its peers.
+
+    Attributes:
+        rank, size: number of this one, and how many there are.
+        comm: of mpi4py; None where the process is alone.
+    """
+
+    rank: int = 0
+    size: int = 1
+    comm: Any = None
+
+    def directory(self, output: Path) -> Path:
+        """Where this rank's run directory goes."""
+        return output / f"rank-{self.rank:04}" if self.comm is not None else output
+
+    def agree(self, problem: str | None) -> None:
+        """Wait for all ranks to be ready; one that is not stops all.
+
+        Raises:
+            InputError: some rank has a problem.
+        """
+        problems = self.comm.allgather(problem) if self.comm is not None else [problem]
+        for rank, found in enumerate(problems):
+            if found is not None:
+                raise InputError(found if self.comm is None else f"rank {rank}: {found}")
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every rank's value, on every rank."""
+        return list(self.comm.allgather(value)) if self.comm is not None else [value]
+
+    def start(self) -> dict[str, int]:
+        """Let all ranks go at once; how this rank's clock stands to rank 0's, in nanoseconds.
+
+        The offset is found as NTP does, by round trips (RFC 5905, section 8), the shortest of 50 deciding; `start_ns`
+        is how much later than rank 0 this rank was let go, on rank 0's clock.
+        """
+        if self.comm is None:
+            return {"offset_ns": 0, "round_trip_ns": 0, "start_ns": 0}
+        offset, trip = self._offset()
+        self.comm.Barrier()
+        now = time.time_ns() + offset
+        return {"offset_ns": offset, "round_trip_ns": trip, "start_ns": now - self.comm.bcast(now, root=0)}
+
+    def _offset(self) -> tuple[int, int]:
+        """(rank 0's clock minus this one's, the round trip it was found by)."""
+        best = (1 << 62, 0)
+        for peer in range(1, self.size):
+            for _ in range(_PINGS):
+                if self.rank == 0:
+                    self.comm.recv(source=peer)
+                    self.comm.send(time.time_ns(), dest=peer)
+                elif self.rank == peer:
+                    sent = time.time_ns()
+                    self.comm.send(None, dest=0)
+                    there = self.comm.recv(source=0)
+                    back = time.time_ns()
+                    best = min(best, (back - sent, there - (sent + back) // 2))
+        return (0, 0) if self.rank == 0 else (best[1], best[0])
+
+
+ALONE: Final = Ranks()
+
+
+def world() -> Ranks:
+    """The ranks that mpirun or srun started.
+
+    Raises:
+        InputError: mpi4py or MPI's library is not installed.
+    """
+    try:
+        from mpi4py import MPI  # noqa: PLC0415 (an extra; importing it initialises MPI)
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"--ranks needs MPI ({reason}); pip install 'kv-tier-bench[mpi]', and an MPI library."
+        ) from None
+    return Ranks(MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size(), MPI.COMM_WORLD)

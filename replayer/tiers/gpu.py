@@ -1,0 +1,174 @@
+"""The gpu tier: one arena of device memory, copied through pinned host buffers (PyTorch: CUDA, ROCm).
+
+Torch's CPU device runs the same code without a GPU, for tests; such a run is marked as emulated.
+"""
+
+import errno
+import threading
+from time import perf_counter_ns
+from typing import Any, Literal
+
+import numpy as np
+
+from replayer.tiers.contract import Buffer, Object, Plain
+from replayer.tiers.memory import Extents, pieces
+from tracegen.schema import InputError
+
+GpuRead = Literal["host", "device"]
+
+
+def torch_for(device: str) -> Any:
+    """PyTorch, where it can use this device.
+
+    Raises:
+        InputError: PyTorch is not installed, or there is no such device.
+    """
+    try:
+        import torch  # noqa: PLC0415 (an extra, and slow to import)
+    except ImportError:
+        raise InputError(
+            "--gpu-mem-gb needs PyTorch: pip install 'kv-tier-bench[gpu]', or pass --gpu-mem-gb 0."
+        ) from None
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--gpu-device {device} cannot be used ({reason}); pass --gpu-mem-gb 0.") from None
+    return torch
+
+
+def describe(device: str) -> dict[str, Any]:
+    """What run.json says about the GPU."""
+    torch = torch_for(device)
+    if device == "cpu":
+        return {"device": "cpu", "emulated": True, "torch": torch.__version__}
+    facts = torch.cuda.get_device_properties(device)
+    return {
+        "device": torch.cuda.get_device_name(device),
+        "emulated": False,
+        "memory_bytes": facts.total_memory,
+        "torch": torch.__version__,
+        "runtime": torch.version.cuda or torch.version.hip,
+    }
+
+
+class PinnedBuffer(Buffer):
+    """A staging buffer in pinned memory, which copies reach without the driver's own staging.
+
+    Attributes:
+        tensor: the whole buffer as a tensor of uint8.
+    """
+
+    def __init__(self, size: int, torch: Any, *, pinned: bool) -> None:
+        whole = torch.empty(size + 4096, dtype=torch.uint8, pin_memory=pinned)
+        skip = -whole.data_ptr() % 4096  # pinned memory is page-aligned by CUDA, other memory is not
+        self.tensor = whole[skip : skip + size]
+        self.bytes = self.tensor.numpy()
+        self.words, self.view = self.bytes.view(np.uint64), memoryview(self.bytes)  # type: ignore[arg-type]
+
+
+class _Clock:
+    """Times copies on a worker's own stream, by its events; on torch's CPU device by the host's clock."""
+
+    def __init__(self, torch: Any, device: str) -> None:
+        self._torch, self._stream = torch, None
+        if device != "cpu":
+            self._stream = torch.cuda.Stream(device)
+            self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def copy(self, pairs: list[tuple[Any, Any]]) -> int:
+        """Copy each second tensor to the first; nanoseconds on the device's clock. Waits for this stream alone."""
+        if self._stream is None:
+            began = perf_counter_ns()
+            for target, source in pairs:
+                target.copy_(source)
+            return perf_counter_ns() - began
+        with self._torch.cuda.stream(self._stream):
+            self._begin.record()
+            for target, source in pairs:
+                target.copy_(source, non_blocking=True)
+            self._end.record()
+        self._end.synchronize()
+        return int(self._begin.elapsed_time(self._end) * 1e6)
+
+
+class GpuTier:
+    """One arena of device memory, allocated at the start; an object is a list of extents of it.
+
+    Args:
+        usable: bytes of the arena.
+        device: as torch names it: cuda, cuda:1, cpu.
+        read: where what is read goes: the host, as in kv-cache.py, or another place in the device's memory.
+        chunk: bytes read at a time at most.
+
+    Raises:
+        InputError: the device is not there or has not so much memory.
+    """
+
+    keeps_bytes = True
+
+    def __init__(self, usable: int, device: str, read: GpuRead, chunk: int) -> None:
+        self._torch, self._device, self._local = torch_for(device), device, threading.local()
+        try:
+            self._arena = self._torch.zeros(usable, dtype=self._torch.uint8, device=device)
+        except RuntimeError as error:  # torch.OutOfMemoryError is one
+            reason = str(error).splitlines()[0]
+            raise InputError(f"--gpu-mem-gb: {usable / 2**30:.2f} GiB usable are not to be had ({reason}).") from None
+        self._room, self._chunk, self.reads_to_device = Extents(usable), chunk, read == "device"
+
+    def buffer(self, size: int) -> PinnedBuffer:
+        """A worker's staging buffer."""
+        return PinnedBuffer(size, self._torch, pinned=self._device != "cpu")
+
+    def _own(self) -> tuple[_Clock, Any]:
+        """This thread's stream, and where it reads to on the device."""
+        if not hasattr(self._local, "own"):
+            target = self._torch.empty(
+                self._chunk if self.reads_to_device else 0, dtype=self._torch.uint8, device=self._device
+            )
+            self._local.own = _Clock(self._torch, self._device), target
+        own: tuple[_Clock, Any] = self._local.own
+        return own
+
+    def create(self, key: int, size: int) -> Object:
+        if (extents := self._room.take(key, size)) is None:
+            raise OSError(errno.ENOMEM, f"no {size} bytes free in the gpu tier's arena")
+        return _GpuObject(self._arena, extents, *self._own())
+
+    def open(self, key: int, size: int) -> Object:
+        if (extents := self._room.of(key)) is None:
+            raise FileNotFoundError(errno.ENOENT, f"no object {key} in the gpu tier")
+        return _GpuObject(self._arena, extents, *self._own())
+
+    def discard(self, key: int) -> None:
+        self._room.give(key)
+
+    def close(self) -> None:
+        self._room, self._arena = Extents(0), None
+
+
+class _GpuObject(Plain):
+    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock, target: Any) -> None:
+        self._arena, self._extents, self._clock, self._target = arena, extents, clock, target
+
+    def read(self, offset: int, length: int, buffer: Buffer) -> None:
+        self._copy(offset, length, _tensor(buffer), out=True)
+
+    def read_on_device(self, offset: int, length: int) -> None:
+        """Read to another place in the device's memory."""
+        self._copy(offset, length, self._target, out=True)
+
+    def write(self, offset: int, length: int, buffer: Buffer) -> None:
+        self._copy(offset, length, _tensor(buffer), out=False)
+
+    def _copy(self, offset: int, length: int, other: Any, *, out: bool) -> None:
+        pairs = []
+        for place, start, count in pieces(self._extents, offset, length):
+            here, there = self._arena[start : start + count], other[place : place + count]
+            pairs.append((there, here) if out else (here, there))
+        self.device_ns += self._clock.copy(pairs)
+
+
+def _tensor(buffer: Buffer) -> Any:
+    assert isinstance(buffer, PinnedBuffer), "the gpu tier copies through its own buffers"
+    return buffer.tensor

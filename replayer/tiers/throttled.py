@@ -1,0 +1,86 @@
+"""A tier made slower, for tests and what-if runs: another tier behind a limit of bandwidth and latency."""
+
+import threading
+from dataclasses import dataclass
+from time import perf_counter_ns, sleep
+from typing import Self
+
+from replayer.tiers.contract import Buffer, Object, Tier
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """A device's speed.
+
+    Attributes:
+        mib_s: MiB per second of all reads together, and of all writes together.
+        latency_us: of each request beyond its transfer; requests wait for it side by side.
+    """
+
+    mib_s: float
+    latency_us: float = 0
+
+
+class _Channel:
+    """One direction of a device: transfers one after the other, each as long as its bytes take."""
+
+    def __init__(self, throttle: Throttle) -> None:
+        self._ns_per_byte, self._latency_ns = 1e9 / (throttle.mib_s * 2**20), throttle.latency_us * 1e3
+        self._free_ns, self._lock = 0.0, threading.Lock()
+
+    def pass_through(self, size: int, began_ns: int) -> None:
+        """Return when the device would have moved so many bytes of a request that began then."""
+        with self._lock:
+            self._free_ns = max(self._free_ns, began_ns) + size * self._ns_per_byte
+            until = self._free_ns + self._latency_ns
+        while (left := until - perf_counter_ns()) > 0:
+            sleep(left / 1e9)
+
+
+class _ThrottledObject:
+    def __init__(self, inner: Object, reads: _Channel, writes: _Channel) -> None:
+        self._inner, self._reads, self._writes, self.device_ns = inner, reads, writes, 0
+
+    def read(self, offset: int, length: int, buffer: Buffer) -> None:
+        began = perf_counter_ns()
+        self._inner.read(offset, length, buffer)
+        self._reads.pass_through(length, began)
+        self.device_ns += perf_counter_ns() - began
+
+    def write(self, offset: int, length: int, buffer: Buffer) -> None:
+        began = perf_counter_ns()
+        self._inner.write(offset, length, buffer)
+        self._writes.pass_through(length, began)
+        self.device_ns += perf_counter_ns() - began
+
+    def finish(self) -> None:
+        before = self._inner.device_ns
+        self._inner.finish()
+        self.device_ns += self._inner.device_ns - before
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._inner.__exit__(*exception)
+
+
+class ThrottledTier:
+    """A tier whose objects move no faster than a throttle allows."""
+
+    def __init__(self, inner: Tier, throttle: Throttle) -> None:
+        self.inner, self.keeps_bytes = inner, inner.keeps_bytes
+        self._reads, self._writes = _Channel(throttle), _Channel(throttle)
+
+    def create(self, key: int, size: int) -> Object:
+        return _ThrottledObject(self.inner.create(key, size), self._reads, self._writes)
+
+    def open(self, key: int, size: int) -> Object:
+        return _ThrottledObject(self.inner.open(key, size), self._reads, self._writes)
+
+    def discard(self, key: int) -> None:
+        self.inner.discard(key)
+
+    def close(self) -> None:
+        self.inner.close()
