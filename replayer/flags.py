@@ -10,7 +10,7 @@ import click
 from replayer import model as models
 from replayer.engine import Span, Window
 from replayer.flag_types import UNLIMITED, Capacity, Depth, Number, Size, Slower, Warmup
-from replayer.opening import Settings
+from replayer.opening import Settings, request_bytes
 from replayer.pacing import TOKEN_MS, Pace
 from replayer.plan import PlanOptions
 from replayer.selection import Selection
@@ -140,9 +140,7 @@ RUN_FLAGS = (
     click.option(
         "--io-size",
         type=Size(),
-        default="1M",
-        show_default=True,
-        help="Larger objects are read and written in such requests.",
+        help="Larger objects are read and written in such requests.  [default: 1M; less for many workers]",
     ),
     click.option(
         "--io-depth", type=click.IntRange(1, 64), default=1, show_default=True, help="Requests of one object in flight."
@@ -289,11 +287,13 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
             raise InputError(f"{flag} {value:g} must be more than 0.")
     if not flags["window_gb"] > 0:
         raise InputError(f"--window-gb {flags['window_gb']} must be more than 0.")
+    workers = flags["workers"] or min(users, flags["users"] or users, 500)
+    io_size = flags["io_size"] or request_bytes(workers, flags["io_depth"], flags["verify"])
     return Settings(
-        workers=flags["workers"] or min(users, flags["users"] or users, 500),
+        workers=workers,
         cache_dir=flags["cache_dir"],
         layout=flags["layout"],
-        io=BlockIO(flags["io_size"], flags["io_depth"], flags["direct"], flags["fsync"]),
+        io=BlockIO(io_size, flags["io_depth"], flags["direct"], flags["fsync"]),
         pace=Pace(
             kind=pace,
             speedup=flags["speedup"],

@@ -23,8 +23,19 @@ from replayer.tiers.throttled import Throttle, ThrottledTier
 from tracegen.schema import InputError
 
 GPU, CPU, NVME = range(len(TIERS))
+_BUFFERS: Final = 256 << 20
 _OBJECT: Final = 64 << 20  # of preconditioning
 _KEYS: Final = 1 << 34  # of preconditioning: past every trace's
+
+
+def request_bytes(workers: int, depth: int, verify: Verify) -> int:
+    """The largest power of two, from 256 KiB to 1 MiB, at which all workers' buffers stay within 256 MiB.
+
+    1 MiB: larger requests were slower, as their buffers leave the CPU's caches, smaller ones cost more calls (`make
+    bench`, part requests).
+    """
+    share = _BUFFERS // workers // depth // (2 if verify == "full" else 1)
+    return min(1 << 20, max(1 << 18, 1 << share.bit_length() - 1))
 
 
 @dataclass(frozen=True)

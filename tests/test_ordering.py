@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from replayer.model import TokenBytes
 from replayer.ordering import Move, Op, Ordering, _Room
+from replayer.pacing import Pace, Pacer
 from replayer.plan import Plan, PlanOptions
+from replayer.selection import Selection
 from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Usable, Waterfall
 from tests import oracle, traces
 from tracegen.schema import ENUMS
@@ -22,18 +24,11 @@ from tracegen.schema import ENUMS
 def unpack(steps: list[traces.Step], requests: list[int], waterfall: Waterfall) -> list[tuple[Op, list[Move]]]:
     batch = traces.columns(steps, requests)
     moves, ends = waterfall.plan(batch, batch["tokens"].astype(np.int64))
-    rows = [
-        Move(Op(0, 0, 0, ()), *row, row[5])
-        for row in zip(
-            *(getattr(moves, n).tolist() for n in "seq move key from_tier to_tier size".split()), strict=True
-        )
-    ]
+    rows = list(zip(*(getattr(moves, n).tolist() for n in "move key from_tier to_tier size".split()), strict=True))
     planned, begin = [], 0
     for i, end in enumerate(ends.tolist()):
-        op = Op(i, requests[i], int(batch["qos"][i]), ())
-        for move in rows[begin:end]:
-            move.op = op
-        planned.append((op, rows[begin:end]))
+        op = Op(i, requests[i], int(batch["qos"][i]), step=i, last=requests[i] not in requests[i + 1 :])
+        planned.append((op, [Move(op, begin + j, *row) for j, row in enumerate(rows[begin:end])]))
         begin = end
     return planned
 
@@ -109,11 +104,13 @@ def test_no_deadlock_and_no_tier_past_its_room(
         requests.append(request)
     planned = unpack(steps, requests, Waterfall(usable, promote=promote, lookup=lookup))  # type: ignore[arg-type]
     ordering, world = Ordering(usable), World(usable)
+    pacer = Pacer(Pace(), ordering.let_go)
     queue, admitted, running, order = list(planned), [], [], list[tuple[int, int]]()
     while queue or admitted:
         while queue and (not admitted or len(admitted) < window):
             op, moves = queue.pop(0)
             ordering.admit(op, moves, 0)
+            pacer.admit(op, 0)
             admitted.append(op)
         while len(running) < workers and (move := ordering.take()) is not None:
             world.begin(move)
@@ -121,35 +118,38 @@ def test_no_deadlock_and_no_tier_past_its_room(
         assert running, "nothing runs and nothing is ready: a deadlock"
         move = running.pop(rng.randrange(len(running)))
         world.end(move)
-        ordering.complete(move, 0)
-        order.append((move.op.op_id, move.seq))
+        if ordering.complete(move, 0):
+            pacer.complete(move.op, 0)
+        order.append(move.index)
         while admitted and not admitted[0].left:
             admitted.pop(0)
-    assert sorted(order) == sorted((op.op_id, move.seq) for op, moves in planned for move in moves)
+    assert sorted(order) == sorted(move.index for _, moves in planned for move in moves)
     assert not ordering._keys, "nothing is remembered of what is done"
-    assert not ordering._last_op
+    assert not pacer._requests
 
 
 def test_the_most_urgent_goes_first() -> None:
     ordering = Ordering((0, None, 0))
-    ops = [(Op(i, i, qos, ()), qos) for i, qos in enumerate([2, 1, 0, 1, 0])]
+    ops = [(Op(i, i, qos), qos) for i, qos in enumerate([2, 1, 0, 1, 0])]
     for op, _ in ops:
-        ordering.admit(op, [Move(op, 0, STORE, op.op_id, -1, 1, 1, 1)], 0)
+        ordering.admit(op, [Move(op, op.op_id, STORE, op.op_id, -1, 1, 1)], 0)
+        ordering.let_go(op, 0)
     taken = [move.op.op_id for _ in ops if (move := ordering.take())]
     assert taken == [2, 4, 1, 3, 0]
 
 
 def test_hits_share_a_key_and_a_drop_waits_for_them() -> None:
     ordering = Ordering((0, 4, 0))
-    ops = [Op(i, i, 0, ()) for i in range(4)]
+    ops = [Op(i, i) for i in range(4)]
     store, hit1, hit2, drop = (
-        Move(op, 0, kind, 7, source, target, 4, 1)
+        Move(op, op.op_id, kind, 7, source, target, 4)
         for op, (kind, source, target) in zip(
             ops, [(STORE, -1, 1), (HIT, 1, -1), (HIT, 1, -1), (DROP, 1, -1)], strict=True
         )
     )
     for op, move in zip(ops, (store, hit1, hit2, drop), strict=True):
         ordering.admit(op, [move], 10)
+        ordering.let_go(op, 10)
     assert ordering.take() is store
     assert ordering.take() is None
     ordering.complete(store, 20)
@@ -158,13 +158,13 @@ def test_hits_share_a_key_and_a_drop_waits_for_them() -> None:
     assert ordering.take() is None
     ordering.complete(hit1, 40)
     assert ordering.take() is drop
-    assert (drop.due_ns, drop.ready_ns) == (10, 40)
+    assert (drop.op.due_ns, drop.ready_ns) == (10, 40)
 
 
 def test_the_ledger_does_not_grow_with_what_leaves() -> None:
     room = _Room(1000)
     for i in range(500):
-        move = Move(Op(i, i, 0, ()), 0, PROMOTE, i, 2, -1, 1, 1)
+        move = Move(Op(i, i), i, PROMOTE, i, 2, -1, 1)
         list(room.take(1))
         move.done = i % 7 != 0
         room.free(1, move)
@@ -174,14 +174,17 @@ def test_the_ledger_does_not_grow_with_what_leaves() -> None:
 
 def test_a_request_is_a_chain() -> None:
     ordering = Ordering((0, None, 0))
-    first, second = Op(0, 5, 0, ()), Op(1, 5, 0, ())
-    write, read = Move(first, 0, STORE, 1, -1, 1, 1, 1), Move(second, 0, STORE, 2, -1, 1, 1, 1)
-    ordering.admit(first, [write], 1)
-    ordering.admit(second, [read], 1)
+    pacer = Pacer(Pace(), ordering.let_go)
+    first, second = Op(0, 5), Op(1, 5, step=1, last=True)
+    write, read = Move(first, 0, STORE, 1, -1, 1, 1), Move(second, 1, STORE, 2, -1, 1, 1)
+    for op, move in ((first, write), (second, read)):
+        ordering.admit(op, [move], 1)
+        pacer.admit(op, 1)
     assert [ordering.take(), ordering.take()] == [write, None]
-    ordering.complete(write, 9)
+    assert ordering.complete(write, 9)
+    pacer.complete(first, 9)
     assert ordering.take() is read
-    assert (read.due_ns, read.ready_ns) == (9, 9), "due once the request's own order allows it"
+    assert (read.op.due_ns, read.ready_ns) == (9, 9), "due once the request's own order allows it"
 
 
 @given(
@@ -196,7 +199,7 @@ def test_decode_filter_as_the_oracle(picks: list[tuple[str, int, int]], mode: An
     batch = traces.columns(steps, requests, new_tokens=[n for _, _, n in picks])
     with tempfile.TemporaryDirectory() as folder:
         trace = traces.write(Path(folder) / "t.parquet", batch)
-        options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), decode=mode)
+        options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), selection=Selection(mode))
         parts = [part.ops for part in Plan(trace, options).stream(size)]
     found = [pair for ops in parts for pair in zip(ops["op_id"].tolist(), ops["new_tokens"].tolist(), strict=True)]
     names = ("op_id", "op", "phase", "request_id", "new_tokens")
@@ -210,7 +213,7 @@ def test_decode_filter_keeps_every_generated_token(tmp_path: Path, mode: str) ->
     steps = [("w", 0, 4), ("w", 1, 4), ("d", 0, 4), ("d", 1, 4), ("d", 0, 4), ("d", 0, 4), ("d", 1, 4)]
     batch = traces.columns(steps, [0, 1, 0, 1, 0, 0, 1], new_tokens=[0, 0, 1, 2, 4, 8, 16])
     trace = traces.write(tmp_path / "t.parquet", batch)
-    options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), decode=mode)  # type: ignore[arg-type]
+    options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), selection=Selection(mode))  # type: ignore[arg-type]
     parts = list(Plan(trace, options).stream(size=2))
     kept = {int(i): int(n) for part in parts for i, n in zip(part.ops["op_id"], part.ops["new_tokens"], strict=True)}
     assert kept == {"once": {0: 0, 1: 0, 2: 13, 3: 18}, "none": {0: 13, 1: 18}}[mode]

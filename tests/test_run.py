@@ -1,6 +1,7 @@
 """A replay from trace to log: exact bytes, equal counts with any workers, and every fault a row."""
 
 import errno
+import hashlib
 import json
 import os
 import signal
@@ -21,14 +22,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer import run as runs
-from replayer.engine import Engine, Window
-from replayer.execution import CHUNK_MIN, Executor, Staging, chunk_bytes
+from replayer import log as logs
+from replayer import opening
+from replayer.engine import Engine, Span, Window
+from replayer.execution import Executor, Staging
+from replayer.log import Ledger
 from replayer.model import TokenBytes
-from replayer.plan import Plan, PlanHash, PlanOptions, simulate
-from replayer.run import Settings, replay
+from replayer.opening import Settings, request_bytes
+from replayer.ordering import Ordering
+from replayer.pacing import Pace, Pacer
+from replayer.plan import Plan, PlanOptions, simulate
+from replayer.run import replay
 from replayer.schema import MOVES, parts, read_run
-from replayer.tiers import ALIGNMENT, CpuTier, FileTier
+from replayer.selection import Selection
+from replayer.tiers.contract import ALIGNMENT
+from replayer.tiers.memory import CpuTier
+from replayer.tiers.nvme import FileTier
 from tests import traces
 from tests.conftest import ROOT, tmpfs
 from tracegen.schema import InputError, Trace
@@ -78,7 +87,7 @@ CASES = {
     "both bounded": options(6, 9),
     "promote": options(6, 20, promote=True),
     "contiguous": options(6, 9, lookup="contiguous"),
-    "decode once": options(6, 9, decode="once"),
+    "decode once": options(6, 9, selection=Selection("once")),
 }
 
 
@@ -113,8 +122,9 @@ def test_times_are_in_order(trace: Trace, tmp_path: Path) -> None:
     _, log = go(trace, tmp_path, CASES["both bounded"])
     for earlier, later in (("due_ns", "ready_ns"), ("ready_ns", "start_ns"), ("start_ns", "end_ns")):
         assert (log[earlier] <= log[later]).all()
-    inside = log["read_ns"] + log["write_ns"] + log["verify_ns"]
-    assert (inside <= log["end_ns"] - log["start_ns"]).all()
+    inside = log["read_ns"] + log["write_ns"]
+    assert (inside <= log["end_ns"] - log["start_ns"]).all(), "verification and making bytes lie outside"
+    assert (log.filter(pl.col("move").cast(pl.String).is_in(["hit", "store", "demote"]))["verify_ns"] > 0).all()
     assert (log["device_read_ns"] <= log["read_ns"]).all()
     assert (log["device_write_ns"] <= log["write_ns"]).all()
     kind = pl.col("move").cast(pl.String)
@@ -139,12 +149,13 @@ def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, monkeypatch
 
 def test_buffers_stay_bounded_for_any_number_of_workers() -> None:
     sizes = {
-        (workers, verify): chunk_bytes(workers, verify)
-        for workers in (1, 4, 64, 65, 500, 9000)
+        (workers, verify): request_bytes(workers, 1, verify)
+        for workers in (1, 4, 64, 65, 128, 257, 500, 9000)
         for verify in ("off", "full")
     }  # type: ignore[arg-type]
-    assert all(size & (size - 1) == 0 and CHUNK_MIN <= size <= 4 * MIB for size in sizes.values())
-    assert sizes[4, "full"] == sizes[64, "off"] == 4 * MIB
+    assert all(size & (size - 1) == 0 and 256 << 10 <= size <= MIB for size in sizes.values())
+    assert sizes[4, "full"] == sizes[64, "off"] == sizes[128, "full"] == MIB
+    assert sizes[257, "off"] == request_bytes(33, 8, "off") == MIB // 2
     assert all(
         workers * size <= 256 * MIB for (workers, verify), size in sizes.items() if verify == "off" and workers <= 1024
     )
@@ -187,13 +198,13 @@ def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> N
     pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=rows)
     chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None))
     planned = simulate(Plan(Trace(made.path), chosen), lambda _: None)
-    hashed = PlanHash()
+    hashed, checkpoints = hashlib.sha256((1).to_bytes(8, "little")), []
     for op in range(200_002):
-        hashed.update(
-            struct.pack("<7q", op, 0, 1 if op == 0 else 0, 0, -1 if op == 0 else 2, 2 if op == 0 else -1, 2), op
-        )
-    assert len(hashed.checkpoints) == 3
-    assert planned["plan_checkpoints"] == hashed.checkpoints
+        if op and op % 65_536 == 0:
+            checkpoints.append(hashed.hexdigest())
+        hashed.update(struct.pack("<7q", op, 0, 1 if op == 0 else 0, 0, -1 if op == 0 else 2, 2 if op == 0 else -1, 2))
+    assert len(checkpoints) == 3
+    assert planned["plan_checkpoints"] == checkpoints
     assert planned["plan_fingerprint"] == hashed.hexdigest()
 
 
@@ -253,7 +264,7 @@ def test_a_disk_that_fills_up_under_the_log_fails_the_run(
     with tmpfs(tmp_path / "small", "2m") as place:
         free = os.statvfs(tmp_path)
         monkeypatch.setattr(os, "statvfs", lambda _: free)
-        monkeypatch.setattr(runs, "PART_SECONDS", 0)
+        monkeypatch.setattr(logs, "PART_SECONDS", 0)
         info, log = go(trace, place, options(0, None))
         assert info["status"] == read_run(place / "run")["status"] == "failed"
         assert len(log) > 0
@@ -322,17 +333,22 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
         gib_of = [None if limit is None else Decimal(limit) / 2**30 for limit in limits]
         chosen = PlanOptions(TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1), promote)
         tiers: list[Any] = [None, CpuTier(limits[1] or 0), CpuTier(limits[2] or 40 * small)]
+        plan, ordering = Plan(made, chosen), Ordering(limits)
+        simulate(plan, lambda _: None)
+        ledger = Ledger(Plan(made, chosen).stream(7), plan.last_op, Pace())
         engine = Engine(
-            Plan(made, chosen).stream(7),
-            limits,
+            ledger.admitted(),
+            ordering,
+            Pacer(Pace(), ordering.let_go),
             Executor(tiers, 0, "full"),
-            lambda: Staging(CHUNK_MIN, "full"),
+            lambda _: Staging(256 << 10, "full"),
             Window(ops=window),
+            Span(),
         )
         rows: list[Any] = []
-        engine.run(workers, rows.extend, every_s=60)
+        engine.run(workers, lambda records, errors: rows.append((records, errors)), every_s=60)
         assert engine.finished
-        assert not engine.progress.failures, [row[-1] for row in rows if row[-1]]
+        assert not engine.failures, [errors for _, errors in rows]
 
 
 def test_a_failed_demotion_still_gives_its_room(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
@@ -415,7 +431,7 @@ def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "statvfs", lambda _: Small)
     assert "name another directory" in refused(trace, tmp_path, options(0, None))
     monkeypatch.undo()
-    monkeypatch.setattr(runs.machine, "meminfo", lambda _: UNIT)
+    monkeypatch.setattr(opening.machine, "meminfo", lambda _: UNIT)
     assert "--cpu-mem-gb" in refused(trace, tmp_path, options(6, None))
 
 

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.execution import CHUNK_MAX as CHUNK
 from replayer.payload import Payload
-from replayer.tiers import ALIGNMENT, MARKER, Buffer, CpuTier, FileTier, NullTier, Tier
+from replayer.tiers.cache_dir import MARKER
+from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
+from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers.nvme import FileTier
 from tracegen.schema import InputError
 
+CHUNK = 4 << 20
 PAYLOAD = Payload(0)
 BUFFER, OTHER = Buffer(CHUNK), Buffer(CHUNK)
 
