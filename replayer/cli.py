@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import click
 from tqdm import tqdm
 
+from replayer.flag_types import Count
 from replayer.flags import plan_options, resolve, run_options, settings_of
 from replayer.plan import Plan, simulate
 from replayer.ranks import ALONE, Ranks, world
@@ -96,9 +97,7 @@ def _render(planned: dict[str, Any], title: str) -> str:
 @main.command(epilog="Example: replayer run trace.parquet --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
 @plan_options
 @run_options
-@click.option(
-    "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Trials, into RUN-1, RUN-2, …"
-)
+@click.option("--repeat", type=Count(1, 1000), default=1, show_default=True, help="Trials, into RUN-1, RUN-2, …")
 @click.option(
     "--ranks",
     "mode",

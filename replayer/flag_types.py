@@ -36,6 +36,26 @@ class Capacity(Number):
         return UNLIMITED if value in ("unlimited", UNLIMITED) else super().convert(value, param, ctx)
 
 
+class Count(click.ParamType[int]):
+    """A whole number within limits."""
+
+    name = "integer"
+
+    def __init__(self, low: int, high: int = 2**31 - 1) -> None:
+        self._low, self._high = low, high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the number."""
+        flag = param.opts[0] if param else "it"
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{flag} {value!r} is not a whole number.", param, ctx)
+        if not self._low <= number <= self._high:
+            self.fail(f"{flag} {number} must be from {self._low:,} to {self._high:,}.", param, ctx)
+        return number
+
+
 class Size(click.ParamType[int]):
     """Bytes, with K, M or G for their powers of 1,024."""
 
@@ -89,5 +109,5 @@ class Depth(click.ParamType[int]):
         """Parse the depth."""
         if value == "all":
             return 0
-        depth: int = click.IntRange(1).convert(value, param, ctx)
+        depth: int = Count(1).convert(value, param, ctx)
         return depth

@@ -9,7 +9,7 @@ import click
 
 from replayer import model as models
 from replayer.engine import Span, Window
-from replayer.flag_types import UNLIMITED, Capacity, Depth, Number, Size, Slower, Warmup
+from replayer.flag_types import UNLIMITED, Capacity, Count, Depth, Number, Size, Slower, Warmup
 from replayer.opening import Settings, request_bytes
 from replayer.pacing import TOKEN_MS, Pace
 from replayer.plan import PlanOptions
@@ -65,10 +65,10 @@ PLAN_FLAGS = (
         show_default=True,
         help="Decode reads: all, each request's first, none.",
     ),
-    click.option("--users", "--num-users", type=click.IntRange(1), help="Only the trace's first so many users."),
+    click.option("--users", "--num-users", type=Count(1), help="Only the trace's first so many users."),
     click.option(
         "--cycles",
-        type=click.IntRange(1),
+        type=Count(1),
         default=1,
         show_default=True,
         help="The trace so many times over, with new keys each time.",
@@ -80,11 +80,11 @@ PLAN_FLAGS = (
 RUN_FLAGS = (
     click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files."),
     click.option(
-        "--workers", type=click.IntRange(1, 10_000), help="Moves in flight.  [default: the users replayed, at most 500]"
+        "--workers", type=Count(1, 10_000), help="Moves in flight.  [default: the users replayed, at most 500]"
     ),
     click.option(
         "--max-concurrent-allocs",
-        type=click.IntRange(1),
+        type=Count(1),
         help="Stores in flight.  [default: the trace's, else any number]",
     ),
     click.option(
@@ -143,7 +143,7 @@ RUN_FLAGS = (
         help="Larger objects are read and written in such requests.  [default: 1M; less for many workers]",
     ),
     click.option(
-        "--io-depth", type=click.IntRange(1, 64), default=1, show_default=True, help="Requests of one object in flight."
+        "--io-depth", type=Count(1, 64), default=1, show_default=True, help="Requests of one object in flight."
     ),
     click.option(
         "--direct",
@@ -176,12 +176,10 @@ RUN_FLAGS = (
         show_default=True,
         help="Where reads from the gpu tier go.",
     ),
-    click.option(
-        "--max-errors", type=click.IntRange(0), default=100, show_default=True, help="More failed moves end the run."
-    ),
+    click.option("--max-errors", type=Count(0), default=100, show_default=True, help="More failed moves end the run."),
     click.option(
         "--window",
-        type=click.IntRange(1),
+        type=Count(1),
         help="Ops planned ahead of the lowest unfinished.  [default: 4096; 65536 if paced]",
     ),
     click.option(

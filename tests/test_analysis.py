@@ -51,12 +51,15 @@ def make_rows(seed: int, count: int) -> list[Dict]:
 def write_run(path: Path, rows: list[Dict], parts: int = 3, **info: Any) -> Path:
     directory = RunDirectory(path)
     coded = [
-        tuple(LOG_ENUMS[n].index(row[n]) if n in LOG_ENUMS and row[n] is not None else row[n] for n in LOG_COLUMNS)
+        {
+            n: (LOG_ENUMS[n].index(row[n]) if row[n] is not None else -1) if n in LOG_ENUMS else row[n]
+            for n in LOG_COLUMNS
+        }
         for row in rows
     ]
     for part in range(parts):
         if chunk := coded[part::parts]:
-            directory.write_part(chunk)
+            directory.write_part({n: [row[n] for row in chunk] for n in LOG_COLUMNS})
     conditions = {
         "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "workers": 1,
         "pace": "asap", "direct": True, "verify": "stamps",
