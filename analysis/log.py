@@ -1,7 +1,7 @@
 """What the columns of the log mean: the few terms that the metrics are written in."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -29,11 +29,19 @@ SIDES: Final = {
 """Rows that read or write a tier, evictions included."""
 
 
-def scan(run: Path) -> pl.LazyFrame:
-    """The log of a run, warm-up left out.
+def scan(run: Path, info: dict[str, Any], shift_ns: int = 0) -> pl.LazyFrame:
+    """The log of one rank's run, with generation_ns: how long generating took after each op.
+
+    Args:
+        run: its run directory.
+        info: what its run.json says.
+        shift_ns: its time 0 on the clock of the first rank's log.
 
     Raises:
         InputError: the run has no log, or a part is unreadable.
     """
     words = pl.col(list(LOG_ENUMS)).cast(pl.String)
-    return pl.scan_parquet(parts(run), glob=False).with_columns(words).filter(~pl.col("warmup"))
+    times = pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns
+    token_ns = round(info["conditions"].get("token_ms", 0) * 1e6)
+    generation = (pl.col("new_tokens").cast(pl.Int64) * token_ns).alias("generation_ns")
+    return pl.scan_parquet(parts(run), glob=False).with_columns(words, times, generation)

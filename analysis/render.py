@@ -53,6 +53,7 @@ HITS: Final[list[Line]] = [
 ]
 SPEED: Final[list[Line]] = [
     ("elapsed s", "elapsed_s", _number),
+    ("  of it drain, after the window", "drain_s", _number),
     ("wall-clock throughput tok/s", "wall_clock_tok_s", _number),
     ("storage throughput tok/s", "storage_tok_s", _number),
     ("  at mean moves in flight", "mean_inflight", _number),
@@ -60,6 +61,7 @@ SPEED: Final[list[Line]] = [
     *((f"{tier} {side} GiB/s", f"{tier}_{side}_gib_s", _number) for tier in TIERS for side in ("read", "write")),
     ("queue P95 ms per request", "queue_p95_ms", _number),
     ("plan wait P95 ms per request", "plan_wait_p95_ms", _number),
+    ("lateness P99 ms per request", "lateness_p99_ms", _number),
     ("end to end P95 ms per request", "e2e_p95_ms", _number),
 ]
 LATENCY: Final[list[Line]] = [
@@ -106,8 +108,14 @@ def _conditions(summary: dict[str, Any]) -> str:
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions["direct"]]
     return (
         f"{summary['run']}: {conditions['model']} at {conditions['bytes_per_token']:,} bytes per token; {tiers};"
-        f" {conditions['workers']} workers, pace {conditions['pace']}{direct}, verify {conditions['verify']}"
+        f" {_ranks(conditions)}{conditions['workers']} workers, pace {conditions['pace']}{direct},"
+        f" verify {conditions['verify']}"
     )
+
+
+def _ranks(conditions: dict[str, Any]) -> str:
+    ranks = conditions.get("ranks", 1)
+    return f"{ranks} ranks of " if ranks > 1 else ""
 
 
 def _verdict(summaries: list[dict[str, Any]]) -> list[str]:

@@ -1,5 +1,6 @@
 """A run in numbers, and whether the numbers may be believed."""
 
+import hashlib
 import math
 from pathlib import Path
 from typing import Any, Final
@@ -8,7 +9,7 @@ import polars as pl
 
 from analysis.log import scan
 from analysis.metrics import METRICS
-from replayer.schema import TIERS, read_run
+from replayer.schema import TIERS, parts, ranks_of, read_run
 from tracegen.schema import InputError
 
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
@@ -17,29 +18,66 @@ SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
 def summarise(run: Path) -> dict[str, Any]:
     """Every metric of a run under its flat name, with `valid` and the `findings` against it.
 
+    The metrics are of all its ranks together, warm-up left out.
+
     Raises:
         InputError: the run directory is missing, damaged or without a log.
     """
-    info = read_run(run)
+    ranks, findings = _ranks(run)
+    infos = list(ranks.values())
     try:
-        frames = pl.collect_all([metric(scan(run)) for metric in METRICS.values()])
+        zeros = [(info.get("clock") or {}).get("zero_ns", 0) for info in infos]
+        scans = zip(ranks.items(), zeros, strict=True)
+        log = pl.concat([scan(place, info, zero - zeros[0]) for (place, info), zero in scans])
+        values = _measure(log.filter(~pl.col("warmup")))
+        logged = _measure(log) if any((info.get("warmup") or {}).get("ops") for info in infos) else values
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"{run}: its log cannot be read ({reason}); copy the run anew.") from None
-    values = {name: _finite(value) for frame in frames for name, value in frame.row(0, named=True).items()}
-    findings = _findings(info, values)
+    findings += _findings(infos, logged)
     return {
         "run": str(run),
         "valid": not findings,
         "findings": findings,
-        "warnings": info["warnings"],
-        "status": info["status"],
-        "executed_ops": info.get("executed_ops"),
-        "trace_fingerprint": info["trace"]["fingerprint"],
-        "plan_fingerprint": info.get("executed_fingerprint"),
-        "conditions": info["conditions"],
+        "warnings": list(dict.fromkeys(warning for info in infos for warning in info["warnings"])),
+        "status": "complete" if all(info["status"] == "complete" for info in infos) else infos[0]["status"],
+        "executed_ops": sum(info.get("executed_ops") or 0 for info in infos),
+        "trace_fingerprint": _together([info["trace"]["fingerprint"] for info in infos]),
+        "plan_fingerprint": _together([info.get("executed_fingerprint") for info in infos]),
+        "conditions": infos[0]["conditions"] | {"ranks": len(infos)},
+        "drain_s": max((info.get("window") or {}).get("drain_s", 0.0) for info in infos),
         **values,
     }
+
+
+def _ranks(run: Path) -> tuple[dict[Path, dict[str, Any]], list[str]]:
+    """The run directories of a run, one per rank, and which are missing."""
+    if (size := ranks_of(run)) is None:
+        return {run: read_run(run)}, []
+    ranks, findings = {}, []
+    for rank in range(size):
+        place = run / f"rank-{rank:04}"
+        try:
+            ranks[place] = read_run(place)
+            parts(place)
+        except InputError as error:
+            ranks.pop(place, None)
+            findings.append(f"rank {rank} of {size} is missing: {error.message.removesuffix('.')}")
+    if not ranks:
+        raise InputError(f"{run}: none of its {size} ranks left a log; replay it anew.")
+    return ranks, findings
+
+
+def _measure(log: pl.LazyFrame) -> dict[str, Any]:
+    frames = pl.collect_all([metric(log) for metric in METRICS.values()])
+    return {name: _finite(value) for frame in frames for name, value in frame.row(0, named=True).items()}
+
+
+def _together(fingerprints: list[str | None]) -> str | None:
+    """One for all ranks: theirs if they are equal, else SHA-256 over them in order."""
+    if len(set(fingerprints)) == 1:
+        return fingerprints[0]
+    return hashlib.sha256("".join(map(str, fingerprints)).encode()).hexdigest()
 
 
 def _finite(value: Any) -> Any:
@@ -47,32 +85,44 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _findings(info: dict[str, Any], values: dict[str, Any]) -> list[str]:
-    """Why the numbers of a run may not be believed; empty where they may."""
+def _findings(infos: list[dict[str, Any]], values: dict[str, Any]) -> list[str]:
+    """Why the numbers of a run may not be believed; empty where they may.
+
+    Args:
+        infos: run.json of each rank.
+        values: the metrics of all rows, warm-up included.
+    """
     findings = []
-    if info["status"] != "complete":
-        findings.append(
-            f"the run is {'incomplete' if info['status'] == 'running' else info['status']}: {info['reason']}"
-        )
+    for info in infos:
+        if info["status"] != "complete":
+            status = "incomplete" if info["status"] == "running" else info["status"]
+            whose = f"rank {info['rank']}" if len(infos) > 1 else "the run"
+            findings.append(f"{whose} is {status}: {info['reason']}")
     if failed := values["failed_moves"]:
         findings.append(f"{failed:,} moves failed and {values['upstream_moves']:,} more could not be made after them")
-    elif info["status"] == "complete":
-        planned = {
-            **{f"{tier}_hits": info["plan"]["hits"][tier] for tier in TIERS},
-            **{f"{tier}_read_bytes": info["plan"]["read_bytes"][tier] for tier in TIERS},
-            **{f"{tier}_write_bytes": info["plan"]["write_bytes"][tier] for tier in TIERS},
-            **{name: info["plan"][name] for name in ("misses", "drops", "bypasses", "recomputed_tokens")},
-            "logged_ops": info["plan"]["ops"],
-            "stores": sum(info["plan"]["stores"].values()),
-            "demotes": sum(info["plan"]["demotions"].values()),
-            "promotes": info["plan"]["promotions"],
-        }
+    elif not findings:
+        executed = [_counts(info.get("executed") or info["plan"]) for info in infos]
+        expected = {name: sum(counts[name] for counts in executed) for name in executed[0]}
         findings += [
             f"the log has {name} = {values[name]:,}, the plan {number:,}: parts are missing or altered"
-            for name, number in planned.items()
+            for name, number in expected.items()
             if values[name] != number
         ]
     return findings
+
+
+def _counts(plan: dict[str, Any]) -> dict[str, int]:
+    """What the log must count, from what the plan counts."""
+    return {
+        **{f"{tier}_hits": plan["hits"][tier] for tier in TIERS},
+        **{f"{tier}_read_bytes": plan["read_bytes"][tier] for tier in TIERS},
+        **{f"{tier}_write_bytes": plan["write_bytes"][tier] for tier in TIERS},
+        **{name: plan[name] for name in ("misses", "drops", "bypasses", "recomputed_tokens")},
+        "logged_ops": plan["ops"],
+        "stores": sum(plan["stores"].values()),
+        "demotes": sum(plan["demotions"].values()),
+        "promotes": plan["promotions"],
+    }
 
 
 def differences(summaries: list[dict[str, Any]]) -> list[str]:

@@ -45,15 +45,13 @@ class Ranks:
     def start(self) -> dict[str, int]:
         """Let all ranks go at once; how this rank's clock stands to rank 0's, in nanoseconds.
 
-        The offset is found as NTP does, by round trips (RFC 5905, section 8), the shortest of 50 deciding; `start_ns`
-        is how much later than rank 0 this rank was let go, on rank 0's clock.
+        The offset is found as NTP does, by round trips (RFC 5905, section 8), the shortest of 50 deciding.
         """
         if self.comm is None:
-            return {"offset_ns": 0, "round_trip_ns": 0, "start_ns": 0}
+            return {"offset_ns": 0, "round_trip_ns": 0}
         offset, trip = self._offset()
         self.comm.Barrier()
-        now = time.time_ns() + offset
-        return {"offset_ns": offset, "round_trip_ns": trip, "start_ns": now - self.comm.bcast(now, root=0)}
+        return {"offset_ns": offset, "round_trip_ns": trip}
 
     def _offset(self) -> tuple[int, int]:
         """(rank 0's clock minus this one's, the round trip it was found by)."""

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -151,6 +152,9 @@ class _Run:
             status, reason = "failed", str(error)
         except Exception as error:  # noqa: BLE001 (the run directory says what ended it; the log up to here stays)
             status, reason = "failed", f"{type(error).__name__}: {error}"
+        if self._engine.began_ns:  # where the log's time 0 lies on rank 0's clock
+            zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
+            self.info["clock"]["zero_ns"] = zero_ns + self.info["clock"]["offset_ns"]
         self._conclude(status, reason, sampler, directory)
         return stopped
 

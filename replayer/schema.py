@@ -215,6 +215,21 @@ def read_run(path: Path) -> dict[str, Any]:
     return info
 
 
+def ranks_of(path: Path) -> int | None:
+    """How many ranks a run has whose run.json stands above theirs; None where it is one process's.
+
+    Raises:
+        InputError: run.json is missing or no JSON.
+    """
+    try:
+        ranks = json.loads((path / "run.json").read_text(encoding="utf-8")).get("ranks")
+    except OSError as error:
+        raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path}/run.json is damaged or incomplete ({error}); copy the run anew.") from None
+    return ranks if isinstance(ranks, int) and 0 < ranks < 1 << 20 else None
+
+
 def parts(path: Path) -> list[Path]:
     """The closed parts of a run's log, in order.
 

@@ -4,6 +4,7 @@ import json
 import math
 import random
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,9 @@ def make_rows(seed: int, count: int) -> list[Dict]:
     return rows
 
 
+TOKEN_NS = 2_500_000
+
+
 def write_run(path: Path, rows: list[Dict], parts: int = 3, **info: Any) -> Path:
     directory = RunDirectory(path)
     coded = [
@@ -63,12 +67,14 @@ def write_run(path: Path, rows: list[Dict], parts: int = 3, **info: Any) -> Path
     conditions = {
         "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "workers": 1,
         "pace": "asap", "direct": True, "verify": "stamps",
+        "token_ms": TOKEN_NS / 1e6,
     }  # fmt: skip
     directory.save(
         {
             "status": "failed", "reason": "r", "trace": {"fingerprint": "t"}, "warnings": [],
             "plan": dict.fromkeys("ops hits stores misses demotions promotions drops bypasses recomputed_tokens read_bytes write_bytes".split()),
             "conditions": conditions, "executed_ops": len(rows), "executed_fingerprint": "p",
+            "window": {"duration_s": 1, "drain_s": 1.5},
         }
         | info
     )  # fmt: skip
@@ -172,7 +178,13 @@ def reference(rows: list[Dict]) -> Dict:
             requests.setdefault(row["request_id"], []).append(row)
     for name, late, early in (("queue", "start_ns", "ready_ns"), ("plan_wait", "ready_ns", "due_ns")):
         found |= spread([sum(r[late] - r[early] for r in group) / 1e6 for group in requests.values()], name)
-    ends = [(max(r["end_ns"] for r in g) - min(r["due_ns"] for r in g)) / 1e6 for g in requests.values()]
+    groups, due = list(requests.values()), [min(r["due_ns"] for r in g) for g in requests.values()]
+    late = [(min(r["start_ns"] for r in g) - at) / 1e6 for g, at in zip(groups, due, strict=True)]
+    ends = [
+        (max(r["end_ns"] + r["new_tokens"] * TOKEN_NS for r in g) - at) / 1e6 for g, at in zip(groups, due, strict=True)
+    ]
+    generation = [sum(r["new_tokens"] for r in g) * TOKEN_NS / 1e6 for g in groups]
+    found |= spread(late, "lateness") | spread(generation, "generation") | {"drain_s": 1.5}
     return found | spread(ends, "e2e")
 
 
@@ -183,6 +195,10 @@ def test_every_metric_against_plain_python(tmp_path: Path, seed: int, count: int
     expected = reference(rows)
     metrics = set(found) - {"run", "valid", "findings", "warnings", "status", "executed_ops", "conditions"}
     assert metrics - {"trace_fingerprint", "plan_fingerprint"} == set(expected), "no metric goes unchecked"
+    same(found, expected)
+
+
+def same(found: Dict, expected: Dict) -> None:
     for name, value in expected.items():
         if isinstance(value, float):
             assert found[name] == pytest.approx(value, rel=1e-9), name
@@ -342,3 +358,42 @@ def test_damaged_runs_are_refused_in_one_sentence(run: Run, replays: list[Path],
 def test_parts_are_refused_where_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a run directory"):
         summary.summarise(tmp_path)
+
+
+# Many ranks
+
+
+def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[Dict]]]:
+    """A run of as many ranks, each with rows of its own, rank r let go r ms after rank 0."""
+    rows = [make_rows(seed, 50) for seed in range(len(statuses))]
+    for rank, (status, mine) in enumerate(zip(statuses, rows, strict=True)):
+        for row in mine:
+            row |= {"rank": rank}
+        clock = {"zero_ns": 10**18 + rank * 10**6}
+        write_run(place / f"rank-{rank:04}", mine, rank=rank, status=status, clock=clock)
+    (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": len(statuses), "status": "running"}))
+    return place, rows
+
+
+def test_ranks_are_one_run(tmp_path: Path) -> None:
+    place, rows = ranks(tmp_path / "run", "failed", "failed")
+    for rank, mine in enumerate(rows):
+        for row in mine:
+            row |= {"request_id": row["request_id"] + 1000 * rank}  # ranks share no requests
+            row |= {name: row[name] + rank * 10**6 for name in ("due_ns", "ready_ns", "start_ns", "end_ns")}
+    found = summary.summarise(place)
+    same(found, reference(rows[0] + rows[1]))
+    assert found["conditions"]["ranks"] == 2
+
+
+def test_a_rank_that_is_missing_or_was_killed_is_named(tmp_path: Path) -> None:
+    place, _ = ranks(tmp_path / "run", "complete", "running", "complete")
+    shutil.rmtree(place / "rank-0002")
+    found = summary.summarise(place)
+    assert not found["valid"]
+    assert "rank 1 is incomplete" in " ".join(found["findings"])
+    assert "rank 2 of 3 is missing" in " ".join(found["findings"])
+    for rank in (0, 1):
+        shutil.rmtree(place / f"rank-{rank:04}")
+    with pytest.raises(InputError, match="none of its 3 ranks"):
+        summary.summarise(place)

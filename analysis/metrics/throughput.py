@@ -8,8 +8,8 @@ from analysis.log import ELAPSED_S
 def throughput(log: pl.LazyFrame) -> pl.LazyFrame:
     """tokens_generated = Σ new_tokens; elapsed_s = last end − first start; storage_io_s = Σ (end − start).
 
-    wall_clock_tok_s divides by elapsed_s, storage_tok_s by storage_io_s, making and checking the payload included. The
-    latter is per unit of concurrency, so it is read beside mean_inflight = storage_io_s / elapsed_s;
+    wall_clock_tok_s divides by elapsed_s, storage_tok_s by storage_io_s, which leaves out making and checking bytes.
+    It is per unit of concurrency, so it is read beside mean_inflight = storage_io_s / elapsed_s;
     cache_io_tokens_per_sec is kv-cache.py's name for it.
     """
     return log.select(
