@@ -94,6 +94,11 @@ def render(summaries: list[dict[str, Any]]) -> str:
 
 def _matters(name: str, summary: dict[str, Any]) -> bool:
     """Whether a line says something: tiers and sources that saw nothing are left out."""
+    conditions = summary["conditions"]
+    if name.startswith("lateness") and conditions["pace"] != "open":  # no schedule to be late for
+        return False
+    if name == "drain_s" and not conditions.get("duration_s"):
+        return False
     of_tier = name.startswith(TIERS)
     return summary[name] is not None and not (of_tier and summary[name] == 0)
 

@@ -12,9 +12,9 @@ from replayer.flag_types import Count
 from replayer.flags import plan_options, resolve, run_options, settings_of
 from replayer.plan import Plan, simulate
 from replayer.ranks import ALONE, Ranks, world
+from replayer.run import replay
 from replayer.schema import TIERS
-from replayer.trials import Trial, replay_trials
-from tracegen.schema import Trace
+from tracegen.schema import InputError, Trace
 
 
 class Interrupted(KeyboardInterrupt):
@@ -112,9 +112,9 @@ def run(trace: Path, as_json: bool, output: Path, repeat: int, mode: str | None,
     opened = Trace(Path(str(trace).replace("{rank}", str(ranks.rank))) if mode else trace)
     part = (ranks.rank, ranks.size) if mode == "partition" else (0, 1)
     model, options = resolve(opened, flags, part)
-    trial = Trial(opened, model, options, settings_of(opened, flags), output, ranks)
-    infos = []
-    for info, place in replay_trials(trial, repeat):
+    settings, infos = settings_of(opened, flags), []
+    for place in _places(output, repeat, force=settings.force):
+        info = replay(opened, model, options, settings, place, ranks)
         infos.append(info)
         if not as_json:
             _say(info, place, ranks)
@@ -122,6 +122,16 @@ def run(trace: Path, as_json: bool, output: Path, repeat: int, mode: str | None,
         click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))
     if any(info["status"] != "complete" for info in infos):
         raise click.exceptions.Exit(1)
+
+
+def _places(output: Path, repeat: int, *, force: bool) -> list[Path]:
+    """Where the trials go: siblings of the output where there are several."""
+    if repeat == 1:
+        return [output]
+    places = [output.with_name(f"{output.name}-{number}") for number in range(1, repeat + 1)]
+    if (taken := [place for place in places if place.exists()]) and not force:
+        raise InputError(f"{taken[0]} exists; name another run directory with -o, or pass --force.")
+    return places
 
 
 def _say(info: dict[str, Any], place: Path, ranks: Ranks) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from tracegen.schema import InputError
@@ -23,20 +22,19 @@ class Ranks:
     size: int = 1
     comm: Any = None
 
-    def directory(self, output: Path) -> Path:
-        """Where this rank's run directory goes."""
-        return output / f"rank-{self.rank:04}" if self.comm is not None else output
-
     def agree(self, problem: str | None) -> None:
-        """Wait for all ranks to be ready; one that is not stops all.
+        """Wait for all ranks to be ready; one that is not stops all, and says why.
 
         Raises:
-            InputError: some rank has a problem.
+            InputError: this is the first rank that has a problem.
+            SystemExit: another is.
         """
-        problems = self.comm.allgather(problem) if self.comm is not None else [problem]
-        for rank, found in enumerate(problems):
-            if found is not None:
-                raise InputError(found if self.comm is None else f"rank {rank}: {found}")
+        problems = self.gather(problem)
+        first = next((rank for rank, found in enumerate(problems) if found is not None), None)
+        if first == self.rank:
+            raise InputError(f"rank {first}: {problem}" if self.comm is not None else str(problem))
+        if first is not None:
+            raise SystemExit(2)
 
     def gather(self, value: Any) -> list[Any]:
         """Every rank's value, on every rank."""
@@ -68,6 +66,18 @@ class Ranks:
                     back = time.time_ns()
                     best = min(best, (back - sent, there - (sent + back) // 2))
         return (0, 0) if self.rank == 0 else (best[1], best[0])
+
+
+def together(infos: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the run.json above the ranks' own says at the end, from theirs."""
+    failed = [f"rank {info['rank']}: {info['reason']}" for info in infos if info["status"] != "complete"]
+    return {
+        "ranks": len(infos),
+        "status": "failed" if failed else "complete",
+        "reason": "; ".join(failed) or None,
+        "executed_ops": sum(info["executed_ops"] for info in infos),
+        "clocks": [info["clock"] for info in infos],
+    }
 
 
 ALONE: Final = Ranks()

@@ -21,7 +21,7 @@ from replayer.opening import GPU, OpenTiers, Settings, check_room, nvme_room, wa
 from replayer.ordering import Ordering
 from replayer.pacing import Pacer
 from replayer.plan import Plan, PlanOptions, simulate
-from replayer.ranks import ALONE, Ranks
+from replayer.ranks import ALONE, Ranks, together
 from replayer.schema import TIERS, RunDirectory
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
@@ -42,11 +42,11 @@ def replay(
     with ExitStack() as opened:
         try:
             run = _prepare(trace, model, options, settings, ranks, opened)
-            directory = RunDirectory(output, force=settings.force)
         except InputError as problem:
             ranks.agree(problem.message)
             raise
         ranks.agree(None)
+        directory, top = _directories(output, settings, ranks)
         for warning in run.info["warnings"]:
             _warn(warning, ranks)
         directory.save(run.info)
@@ -59,11 +59,36 @@ def replay(
         run.info |= {"status": "failed", "reason": f"the log's last rows cannot be written: {error.strerror}"}
     try:
         directory.save(run.info)
+        if ranks.comm is not None:
+            # Where one rank is interrupted all are, and some may be gone: there is nobody to gather from.
+            result = together(ranks.gather(run.info)) if interrupt is None else _above(ranks, run.info["status"])
+            if top is not None:
+                top.save(result)
+            run.info |= result
     except OSError as error:
         raise click.ClickException(f"{output}: cannot write how the run ended ({error.strerror}).") from None
     if interrupt is not None:
         raise interrupt
     return run.info
+
+
+def _directories(output: Path, settings: Settings, ranks: Ranks) -> tuple[RunDirectory, RunDirectory | None]:
+    """This rank's run directory, and on rank 0 of several the one above all of theirs."""
+    if ranks.comm is None:
+        return RunDirectory(output, force=settings.force), None
+    top, problem = None, None
+    if ranks.rank == 0:
+        try:
+            top = RunDirectory(output, force=settings.force, parts=False)
+            top.save(_above(ranks, "running"))
+        except InputError as error:
+            problem = error.message
+    ranks.agree(problem)
+    return RunDirectory(output / f"rank-{ranks.rank:04}"), top
+
+
+def _above(ranks: Ranks, status: str) -> dict[str, Any]:
+    return {"ranks": ranks.size, "status": status, "reason": "a rank has not ended, was interrupted, or was killed"}
 
 
 def _prepare(
