@@ -7,8 +7,8 @@ from typing import Final, Literal
 from replayer.ordering import Move
 from replayer.payload import Payload
 from replayer.schema import STATUSES
-from replayer.tiers.contract import ALIGNMENT, Buffer, Object, Tier
-from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, MISS, PROMOTE, STORE
+from replayer.tiers.contract import Buffer, Landing, Object, Tier, aligned
+from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE
 
 OK, ERROR, UPSTREAM = range(len(STATUSES))
 _NO_IO: Final = frozenset((MISS, BYPASS))
@@ -45,11 +45,16 @@ class Staging:
 
     Attributes:
         chunk: bytes moved at a time.
+        landing: a buffer in device memory; hits from the tiers in `landing_reads` end there, stores to those in
+            `landing_writes` begin there.
     """
 
     def __init__(self, chunk: int, verify: Verify, make: Callable[[int], Buffer] = Buffer) -> None:
         self.chunk = chunk
         self.buffer, self.scratch = make(chunk), Buffer(chunk if verify == "full" else 0)
+        self.landing: Landing | None = None
+        self.landing_reads: frozenset[int] = frozenset()
+        self.landing_writes: frozenset[int] = frozenset()
 
 
 class Executor:
@@ -106,72 +111,84 @@ class Executor:
 
     def _transfer(self, move: Move, staging: Staging, outcome: Outcome) -> None:
         """Read the object, write it, or both."""
+        source = self._tier(move.from_tier) if move.from_tier >= 0 else None
         if move.to_tier < 0:
-            self._read(move, staging, outcome, None)
+            assert source is not None, "a move that moves nothing"
+            self._read(move, source, staging, outcome, None)
             return
-        if move.from_tier < 0:  # its bytes are made before the object is
+        tier = self._tier(move.to_tier)
+        if source is None:  # its bytes are made before the object is
             self._prepare(move, 0, min(staging.chunk, move.size), staging.buffer, outcome)
         began = clock()
-        with self._tier(move.to_tier).create(move.key, move.size) as target:
+        with tier.create(move.key, move.size) as target:
             outcome.write_ns += clock() - began
             try:
-                if move.from_tier >= 0:
-                    self._read(move, staging, outcome, target)
+                if source is not None:
+                    self._read(move, source, staging, outcome, target)
                 else:
-                    self._write(move, staging, outcome, target)
+                    self._write(move, tier, staging, outcome, target)
                 began = clock()
                 target.finish()
                 outcome.write_ns += clock() - began
             finally:
                 outcome.device_write_ns = target.device_ns
 
-    def _read(self, move: Move, staging: Staging, outcome: Outcome, target: Object | None) -> None:
-        """Chunk by chunk: read, verify, and write to the target if there is one."""
+    def _read(self, move: Move, tier: Tier, staging: Staging, outcome: Outcome, target: Object | None) -> None:
+        """Piece by piece: read, verify, and write to the target if there is one."""
+        step = staging.chunk if tier.chunked or target is not None else move.size
+        landing = staging.landing if move.kind == HIT and move.from_tier in staging.landing_reads else None
         began = clock()
-        with self._tier(move.from_tier).open(move.key, move.size) as source:
+        with tier.open(move.key, move.size) as source:
+            outcome.read_ns += clock() - began
             try:
-                for offset in range(0, move.size, staging.chunk):
-                    length = min(staging.chunk, move.size - offset)
-                    source.read(offset, length, staging.buffer)
-                    read = clock()
-                    outcome.read_ns += read - began
-                    self._check(move, offset, length, staging, outcome)
+                for offset in range(0, move.size, step):
+                    length = min(step, move.size - offset)
                     began = clock()
+                    source.read(offset, length, landing or staging.buffer)
+                    outcome.read_ns += clock() - began
+                    if self._verify != "off" and tier.keeps_bytes:
+                        self._check(move, offset, length, staging, outcome, landing)
                     if target is not None:
                         self._prepare(move, offset, length, staging.buffer, outcome)
                         began = clock()
                         target.write(offset, length, staging.buffer)
-                        began, written = clock(), began
-                        outcome.write_ns += began - written
+                        outcome.write_ns += clock() - began
             finally:
                 outcome.device_read_ns = source.device_ns
 
-    def _write(self, move: Move, staging: Staging, outcome: Outcome, target: Object) -> None:
-        """Chunk by chunk: make the object's bytes, the first of which are there, and write them."""
-        for offset in range(0, move.size, staging.chunk):
-            length = min(staging.chunk, move.size - offset)
+    def _write(self, move: Move, tier: Tier, staging: Staging, outcome: Outcome, target: Object) -> None:
+        """Piece by piece: make the object's bytes, the first of which are there, and write them."""
+        step = staging.chunk if tier.chunked else move.size
+        landing = staging.landing if move.to_tier in staging.landing_writes else None
+        for offset in range(0, move.size, step):
+            length = min(step, move.size - offset)
             if offset:
                 self._prepare(move, offset, length, staging.buffer, outcome)
             began = clock()
-            target.write(offset, length, staging.buffer)
+            if landing is not None:
+                landing.stage(aligned(length), staging.buffer)
+                outcome.verify_ns += clock() - began
+                began = clock()
+            target.write(offset, length, landing or staging.buffer)
             outcome.write_ns += clock() - began
 
     def _prepare(self, move: Move, offset: int, length: int, buffer: Buffer, outcome: Outcome) -> None:
         """Make the bytes of a store, and for any write what O_DIRECT pads it with, so that no sector repeats."""
         if not self._tier(move.to_tier).keeps_bytes:
             return
-        began, whole = clock(), -(-length // ALIGNMENT) * ALIGNMENT
+        began, whole = clock(), aligned(length)
         if move.from_tier < 0:
             self._payload.fill(buffer.words, move.key, offset, whole)
         elif whole > length:
             self._payload.pad(buffer.words, move.key, offset, length, whole)
         outcome.verify_ns += clock() - began
 
-    def _check(self, move: Move, offset: int, length: int, staging: Staging, outcome: Outcome) -> None:
-        wrong, words = None, staging.buffer.words
-        if self._verify == "off" or not self._tier(move.from_tier).keeps_bytes:
-            return
-        began = clock()
+    def _check(
+        self, move: Move, offset: int, length: int, staging: Staging, outcome: Outcome, landing: Landing | None
+    ) -> None:
+        words, began = staging.buffer.words, clock()
+        if landing is not None:
+            landing.fetch(length, staging.buffer)
         if self._verify == "stamps":
             wrong = self._payload.check_stamps(words, move.key, offset, length)
         else:

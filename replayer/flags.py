@@ -176,6 +176,7 @@ RUN_FLAGS = (
         show_default=True,
         help="Where reads from the gpu tier go.",
     ),
+    click.option("--gds", is_flag=True, help="GPUDirect Storage between the nvme tier's files and the gpu's memory."),
     click.option("--max-errors", type=Count(0), default=100, show_default=True, help="More failed moves end the run."),
     click.option(
         "--window",
@@ -306,6 +307,7 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
         precondition_gib=flags["precondition"],
         gpu_device=flags["gpu_device"],
         gpu_read=flags["gpu_read"],
+        gds=flags["gds"],
         throttles=dict(flags["throttle"]),
         keep_cache=flags["keep_cache"],
         clean=flags["clean"],

@@ -17,6 +17,7 @@ from replayer.plan import Plan
 from replayer.schema import TIERS
 from replayer.tiers import gpu
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
+from replayer.tiers.gds import GdsTier
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.throttled import Throttle, ThrottledTier
@@ -47,6 +48,7 @@ class Settings:
         precondition_gib: written to the nvme tier, and removed, before the run.
         gpu_device: as torch names it.
         gpu_read: where what is read from the gpu tier goes.
+        gds: hits and stores of the nvme tier go between its files and the gpu's memory (GPUDirect Storage).
         throttles: tiers to be slowed down.
         clean: remove what killed runs left in cache_dir.
     """
@@ -63,6 +65,7 @@ class Settings:
     precondition_gib: float = 0
     gpu_device: str = "cuda"
     gpu_read: gpu.GpuRead = "host"
+    gds: bool = False
     throttles: dict[str, Throttle] = field(default_factory=dict)
     keep_cache: bool = False
     clean: bool = False
@@ -91,8 +94,9 @@ class OpenTiers:
         self._settings, usable = settings, plan.waterfall.usable
         self.all: list[Tier | None] = [None, None, None]
         self.nvme: FileTier | SlabTier | None = None
+        self._gpu: gpu.GpuTier | None = None
         if usable[GPU]:
-            self.all[GPU] = gpu.GpuTier(usable[GPU] or 0, settings.gpu_device, settings.gpu_read, settings.chunk)
+            self._gpu = self.all[GPU] = gpu.GpuTier(usable[GPU] or 0, settings.gpu_device)
         if usable[CPU]:
             self.all[CPU] = CpuTier(usable[CPU] or 0)
         if usable[NVME] != 0:
@@ -112,18 +116,27 @@ class OpenTiers:
         if settings.cache_dir is None:
             raise InputError("the nvme tier needs a place: pass --cache-dir DIR, or --storage-capacity-gb 0.")
         objects, keep = settings.workers, settings.keep_cache
-        if settings.layout == "slab":
+        if settings.gds:
+            if settings.layout != "files" or self._gpu is None:
+                raise InputError("--gds reads files into the gpu's memory; pass --layout files and --gpu-mem-gb.")
+            self.nvme = GdsTier(settings.cache_dir, run, settings.io, objects=objects, keep=keep)
+        elif settings.layout == "slab":
             self.nvme = SlabTier(settings.cache_dir, run, room, settings.io, objects=objects, keep=keep)
         else:
             self.nvme = FileTier(settings.cache_dir, run, settings.io, objects=objects, keep=keep)
         return self.nvme
 
     def staging(self, _worker: int) -> Staging:
-        """A worker's buffers; pinned where there is a gpu tier."""
-        found = self.all[GPU]
-        inner = found.inner if isinstance(found, ThrottledTier) else found
-        make: Callable[[int], Buffer] = inner.buffer if isinstance(inner, gpu.GpuTier) else Buffer
-        return Staging(self._settings.chunk, self._settings.verify, make)
+        """A worker's buffers; pinned where there is a gpu tier, with one on the device where moves end there."""
+        chunk, verify = self._settings.chunk, self._settings.verify
+        if self._gpu is None:
+            return Staging(chunk, verify)
+        staging = Staging(chunk, verify, self._gpu.buffer)
+        staging.landing_reads = frozenset([GPU] * (self._settings.gpu_read == "device") + [NVME] * self._settings.gds)
+        staging.landing_writes = frozenset([NVME] * self._settings.gds)
+        if staging.landing_reads:
+            staging.landing = self._gpu.landing(chunk)
+        return staging
 
     def storage(self) -> dict[str, Any] | None:
         """What run.json says of the file system under the cache."""

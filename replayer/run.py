@@ -318,6 +318,7 @@ def _conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings
         "verify": settings.verify,
         "gpu_device": settings.gpu_device if tiers.all[GPU] is not None else None,
         "gpu_read": settings.gpu_read if tiers.all[GPU] is not None else None,
+        "gds": settings.gds,
         "throttle": {tier: asdict(throttle) for tier, throttle in settings.throttles.items()},
         "window_ops": settings.window.ops,
         "window_bytes": settings.window.bytes,

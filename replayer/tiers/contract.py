@@ -31,6 +31,21 @@ class Buffer:
         self.bytes: NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
 
 
+class Landing(Buffer):
+    """A buffer in a device's memory, where reads of some tiers end and writes of some begin."""
+
+    def __init__(self) -> None:
+        pass
+
+    def fetch(self, length: int, buffer: Buffer) -> None:
+        """Copy the first bytes to a host buffer, to be verified."""
+        raise NotImplementedError
+
+    def stage(self, length: int, buffer: Buffer) -> None:
+        """Copy the first bytes of a host buffer here, to be written."""
+        raise NotImplementedError
+
+
 def allocate(size: int) -> mmap.mmap:
     """Anonymous memory, page-aligned, backed by huge pages where the kernel gives them."""
     memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -50,7 +65,8 @@ class Object(Protocol):
         device_ns: time spent inside system calls or memory copies so far.
     """
 
-    device_ns: int
+    @property
+    def device_ns(self) -> int: ...
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
         """Read `length` bytes at `offset` to the front of the buffer.
@@ -83,9 +99,11 @@ class Tier(Protocol):
 
     Attributes:
         keeps_bytes: whether what is read is what was written; only then can it be verified.
+        chunked: whether objects go through the staging buffer, piece by piece.
     """
 
     keeps_bytes: bool
+    chunked: bool
 
     def create(self, key: int, size: int) -> Object:
         """A new object, opened for writing from its start on.

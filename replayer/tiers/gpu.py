@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from replayer.tiers.contract import Buffer, Object, Plain
+from replayer.tiers.contract import Buffer, Landing, Object, Plain
 from replayer.tiers.memory import Extents, pieces
 from tracegen.schema import InputError
 
@@ -67,6 +67,29 @@ class PinnedBuffer(Buffer):
         self.words, self.view = self.bytes.view(np.uint64), memoryview(self.bytes)  # type: ignore[arg-type]
 
 
+class DeviceBuffer(Landing):
+    """A buffer in the device's memory, for `--gpu-read device` and GPUDirect Storage.
+
+    Attributes:
+        tensor: the whole buffer as a tensor of uint8.
+    """
+
+    def __init__(self, size: int, torch: Any, device: str) -> None:
+        self.tensor = torch.empty(size, dtype=torch.uint8, device=device)
+
+    def fetch(self, length: int, buffer: Buffer) -> None:
+        tensor_of(buffer)[:length].copy_(self.tensor[:length])
+
+    def stage(self, length: int, buffer: Buffer) -> None:
+        self.tensor[:length].copy_(tensor_of(buffer)[:length])
+
+
+def tensor_of(buffer: Buffer) -> Any:
+    """The tensor behind a buffer of this module."""
+    assert isinstance(buffer, PinnedBuffer | DeviceBuffer), "the gpu tier copies through its own buffers"
+    return buffer.tensor
+
+
 class _Clock:
     """Times copies on a worker's own stream, by its events; on torch's CPU device by the host's clock."""
 
@@ -98,47 +121,46 @@ class GpuTier:
     Args:
         usable: bytes of the arena.
         device: as torch names it: cuda, cuda:1, cpu.
-        read: where what is read goes: the host, as in kv-cache.py, or another place in the device's memory.
-        chunk: bytes read at a time at most.
 
     Raises:
         InputError: the device is not there or has not so much memory.
     """
 
-    keeps_bytes = True
+    keeps_bytes = chunked = True
 
-    def __init__(self, usable: int, device: str, read: GpuRead, chunk: int) -> None:
+    def __init__(self, usable: int, device: str) -> None:
         self._torch, self._device, self._local = torch_for(device), device, threading.local()
         try:
             self._arena = self._torch.zeros(usable, dtype=self._torch.uint8, device=device)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             reason = str(error).splitlines()[0]
             raise InputError(f"--gpu-mem-gb: {usable / 2**30:.2f} GiB usable are not to be had ({reason}).") from None
-        self._room, self._chunk, self.reads_to_device = Extents(usable), chunk, read == "device"
+        self._room = Extents(usable)
 
     def buffer(self, size: int) -> PinnedBuffer:
         """A worker's staging buffer."""
         return PinnedBuffer(size, self._torch, pinned=self._device != "cpu")
 
-    def _own(self) -> tuple[_Clock, Any]:
-        """This thread's stream, and where it reads to on the device."""
-        if not hasattr(self._local, "own"):
-            target = self._torch.empty(
-                self._chunk if self.reads_to_device else 0, dtype=self._torch.uint8, device=self._device
-            )
-            self._local.own = _Clock(self._torch, self._device), target
-        own: tuple[_Clock, Any] = self._local.own
-        return own
+    def landing(self, size: int) -> DeviceBuffer:
+        """A worker's buffer in the device's memory."""
+        return DeviceBuffer(size, self._torch, self._device)
+
+    def _clock(self) -> "_Clock":
+        """This thread's stream."""
+        if not hasattr(self._local, "clock"):
+            self._local.clock = _Clock(self._torch, self._device)
+        clock: _Clock = self._local.clock
+        return clock
 
     def create(self, key: int, size: int) -> Object:
         if (extents := self._room.take(key, size)) is None:
             raise OSError(errno.ENOMEM, f"no {size} bytes free in the gpu tier's arena")
-        return _GpuObject(self._arena, extents, *self._own())
+        return _GpuObject(self._arena, extents, self._clock())
 
     def open(self, key: int, size: int) -> Object:
         if (extents := self._room.of(key)) is None:
             raise FileNotFoundError(errno.ENOENT, f"no object {key} in the gpu tier")
-        return _GpuObject(self._arena, extents, *self._own())
+        return _GpuObject(self._arena, extents, self._clock())
 
     def discard(self, key: int) -> None:
         self._room.give(key)
@@ -148,18 +170,14 @@ class GpuTier:
 
 
 class _GpuObject(Plain):
-    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock, target: Any) -> None:
-        self._arena, self._extents, self._clock, self._target = arena, extents, clock, target
+    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock) -> None:
+        self._arena, self._extents, self._clock = arena, extents, clock
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
-        self._copy(offset, length, _tensor(buffer), out=True)
-
-    def read_on_device(self, offset: int, length: int) -> None:
-        """Read to another place in the device's memory."""
-        self._copy(offset, length, self._target, out=True)
+        self._copy(offset, length, tensor_of(buffer), out=True)
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
-        self._copy(offset, length, _tensor(buffer), out=False)
+        self._copy(offset, length, tensor_of(buffer), out=False)
 
     def _copy(self, offset: int, length: int, other: Any, *, out: bool) -> None:
         pairs = []
@@ -167,8 +185,3 @@ class _GpuObject(Plain):
             here, there = self._arena[start : start + count], other[place : place + count]
             pairs.append((there, here) if out else (here, there))
         self.device_ns += self._clock.copy(pairs)
-
-
-def _tensor(buffer: Buffer) -> Any:
-    assert isinstance(buffer, PinnedBuffer), "the gpu tier copies through its own buffers"
-    return buffer.tensor

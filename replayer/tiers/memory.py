@@ -22,7 +22,7 @@ class _NullObject(Plain):
 class NullTier:
     """Keeps nothing and takes no time: shows what the replayer itself costs. Its reads cannot be verified."""
 
-    keeps_bytes = False
+    keeps_bytes = chunked = False
 
     def __init__(self) -> None:
         self._keys: set[int] = set()
@@ -143,7 +143,7 @@ class _ArenaObject(Plain):
 class CpuTier:
     """One arena of memory, allocated and touched at the start; an object is a list of extents of it."""
 
-    keeps_bytes = True
+    keeps_bytes = chunked = True
 
     def __init__(self, usable: int) -> None:
         self._arena: NDArray[np.uint8] = np.frombuffer(allocate(usable), np.uint8)[:usable]

@@ -142,7 +142,7 @@ class FileTier:
         InputError: as CacheFolder.
     """
 
-    keeps_bytes = True
+    keeps_bytes = chunked = True
 
     def __init__(
         self, parent: Path, run: str, io: BlockIO = BlockIO(), *, objects: int = 1, keep: bool = False
@@ -211,7 +211,7 @@ class SlabTier:
         InputError: as CacheFolder, or there is not so much room.
     """
 
-    keeps_bytes = True
+    keeps_bytes = chunked = True
 
     def __init__(
         self,

@@ -69,6 +69,8 @@ class _ThrottledObject:
 class ThrottledTier:
     """A tier whose objects move no faster than a throttle allows."""
 
+    chunked = True
+
     def __init__(self, inner: Tier, throttle: Throttle) -> None:
         self.inner, self.keeps_bytes = inner, inner.keeps_bytes
         self._reads, self._writes = _Channel(throttle), _Channel(throttle)

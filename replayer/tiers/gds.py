@@ -1,0 +1,92 @@
+"""The nvme tier by GPUDirect Storage: hits are read into the GPU's memory, stores are written out of it, by the device.
+
+What else moves to or from the tier (demotions, promotions) goes through host memory as it does without.
+"""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, Self
+
+from replayer.tiers.contract import Buffer, Landing, Object, aligned
+from replayer.tiers.gpu import tensor_of
+from replayer.tiers.nvme import BlockIO, FileTier
+from tracegen.schema import InputError
+
+
+def kvikio_with_gds() -> Any:
+    """kvikio, where cuFile can do GPUDirect Storage.
+
+    Raises:
+        InputError: it is not installed, or it cannot.
+    """
+    try:
+        import kvikio  # noqa: PLC0415 (an extra)
+        import kvikio.cufile_driver  # noqa: PLC0415
+
+        available = kvikio.cufile_driver.properties.is_gds_available
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--gds needs kvikio ({reason}); pip install 'kv-tier-bench[gds]', or leave it out.") from None
+    if not available:
+        raise InputError("--gds needs cuFile with GPUDirect Storage, which this machine lacks; leave it out.")
+    return kvikio
+
+
+class GdsTier(FileTier):
+    """Files that cuFile reads and writes; otherwise as FileTier."""
+
+    def __init__(self, parent: Path, run: str, io: BlockIO, *, objects: int = 1, keep: bool = False) -> None:
+        self._kvikio = kvikio_with_gds()
+        super().__init__(parent, run, io, objects=objects, keep=keep)
+
+    def create(self, key: int, size: int) -> Object:
+        return _GdsObject(super().create(key, size), self._kvikio.CuFile(self._path(key), "r+"))
+
+    def open(self, key: int, size: int) -> Object:
+        return _GdsObject(super().open(key, size), self._kvikio.CuFile(self._path(key), "r"))
+
+
+class _GdsObject:
+    """A file, open twice: for cuFile, and for the kernel."""
+
+    def __init__(self, plain: Object, file: Any) -> None:
+        self._plain, self._file, self._cufile_ns = plain, file, 0
+
+    @property
+    def device_ns(self) -> int:
+        """Inside cuFile and inside system calls."""
+        return self._cufile_ns + self._plain.device_ns
+
+    def read(self, offset: int, length: int, buffer: Buffer) -> None:
+        if isinstance(buffer, Landing):
+            self._transfer(self._file.raw_read, offset, aligned(length), length, buffer)
+        else:
+            self._plain.read(offset, length, buffer)
+
+    def write(self, offset: int, length: int, buffer: Buffer) -> None:
+        if isinstance(buffer, Landing):
+            self._transfer(self._file.raw_write, offset, aligned(length), aligned(length), buffer)
+        else:
+            self._plain.write(offset, length, buffer)
+
+    def _transfer(self, call: Callable[..., int], offset: int, size: int, least: int, buffer: Buffer) -> None:
+        """Call cuFile till at least so many bytes are moved."""
+        began, done = perf_counter_ns(), 0
+        while done < least:
+            count = call(tensor_of(buffer)[done:size], size - done, offset + done)
+            if count <= 0:
+                raise OSError(errno.EIO, f"short transfer by cuFile: ends at byte {offset + done}")
+            done += count
+        self._cufile_ns += perf_counter_ns() - began
+
+    def finish(self) -> None:
+        self._plain.finish()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+        self._plain.__exit__(*exception)
