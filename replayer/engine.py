@@ -5,6 +5,7 @@ copies and verification, where the time goes. A feeder thread plans ahead; the m
 progress.
 """
 
+import sys
 import threading
 from array import array
 from collections import deque
@@ -24,9 +25,11 @@ RECORD: Final = (
 )  # fmt: skip
 """What a worker notes of a move; the rest of a row is the plan's."""
 
+ADMIT_OPS: Final = 64  # at once, as the others wait meanwhile
 BATCH_MOVES: Final = 16
 BATCH_BYTES: Final = 256 << 10
 BATCH_NS: Final = 1_000_000
+SWITCH_S: Final = 5e-4  # so long a thread that plans or logs may keep one that is due from the interpreter
 _FAR: Final = 1 << 62
 
 Admitted = list[tuple[Op, list[Move]]]
@@ -36,10 +39,15 @@ Flush = Callable[[Records, dict[int, str]], None]
 
 @dataclass(frozen=True)
 class Window:
-    """How far the plan runs ahead of the lowest unfinished op: no further op is admitted beyond either limit."""
+    """How far the plan runs ahead of the lowest unfinished op: no op is admitted beyond either limit.
+
+    Attributes:
+        ops: admitted and not done.
+        bytes: that their moves write.
+    """
 
     ops: int = 4096
-    bytes: int = 64 << 30
+    bytes: int = 256 << 30
 
 
 @dataclass(frozen=True)
@@ -112,11 +120,17 @@ class Engine:
             KeyboardInterrupt: after the moves in flight have been finished.
         """
         self._workers = workers
-        threads = [threading.Thread(target=self._work, args=(number,)) for number in range(workers)]
-        threads.append(threading.Thread(target=self._fill))
-        self.began_ns = perf_counter_ns()
-        started = []
+        threads = [
+            threading.Thread(target=self._work, args=(number, self._staging(number))) for number in range(workers)
+        ]
+        feeder = threading.Thread(target=self._fill)
+        started, interval = [feeder], sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        feeder.start()
         try:
+            with self._work_ready:
+                self._prefill()
+            self.began_ns = perf_counter_ns()
             for thread in threads:
                 thread.start()
                 started.append(thread)
@@ -128,6 +142,7 @@ class Engine:
                 self._wake_all()
             for thread in started:
                 thread.join()
+            sys.setswitchinterval(interval)
             flush(*self._take_records())
         if self._crash is not None:
             raise self._crash
@@ -204,9 +219,9 @@ class Engine:
             self._crash, self._stopping = self._crash or error, True
             self._wake_all()
 
-    def _work(self, worker: int) -> None:
+    def _work(self, worker: int, staging: Staging) -> None:
         try:
-            staging, run, began = self._staging(worker), self._executor.run, self.began_ns
+            run, began = self._executor.run, self.began_ns
             done: list[tuple[Move, int, Outcome]] = []
             per_move_ns = BATCH_NS
             while batch := self._exchange(done, worker, BATCH_NS // per_move_ns):
@@ -225,18 +240,22 @@ class Engine:
             if done:
                 self._complete(done, worker)
             while not self._is_over():
-                self._admit()
+                more = self._admit(ADMIT_OPS)
                 self._pacer.release(self._now())
                 if batch := self._take(most):
-                    self._wake()
+                    if not all(map(self._executor.is_quick, batch)):
+                        self._wake()
                     return batch
-                if not self._is_over():
+                if not more and not self._is_over():
                     self._sleep()
             self._wake_all()
             return []
 
     def _wake(self) -> None:
-        """Pass on what this worker leaves: a ready move to one that waits for work, else the clock to watch."""
+        """Pass on what this worker leaves: a ready move to one that waits for work, else the clock to watch.
+
+        Not where it is back before another thread would have woken up.
+        """
         if self._ordering.ready():
             if self._idle:
                 self._work_ready.notify()
@@ -280,28 +299,41 @@ class Engine:
                 break
         return batch
 
-    def _admit(self) -> None:
-        """Fill the window; the lowest unfinished op is always in it."""
-        while not self._window or (
+    def _prefill(self) -> None:
+        """Fill the window before the clock starts."""
+        while self._has_room() and not self._planned_all and not self._stopping:
+            if self._feed.empty():
+                self._work_ready.wait(0.1)
+            self._admit(self._limits.ops)
+
+    def _has_room(self) -> bool:
+        """Whether the window takes one more op; the lowest unfinished op is always in it."""
+        return not self._window or (
             len(self._window) < self._limits.ops and self._window_bytes < self._limits.bytes and not self.cut
-        ):
+        )
+
+    def _admit(self, most: int) -> bool:
+        """Take so many ops at most into the window; returns whether there is room and plan for more."""
+        now = self._now() if self.began_ns else 0
+        for _ in range(most):
+            if self._planned_all or not self._has_room():
+                return False
             op, moves = next(self._stretch, (None, []))
             if op is None:
                 try:
                     stretch = self._feed.get_nowait()
                 except Empty:
-                    return
-                if stretch is None:
-                    self._planned_all = True
-                    return
-                self._stretch = iter(stretch)
+                    return False
+                self._planned_all = stretch is None
+                self._stretch = iter(stretch or [])
                 continue
-            now = self._now()
             self._window.append(op)
             for move in moves:
-                self._window_bytes += move.size
+                if move.to_tier >= 0:
+                    self._window_bytes += move.size
             self._ordering.admit(op, moves, now)
             self._pacer.admit(op, now)
+        return True
 
     def _complete(self, done: list[tuple[Move, int, Outcome]], worker: int) -> None:
         now, retire = self._now(), False
@@ -341,7 +373,8 @@ class Engine:
         while self._window and not self._window[0].left:
             op = self._window.popleft()
             for move in op.moves:
-                self._window_bytes -= move.size
+                if move.to_tier >= 0:
+                    self._window_bytes -= move.size
             self.retired += 1
             self.executed_ops = op.op_id + 1
             op.moves = []  # they point back at it: nothing should wait for the cycle collector

@@ -95,6 +95,11 @@ class Executor:
             outcome.end_ns = clock() - outcome.verify_ns
         return outcome
 
+    def is_quick(self, move: Move) -> bool:
+        """Whether the move takes no longer than waking another thread does."""
+        tiers = (move.from_tier, move.to_tier)
+        return move.kind in _NO_IO or not any(tier >= 0 and self._tier(tier).chunked for tier in tiers)
+
     def _tier(self, tier: int) -> Tier:
         found = self._tiers[tier]
         assert found is not None, "the plan uses a tier that the run does not have"

@@ -1,0 +1,280 @@
+"""Replays beside fio, a bare loop, and each other: the replayer must measure the device and not itself."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tests import traces
+from tests.bench.disks import best, fast_disk, fio, throttled
+from tests.bench.measure import PAIRS, show
+
+TOKEN = 128 << 10  # bytes of llama3.1-8b
+
+
+def phased(path: Path, size: int, keys: int, reads: int, gap_ns: int = 1000) -> Path:
+    """A trace that writes so many objects of this size, then reads each so often; every op a request of its own."""
+    count = keys * (1 + reads)
+    op = np.concatenate([np.zeros(keys), np.ones(keys * reads)])
+    ids = np.arange(count)
+    values: dict[str, Any] = dict.fromkeys(traces.DTYPES, np.zeros(count))
+    values |= {"op_id": ids, "time_ns": ids * gap_ns, "request_id": ids, "session_id": ids, "user_id": ids}
+    values |= {"turn": np.ones(count), "op": op, "phase": op, "new_tokens": np.ones(count)}
+    values |= {"key": np.concatenate([np.arange(keys), np.tile(np.arange(keys), reads)])}
+    values |= {"tokens": np.full(count, max(1, size // TOKEN))}
+    batch = {name: np.asarray(values[name]).astype(dtype) for name, dtype in traces.DTYPES.items()}
+    return traces.write(path, batch).path
+
+
+@dataclass
+class Replay:
+    """One run: its log, the summary, CPU seconds of the process, peak MiB, and CPU seconds of the whole machine."""
+
+    log: pl.DataFrame
+    summary: dict[str, Any]
+    cpu_s: float
+    system_s: float
+    peak_mib: float
+
+    @classmethod
+    def of(cls, trace: Path, out: Path, *flags: object, prefix: Sequence[str] = ()) -> "Replay":
+        """Run it in a process of its own."""
+        command = [*prefix, sys.executable, "-m", "replayer", "run", trace, "--model", "llama3.1-8b", "--force"]
+        command += ["--pace", "asap"] * ("--pace" not in flags) + ["-o", out, *flags]
+        process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0, (out / "run.json").read_text()[:500]
+        shown = [sys.executable, "-m", "analysis", "summary", str(out), "--json"]
+        summary = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
+        device = pl.read_parquet(out / "device.parquet")
+        system_s = (device["system_cpu"] * device["interval_ns"]).sum() / 1e9
+        log = pl.read_parquet(out / "moves" / "*.parquet")
+        return cls(log, summary, usage.ru_utime + usage.ru_stime, system_s, usage.ru_maxrss / 1024)
+
+    @property
+    def gb(self) -> float:
+        """GB moved."""
+        return float(self.log["size_bytes"].sum() / 1e9)
+
+
+def disk(folder: Path) -> None:
+    """NVMe-only replays with 4 workers against fio at 4 jobs, on a RAM-backed disk."""
+    with fast_disk(folder) as mount:
+        for name, size, keys, reads, sizes in (
+            ("16 MiB", 16 << 20, 128, 12, ("1M", "4M", "16M")),
+            ("1 MiB", 1 << 20, 2000, 8, ("256k", "1M")),
+            ("128 KiB", 128 << 10, 8000, 8, ("128k",)),
+        ):
+            trace = phased(folder / "d.parquet", size, keys, reads)
+            print(f"fast disk: objects of {name}, nvme only, 4 workers, not verified")
+            for layout in ("slab", "files"):
+                runs = []
+                for _ in range(PAIRS + 1):
+                    flags = ("--layout", layout, "--verify", "off", "--workers", 4, "--cache-dir", mount / "c")
+                    ours = Replay.of(trace, folder / "run", *flags, *(("--precondition", 3) * (layout == "slab")))
+                    runs.append((ours, best(mount, "read", 4, sizes), best(mount, "write", 4, sizes)))
+                runs = runs[1:]
+                wanted = ("0.9", "0.8") if size >= 16 << 20 else ("0.7", "0.7")
+                for side, at in (("read", 1), ("write", 2)):
+                    measured = [(run[0].summary[f"nvme_{side}_busy_gib_s"], run[at]) for run in runs]
+                    show(f"{layout}: {side} GiB/s against fio psync", measured, "GiB/s", f"at least {wanted[at - 1]}")
+        cost(folder, mount)
+
+
+def cost(folder: Path, mount: Path) -> None:
+    """CPU per GB by verification, and memory."""
+    trace = phased(folder / "d.parquet", 16 << 20, 128, 12)
+    print("fast disk: objects of 16 MiB; CPU seconds per GB moved, start and end of the process included")
+    for verify, most in (("off", 0.06), ("stamps", 0.08), ("full", 0.12)):
+        flags = ("--verify", verify, "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
+        runs = [Replay.of(trace, folder / "run", *flags) for _ in range(PAIRS)]
+        mine, all_ = (statistics.median(getattr(run, name) / run.gb for run in runs) for name in ("cpu_s", "system_s"))
+        print(f"  verify {verify:39} {mine:10.3f} s (wanted at most {most}); whole machine {all_:.3f} s")
+    run = Replay.of(trace, folder / "run", "--workers", 16, "--cache-dir", mount / "c")
+    print(f"  {'peak memory with 16 workers':46} {run.peak_mib:10.0f} MiB (wanted at most 400)")
+
+
+def requests(folder: Path) -> None:
+    """What decides the default of --io-size: read bandwidth by size and depth of requests."""
+    trace = phased(folder / "d.parquet", 16 << 20, 64, 16)
+    print("fast disk: objects of 16 MiB, 4 workers; read GiB/s by --io-size and --io-depth, median of 3")
+    with fast_disk(folder) as mount:
+        for size in ("256K", "512K", "1M", "2M", "4M"):
+            figures = []
+            for depth in (1, 4):
+                flags = ("--io-size", size, "--io-depth", depth, "--workers", 4, "--cache-dir", mount / "c")
+                runs = [Replay.of(trace, folder / "run", *flags, "--verify", "off") for _ in range(3)]
+                figures.append(statistics.median(run.summary["nvme_read_busy_gib_s"] for run in runs))
+            print(f"  {size:6} depth 1 {figures[0]:8.2f}   depth 4 {figures[1]:8.2f}", flush=True)
+
+
+FAST, SLOW = 470, 100
+SPEEDS = ("elapsed_s", "wall_clock_tok_s", "storage_tok_s", "decode_read_gib_s")
+
+
+def throttle(folder: Path) -> None:
+    """Two devices 4.7 times apart: every speed must differ by the ratio that fio measures for the same work."""
+    with fast_disk(folder) as mount:
+        for what, size, keys, reads, flags in (
+            ("cpu 0, 1 MiB", 1 << 20, 400, 5, ()),
+            ("cpu 0, 16 MiB", 16 << 20, 25, 5, ()),
+            ("a cpu tier for part, 1 MiB", 1 << 20, 400, 5, ("--cpu-mem-gb", "0.15")),
+        ):
+            trace = phased(folder / "d.parquet", size, keys, reads)
+            ratios: list[list[float]] = []
+            for _ in range(PAIRS):
+                fast, slow = (_throttled(folder, mount, trace, speed, *flags) for speed in (FAST, SLOW))
+                work = (keys * size, keys * reads * size)
+                theirs = _fio_s(mount, SLOW, *work) / _fio_s(mount, FAST, *work)
+                ours = [fast.summary[name] / slow.summary[name] for name in SPEEDS]
+                ours[0] = 1 / ours[0]
+                ratios.append([one / theirs for one in ours] + [theirs])
+            middle = [statistics.median(column) for column in zip(*ratios, strict=True)]
+            print(f"throttled {FAST} against {SLOW} MiB/s: {what}; fio's ratio for the same bytes {middle[-1]:.3f}")
+            for name, one in zip(SPEEDS, middle, strict=False):
+                print(f"  {name:46} {one:10.3f} of fio's ratio (wanted 0.98 to 1.02)", flush=True)
+        quarter(folder, mount)
+        repeats(folder, mount)
+
+
+def _throttled(folder: Path, mount: Path, trace: Path, speed: float, *flags: object) -> Replay:
+    with throttled(mount, speed) as prefix:
+        return Replay.of(
+            trace, folder / "run", "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab", *flags, prefix=prefix
+        )
+
+
+def _fio_s(mount: Path, speed: float | None, written: int, read: int) -> float:
+    """Seconds that fio takes to write and then read so many bytes with 4 jobs."""
+    seconds = 0.0
+    for kind, size in (("write", written), ("read", read)):
+        more = (f"--size={written // 4}", f"--io_size={size // 4}")
+        if speed is None:
+            seconds += fio(mount, kind, "1M", 4, *more)["runtime"] / 1e3
+        else:
+            with throttled(mount, speed) as prefix:
+                seconds += fio(mount, kind, "1M", 4, *more, prefix=prefix)["runtime"] / 1e3
+    return seconds
+
+
+def quarter(folder: Path, mount: Path) -> None:
+    """The RAM-backed disk as it is, against the same limited to a quarter of fio's figure."""
+    trace = phased(folder / "d.parquet", 16 << 20, 64, 60)
+    limit = best(mount, "read", 4, ("1M", "4M")) * 1024 / 4
+    measured = []
+    for _ in range(PAIRS):
+        fast = Replay.of(trace, folder / "run", "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
+        slow = _throttled(folder, mount, trace, limit)
+        name = "nvme_read_busy_gib_s"
+        theirs = best(mount, "read", 4, ("1M", "4M")) * 1024 / limit
+        measured.append((fast.summary[name] / slow.summary[name], theirs))
+    show("fast disk: unlimited against a quarter, reads", measured, "times", "0.9 to 1.1")
+
+
+def repeats(folder: Path, mount: Path) -> None:
+    """Five trials on a throttled device: nothing but time may vary, and that little."""
+    trace = phased(folder / "d.parquet", 1 << 20, 400, 3)
+    runs = [_throttled(folder, mount, trace, FAST).summary for _ in range(5)]
+    elapsed = [run["elapsed_s"] for run in runs]
+    print("throttled: five repeats")
+    variation = statistics.stdev(elapsed) / statistics.mean(elapsed)
+    print(f"  {'coefficient of variation of elapsed_s':46} {variation:10.3%} (wanted under 1%)")
+    counts = {name for name, value in runs[0].items() if isinstance(value, int)}
+    unlike = [name for name in counts if len({run[name] for run in runs}) > 1]
+    print(f"  {'counts and bytes that differ':46} {len(unlike):10} of {len(counts)} (wanted 0)")
+
+
+def null(folder: Path) -> None:
+    """What the replayer itself costs, and whether its memory grows."""
+    from tracegen.generate import generate
+    from tracegen.settings import load
+
+    print("null tier: 16 workers, end to end from the process's start to its end")
+    for millions in (1, 10):
+        path = folder / "p.parquet"
+        recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": 95_000 * millions})
+        ops = generate(recipe, path, force=True, quiet=True).counts["ops"]
+        began = time.perf_counter()
+        run = Replay.of(path, folder / "run", "--layout", "null", "--workers", 16, "--model", "tiny-1b")
+        spent = time.perf_counter() - began
+        rate = ops / run.summary["elapsed_s"]
+        print(
+            f"  {ops:>12,} ops: {rate:10,.0f} ops/s while running, {ops / spent:,.0f} with planning and summary"
+            f" (wanted 20,000); peak {run.peak_mib:.0f} MiB",
+            flush=True,
+        )
+
+
+def openloop(folder: Path) -> None:
+    """Lateness of requests at half the null tier's capacity against a bare sleep loop; and beyond capacity."""
+    count = 60_000
+    trace = phased(folder / "o.parquet", TOKEN, count // 10, 9, gap_ns=100_000)
+    flags = ("--layout", "null", "--workers", 16)
+    capacity = count / Replay.of(trace, folder / "run", *flags).summary["elapsed_s"]
+    measured = []
+    for _ in range(PAIRS + 1):
+        half = Replay.of(trace, folder / "run", *flags, "--pace", "open", "--speedup", capacity / 2 / 10_000)
+        measured.append((half.summary["lateness_p99_ms"], _sleep_loop(20_000, 2 / capacity)))
+    print(f"open loop: null tier, 16 workers, capacity {capacity:,.0f} requests/s")
+    ours, theirs = (statistics.median(side) for side in zip(*measured[1:], strict=True))
+    print(f"  {'P99 lateness at half of it':46} {ours:10.3f} ms against {theirs:.3f} ms of a bare sleep loop")
+    print(f"  {'':46} {ours - theirs:10.3f} ms more (wanted at most 1)")
+    over = Replay.of(trace, folder / "run", *flags, "--pace", "open", "--speedup", capacity * 2 / 10_000)
+    late = over.log.sort("op_id")["start_ns"] - over.log.sort("op_id")["due_ns"]
+    first, last = late[: count // 10].mean(), late[-count // 10 :].mean()
+    print(f"  {'lateness at twice of it, first and last tenth':46} {first / 1e6:10.1f} and {last / 1e6:.1f} ms")
+
+
+def _sleep_loop(count: int, gap_s: float) -> float:
+    """P99 in ms of how late a loop wakes that sleeps until each of so many times."""
+    began, late = time.perf_counter(), []
+    for i in range(count):
+        due = began + i * gap_s
+        if (left := due - time.perf_counter()) > 0:
+            time.sleep(left)
+        late.append(time.perf_counter() - due)
+    return float(np.quantile(late, 0.99) * 1e3)
+
+
+def gpu(folder: Path) -> None:
+    """Copies of the gpu tier against torch's own pinned copies."""
+    import torch
+
+    size, copies = 64 << 20, 50
+    device = torch.empty(size, dtype=torch.uint8, device="cuda")
+    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+    def gib_s(target: Any, source: Any) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(copies):
+            target.copy_(source, non_blocking=True)
+        end.record()
+        end.synchronize()
+        return copies * size / 2**30 / (begin.elapsed_time(end) / 1e3)
+
+    trace = phased(folder / "g.parquet", 64 << 20, 32, 20)
+    measured: dict[str, list[tuple[float, float]]] = {"read": [], "write": []}
+    for _ in range(PAIRS + 1):
+        flags = ("--gpu-mem-gb", 8, "--storage-capacity-gb", 0, "--workers", 1, "--io-size", "64M", "--verify", "off")
+        log = Replay.of(trace, folder / "run", *flags).log
+        for side, theirs in (("read", gib_s(host, device)), ("write", gib_s(device, host))):
+            rows = log.filter(pl.col(f"device_{side}_ns") > 0)
+            ours = rows["size_bytes"].sum() / 2**30 / (rows[f"device_{side}_ns"].sum() / 1e9)
+            measured[side].append((ours, theirs))
+    print(f"gpu: {torch.cuda.get_device_name()}, one worker, copies of 64 MiB, on CUDA's clock")
+    show("device to host GiB/s against torch", measured["read"][1:], "GiB/s", "at least 0.9")
+    show("host to device GiB/s against torch", measured["write"][1:], "GiB/s", "at least 0.9")
+    run = Replay.of(
+        trace, folder / "run", "--gpu-mem-gb", 1, "--cpu-mem-gb", 1, "--cache-dir", folder, "--verify", "full"
+    )
+    print(f"  three tiers, every byte verified: {'valid' if run.summary['valid'] else 'NOT VALID'}")
