@@ -11,11 +11,11 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from queue import Empty, Full, Queue
 from time import perf_counter_ns
 from typing import Any, Final
 
 from replayer.execution import OK, UPSTREAM, Executor, Outcome, Staging
+from replayer.feed import Feed, Stretch
 from replayer.ordering import Move, Op, Ordering
 from replayer.pacing import Pacer
 
@@ -32,7 +32,6 @@ BATCH_NS: Final = 1_000_000
 SWITCH_S: Final = 5e-4  # so long a thread that plans or logs may keep one that is due from the interpreter
 _FAR: Final = 1 << 62
 
-Admitted = list[tuple[Op, list[Move]]]
 Records = Any  # array of int64, as many per move as RECORD names (array.array takes no parameter at run time)
 Flush = Callable[[Records, dict[int, str]], None]
 
@@ -91,7 +90,7 @@ class Engine:
 
     def __init__(
         self,
-        plan: Iterator[Admitted],
+        plan: Iterator[Stretch],
         ordering: Ordering,
         pacer: Pacer,
         executor: Executor,
@@ -99,10 +98,10 @@ class Engine:
         window: Window,
         span: Span,
     ) -> None:
-        self._plan, self._executor, self._staging, self._limits, self._span = plan, executor, staging, window, span
+        self._executor, self._staging, self._limits, self._span = executor, staging, window, span
         self._ordering, self._pacer, self._window = ordering, pacer, deque[Op]()
-        self._feed, self._stretch = Queue[Admitted | None](4), iter(Admitted())
-        self._window_bytes, self._planned_all, self._stopping = 0, False, False
+        self._feed = Feed(plan, self._planned_more, self._end_with)
+        self._window_bytes, self._stopping = 0, False
         self._records, self._errors, self.failures = array("q"), dict[int, str](), 0
         self._crash: BaseException | None = None
         lock = threading.Lock()
@@ -123,10 +122,9 @@ class Engine:
         threads = [
             threading.Thread(target=self._work, args=(number, self._staging(number))) for number in range(workers)
         ]
-        feeder = threading.Thread(target=self._fill)
-        started, interval = [feeder], sys.getswitchinterval()
+        started, interval = [], sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
-        feeder.start()
+        self._feed.start()
         try:
             with self._work_ready:
                 self._prefill()
@@ -140,6 +138,7 @@ class Engine:
             with self._ended:
                 self._stopping = True
                 self._wake_all()
+            self._feed.stop()
             for thread in started:
                 thread.join()
             sys.setswitchinterval(interval)
@@ -184,7 +183,7 @@ class Engine:
         """Whether every op that is to be executed is done."""
         if self._window:
             return self.cut and self._window[0].op_id > self._limit
-        return self._planned_all or self.cut
+        return self._feed.exhausted or self.cut
 
     def _is_over(self) -> bool:
         return self._stopping or self.finished
@@ -192,27 +191,10 @@ class Engine:
     def _now(self) -> int:
         return perf_counter_ns() - self.began_ns
 
-    def _fill(self) -> None:
-        """Plan ahead, a few stretches at a time."""
-        try:
-            for stretch in self._plan:
-                self._put(stretch)
-                if self._stopping:
-                    return
-            self._put(None)
-        except BaseException as error:  # noqa: BLE001 (ends the run; the main thread raises it)
-            self._end_with(error)
-
-    def _put(self, stretch: Admitted | None) -> None:
-        while not self._stopping and not self.cut:
-            try:
-                self._feed.put(stretch, timeout=0.1)
-            except Full:
-                continue
-            with self._work_ready:
-                self._work_ready.notify()
-                self._timer.notify()
-            return
+    def _planned_more(self) -> None:
+        with self._work_ready:
+            self._work_ready.notify()
+            self._timer.notify()
 
     def _end_with(self, error: BaseException) -> None:
         with self._ended:
@@ -301,10 +283,9 @@ class Engine:
 
     def _prefill(self) -> None:
         """Fill the window before the clock starts."""
-        while self._has_room() and not self._planned_all and not self._stopping:
-            if self._feed.empty():
+        while self._has_room() and not self._feed.exhausted and not self._stopping:
+            if not self._admit(self._limits.ops):
                 self._work_ready.wait(0.1)
-            self._admit(self._limits.ops)
 
     def _has_room(self) -> bool:
         """Whether the window takes one more op; the lowest unfinished op is always in it."""
@@ -313,20 +294,12 @@ class Engine:
         )
 
     def _admit(self, most: int) -> bool:
-        """Take so many ops at most into the window; returns whether there is room and plan for more."""
+        """Take so many ops at most into the window; returns whether more could be taken at once."""
         now = self._now() if self.began_ns else 0
         for _ in range(most):
-            if self._planned_all or not self._has_room():
+            if not self._has_room() or (planned := self._feed.take()) is None:
                 return False
-            op, moves = next(self._stretch, (None, []))
-            if op is None:
-                try:
-                    stretch = self._feed.get_nowait()
-                except Empty:
-                    return False
-                self._planned_all = stretch is None
-                self._stretch = iter(stretch or [])
-                continue
+            op, moves = planned
             self._window.append(op)
             for move in moves:
                 if move.to_tier >= 0:

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.engine import RECORD, Admitted, Records
+from replayer.engine import RECORD, Records
+from replayer.feed import Stretch
 from replayer.ordering import Move, Op
 from replayer.pacing import Pace
 from replayer.plan import PlanHash, Planned, Totals
@@ -50,7 +51,7 @@ class Ledger:
         self._lock, self._hash, self.totals = threading.Lock(), PlanHash(), Totals()
         self.moved_bytes = 0
 
-    def admitted(self) -> Iterator[Admitted]:
+    def admitted(self) -> Iterator[Stretch]:
         """The plan as objects, stretch by stretch; called in the engine's feeder thread."""
         base = 0
         for part in self._plan:
@@ -60,7 +61,7 @@ class Ledger:
             yield self._unpack(part, base)
             base += len(part.moves)
 
-    def _unpack(self, part: Planned, base: int) -> Admitted:
+    def _unpack(self, part: Planned, base: int) -> Stretch:
         ops, moves = part.ops, part.moves
         waits = self._pace.waits(ops["new_tokens"], _computed(part))
         last = self._last_op[ops["request_id"]] == ops["op_id"]
