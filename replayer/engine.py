@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import Any, Final
 
 from replayer.execution import OK, UPSTREAM, Executor, Outcome, Staging
-from replayer.feed import Feed, Stretch
+from replayer.feed import Feed, Stretch, Window
 from replayer.ordering import Move, Op, Ordering
 from replayer.pacing import Pacer
 
@@ -26,27 +26,13 @@ RECORD: Final = (
 """What a worker notes of a move; the rest of a row is the plan's."""
 
 ADMIT_OPS: Final = 64  # at once, as the others wait meanwhile
-BATCH_MOVES: Final = 16
-BATCH_BYTES: Final = 256 << 10
-BATCH_NS: Final = 1_000_000
+DEAL_MOVES: Final = 64
+DEAL_NS: Final = 1_000_000
 SWITCH_S: Final = 5e-4  # so long a thread that plans or logs may keep one that is due from the interpreter
 _FAR: Final = 1 << 62
 
 Records = Any  # array of int64, as many per move as RECORD names (array.array takes no parameter at run time)
 Flush = Callable[[Records, dict[int, str]], None]
-
-
-@dataclass(frozen=True)
-class Window:
-    """How far the plan runs ahead of the lowest unfinished op: no op is admitted beyond either limit.
-
-    Attributes:
-        ops: admitted and not done.
-        bytes: that their moves write.
-    """
-
-    ops: int = 4096
-    bytes: int = 256 << 30
 
 
 @dataclass(frozen=True)
@@ -86,6 +72,7 @@ class Engine:
         issued_ns, ended_ns, steady_ns: when the last move was started, the last ended, the first past the warm-up was
             started.
         began_ns: perf_counter_ns() at time 0.
+        cut: whether the run was cut at its duration.
     """
 
     def __init__(
@@ -104,10 +91,11 @@ class Engine:
         self._window_bytes, self._stopping = 0, False
         self._records, self._errors, self.failures = array("q"), dict[int, str](), 0
         self._crash: BaseException | None = None
-        lock = threading.Lock()
-        self._work_ready, self._ended = threading.Condition(lock), threading.Condition(lock)
-        self._timer, self._timer_due, self._idle, self._workers = threading.Condition(lock), _FAR, 0, 0
-        self._limit = self._highest = -1  # op_ids: where the run is cut, and what was issued
+        self._dealt, self._done, self._move_ns = deque[Move](), deque[tuple[Move, Outcome, int]](), DEAL_NS
+        self._lock = threading.Lock()
+        self._work_ready, self._ended, self._timer = (threading.Condition(self._lock) for _ in range(3))
+        self._timer_due, self._idle, self._workers = _FAR, 0, 0
+        self.cut, self._limit, self._highest = False, -1, -1  # op_ids: where it is cut, and what was issued
         self.warmup_ops = span.warmup_ops if not span.warmup_s else _FAR
         self.began_ns = self.issued_ns = self.ended_ns = self.steady_ns = self.retired = self.executed_ops = 0
 
@@ -142,6 +130,8 @@ class Engine:
             for thread in started:
                 thread.join()
             sys.setswitchinterval(interval)
+            with self._ended:
+                self._complete()
             flush(*self._take_records())
         if self._crash is not None:
             raise self._crash
@@ -150,9 +140,9 @@ class Engine:
         """Wait so long, or less if something is to be done; returns whether the run is over."""
         with self._ended:
             now_s = self._now() / 1e9
-            if self._span.duration_s is not None and self._limit < 0:
+            if self._span.duration_s is not None and not self.cut:
                 if now_s >= self._span.duration_s:
-                    self._limit = max(self._highest, 0)
+                    self.cut, self._limit = True, self._highest
                     self._wake_all()
                 else:
                     every_s = min(every_s, self._span.duration_s - now_s)
@@ -172,11 +162,6 @@ class Engine:
             records, self._records = self._records, array("q")
             errors, self._errors = self._errors, {}
         return records, errors
-
-    @property
-    def cut(self) -> bool:
-        """Whether the run was cut at its duration."""
-        return self._limit >= 0
 
     @property
     def finished(self) -> bool:
@@ -203,50 +188,78 @@ class Engine:
 
     def _work(self, worker: int, staging: Staging) -> None:
         try:
-            run, began = self._executor.run, self.began_ns
-            done: list[tuple[Move, int, Outcome]] = []
-            per_move_ns = BATCH_NS
-            while batch := self._exchange(done, worker, BATCH_NS // per_move_ns):
-                done = []
-                first = perf_counter_ns()
-                for move in batch:
-                    outcome = run(move, staging)
-                    done.append((move, outcome.end_ns - began, outcome))
-                per_move_ns = max(1000, (perf_counter_ns() - first) // len(batch))
+            run = self._executor.run
+            while (move := self._next()) is not None:
+                self._done.append((move, run(move, staging), worker))
         except BaseException as error:  # noqa: BLE001 (a dead worker ends the run; the main thread raises what killed it)
             self._end_with(error)
 
-    def _exchange(self, done: list[tuple[Move, int, Outcome]], worker: int, most: int) -> list[Move]:
-        """Hand in moves that are done, get the next ones to run; waits for some, none at the end."""
-        with self._work_ready:
-            if done:
-                self._complete(done, worker)
-            while not self._is_over():
-                more = self._admit(ADMIT_OPS)
-                self._pacer.release(self._now())
-                if batch := self._take(most):
-                    if not all(map(self._executor.is_quick, batch)):
-                        self._wake()
-                    return batch
-                if not more and not self._is_over():
-                    self._sleep()
-            self._wake_all()
-            return []
+    def _next(self) -> Move | None:
+        """The next move to run; waits for one, None at the end.
+
+        Moves are dealt a few ahead, so that workers need not queue for the lock that guards what decides them: whoever
+        finds few left deals anew, the others go on meanwhile.
+        """
+        while not self._stopping:
+            if len(self._dealt) < self._workers and self._lock.acquire(blocking=not self._dealt):
+                try:
+                    self._deal()
+                finally:
+                    self._lock.release()
+            if self._dealt:
+                try:
+                    return self._dealt.popleft()
+                except IndexError:  # another was faster
+                    continue
+            if self.finished:
+                break
+        return None
+
+    def _deal(self) -> None:
+        """Hand in what is done, deal what is ready; waits for something to deal, or the end."""
+        while not self._stopping:
+            self._complete()
+            if self.finished:
+                break
+            more = self._admit(ADMIT_OPS)
+            self._pacer.release(self._now())
+            self._take()
+            if self._dealt:
+                self._wake()
+                return
+            if not more and not self.finished:
+                self._sleep()
+        self._wake_all()
+
+    def _take(self) -> None:
+        """Deal the most urgent moves: as many as the workers do in a millisecond, one if they are slower."""
+        target = min(DEAL_MOVES, DEAL_NS * self._workers // self._move_ns)
+        if self._ordering.permits_are_few:  # a permit is held during I/O, not while a move is dealt
+            target = 1
+        while len(self._dealt) < max(1, target) and (move := self._ordering.take()) is not None:
+            op_id = move.op.op_id
+            if self.cut and op_id > self._limit:
+                self._ordering.give_back(move)
+                continue
+            self._highest = max(self._highest, op_id)
+            self._dealt.append(move)
 
     def _wake(self) -> None:
-        """Pass on what this worker leaves: a ready move to one that waits for work, else the clock to watch.
+        """Wake one worker per move dealt but for this worker's, and one to watch the clock if none does.
 
-        Not where it is back before another thread would have woken up.
+        Not where this worker is back before another would have woken up.
         """
-        if self._ordering.ready():
-            if self._idle:
-                self._work_ready.notify()
-            elif self._timer_due != _FAR:
-                self._timer.notify()
-        elif (due := self._pacer.next_due()) is not None and due < self._timer_due:
+        if all(map(self._executor.is_quick, list(self._dealt))):
+            return
+        others = len(self._dealt) - 1
+        self._work_ready.notify(min(others, self._idle))
+        if others > self._idle and self._timer_due != _FAR:
+            self._timer.notify()
+        due = self._pacer.next_due()
+        if due is not None and due < self._timer_due:
             if self._timer_due != _FAR:
                 self._timer.notify()
-            elif self._idle:
+            elif self._idle > others:
                 self._work_ready.notify()
 
     def _sleep(self) -> None:
@@ -263,23 +276,6 @@ class Engine:
         self._timer.wait(max(0, due - self._now()) / 1e9)
         if self._timer_due == due:
             self._timer_due = _FAR
-
-    def _take(self, most: int) -> list[Move]:
-        """The most urgent moves; several only where they are small, quick, and more than the workers can start."""
-        batch: list[Move] = []
-        room, most = BATCH_BYTES, min(most, BATCH_MOVES, self._ordering.ready() // self._workers)
-        if self._ordering.permits_are_few:  # held during I/O, not while a batch waits
-            most = 1
-        while (move := self._ordering.take()) is not None:
-            op_id = move.op.op_id
-            if self._limit >= 0 and op_id > self._limit:
-                continue  # past the cut: what is after it is dropped
-            self._highest = max(self._highest, op_id)
-            batch.append(move)
-            room -= move.size
-            if len(batch) >= most or room <= 0:
-                break
-        return batch
 
     def _prefill(self) -> None:
         """Fill the window before the clock starts."""
@@ -308,18 +304,20 @@ class Engine:
             self._pacer.admit(op, now)
         return True
 
-    def _complete(self, done: list[tuple[Move, int, Outcome]], worker: int) -> None:
-        now, retire = self._now(), False
-        for move, end, outcome in done:
-            op, start = move.op, outcome.start_ns - self.began_ns
+    def _complete(self) -> None:
+        """Take in what the workers have done."""
+        now, began, retire = self._now(), self.began_ns, False
+        while self._done:
+            move, outcome, worker = self._done.popleft()
+            op, start, end = move.op, outcome.start_ns - began, outcome.end_ns - began
             warm = op.op_id < self.warmup_ops
             self._records.extend((
                 move.index, outcome.status, op.due_ns, move.ready_ns, start, end,
                 outcome.read_ns, outcome.write_ns, outcome.device_read_ns, outcome.device_write_ns, outcome.verify_ns,
                 worker, warm,
             ))  # fmt: skip
-            self.issued_ns = max(self.issued_ns, start)
-            self.ended_ns = max(self.ended_ns, end)
+            self._move_ns = max(1000, (3 * self._move_ns + end - start) >> 2)
+            self.issued_ns, self.ended_ns = max(self.issued_ns, start), max(self.ended_ns, end)
             if not warm and (not self.steady_ns or start < self.steady_ns):
                 self.steady_ns = start
             if outcome.status != OK:

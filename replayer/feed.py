@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from typing import Final
 
@@ -10,6 +11,19 @@ from replayer.ordering import Move, Op
 AHEAD: Final = 4  # stretches
 Planned = tuple[Op, list[Move]]
 Stretch = list[Planned]
+
+
+@dataclass(frozen=True)
+class Window:
+    """How far the plan runs ahead of the lowest unfinished op: no op is admitted beyond either limit.
+
+    Attributes:
+        ops: admitted and not done.
+        bytes: that their moves write.
+    """
+
+    ops: int = 4096
+    bytes: int = 256 << 30
 
 
 class Feed:

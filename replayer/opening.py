@@ -9,8 +9,9 @@ from time import monotonic
 from typing import Any, Final, Literal
 
 from replayer import machine
-from replayer.engine import Span, Window
+from replayer.engine import Span
 from replayer.execution import Staging, Verify
+from replayer.feed import Window
 from replayer.pacing import Pace
 from replayer.payload import MAX_OBJECT, Payload
 from replayer.plan import Plan

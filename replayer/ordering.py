@@ -180,6 +180,16 @@ class Ordering:
             heappush(self._stores, (move.urgency, move))
         return None
 
+    def give_back(self, move: Move) -> None:
+        """A move that was taken and will not be run."""
+        if move.kind == STORE:
+            self._free_permit()
+
+    def _free_permit(self) -> None:
+        self._permits += 1
+        if self._stores:
+            heappush(self._ready, heappop(self._stores))
+
     def ready(self) -> int:
         """How many moves are ready, permits aside."""
         return len(self._ready)
@@ -192,9 +202,7 @@ class Ordering:
                 self._unblock(dependent, end_ns)
             move.dependents = None
         if move.kind == STORE:
-            self._permits += 1
-            if self._stores:
-                heappush(self._ready, heappop(self._stores))
+            self._free_permit()
         if move.kind not in _NO_KEY:
             key = self._keys[move.key]
             key.pending -= 1

@@ -47,8 +47,8 @@ class Pace:
         """
         positive = {"--speedup": self.speedup, "--prefill-tok-s": self.prefill_tok_s}
         for flag, value in positive.items():
-            if value is not None and not 0 < value < 1e12:
-                raise InputError(f"{flag} {value:g} must be more than 0 and below 1e12.")
+            if value is not None and not 1e-3 <= value < 1e12:
+                raise InputError(f"{flag} {value:g} must be at least 0.001 and below 1e12.")
         if not 0 <= self.token_ms < 1e9:
             raise InputError(f"--token-ms {self.token_ms:g} must be 0 or more, and below 1e9.")
         if self.request_depth is not None and self.request_depth < 1:
@@ -70,16 +70,19 @@ class _Request:
 
     Attributes:
         due_ns: when its present step was; _NEVER: not known yet, an earlier request of its user is not done.
-        freed_ns: when the last op made room within the request's depth.
+        slots, freed: how many ops of the present step were let go, and when those that are done ended, in that order.
         wait_ns, end_ns: what the next step waits for, so far, and when the last op ended.
         whole: its last op is admitted.
     """
 
-    __slots__ = ("due_ns", "end_ns", "follower", "freed_ns", "ops", "running", "step", "think_ns", "wait_ns", "whole")
+    __slots__ = (
+        "due_ns", "end_ns", "follower", "freed", "ops", "running", "slots", "step", "think_ns", "wait_ns", "whole",
+    )  # fmt: skip
 
     def __init__(self, due_ns: int, step: int, think_ns: int) -> None:
         self.due_ns, self.step, self.think_ns = due_ns, step, think_ns
-        self.freed_ns = self.wait_ns = self.end_ns = self.running = 0
+        self.slots = self.wait_ns = self.end_ns = self.running = 0
+        self.freed: deque[int] = deque()
         self.ops: deque[Op] = deque()
         self.whole = False
         self.follower: _Request | None = None
@@ -133,12 +136,16 @@ class Pacer:
                 if request.running:
                     return
                 request.step, request.due_ns = op.step, request.end_ns + request.wait_ns
-                request.freed_ns = request.wait_ns = 0
+                request.slots = request.wait_ns = 0
+                request.freed.clear()
             if request.running >= self._depth:
                 return
             request.ops.popleft()
             request.running += 1
-            due_ns = max(request.due_ns, request.freed_ns)
+            due_ns = request.due_ns
+            if request.slots >= self._depth:  # it takes the place of the first that ended
+                due_ns = max(due_ns, request.freed.popleft())
+            request.slots += 1
             if due_ns <= now_ns:
                 self._let_go(op, due_ns)
             else:
@@ -157,8 +164,7 @@ class Pacer:
     def complete(self, op: Op, now_ns: int) -> None:
         """An op is done: what waited for it may follow."""
         request = self._requests[op.request]
-        if request.running >= self._depth:
-            request.freed_ns = op.end_ns
+        request.freed.append(op.end_ns)
         request.running -= 1
         request.end_ns = max(request.end_ns, op.end_ns)
         request.wait_ns += op.wait_ns

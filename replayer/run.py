@@ -194,6 +194,8 @@ class _Run:
         ledger.retire(engine.retired)
         if engine.failures:
             return "failed", f"{engine.failures:,} moves failed; their rows say why"
+        if not engine.retired:
+            return "failed", "no op was issued before --duration was over"
         if not engine.cut and ledger.hexdigest() != self._planned["plan_fingerprint"]:
             return "failed", "what was executed is not what was planned: this is a defect of the replayer"
         return "complete", None
