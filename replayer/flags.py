@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from replayer import model as models
-from replayer.engine import Span, Window
+from replayer.engine import Span
+from replayer.feed import Window
 from replayer.flag_types import UNLIMITED, Capacity, Count, Depth, Number, Size, Slower, Warmup
 from replayer.opening import Settings, request_bytes
 from replayer.pacing import TOKEN_MS, Pace

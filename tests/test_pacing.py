@@ -23,7 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.engine import Span, Window
+from replayer.engine import Span
+from replayer.feed import Window
 from replayer.log import Ledger
 from replayer.model import TokenBytes
 from replayer.opening import Settings

@@ -24,8 +24,9 @@ from hypothesis import strategies as st
 
 from replayer import log as logs
 from replayer import opening
-from replayer.engine import Engine, Span, Window
+from replayer.engine import Engine, Span
 from replayer.execution import Executor, Staging
+from replayer.feed import Window
 from replayer.log import Ledger
 from replayer.model import TokenBytes
 from replayer.opening import Settings, request_bytes
