@@ -41,7 +41,9 @@ def summarise(run: Path) -> dict[str, Any]:
         "findings": findings,
         "warnings": list(dict.fromkeys(warning for info in infos for warning in info["warnings"])),
         "status": "complete" if all(info["status"] == "complete" for info in infos) else infos[0]["status"],
-        "executed_ops": sum(info.get("executed_ops") or 0 for info in infos),
+        "executed_ops": infos[0].get("executed_ops")
+        if len(infos) == 1
+        else sum(_executed(info)["ops"] for info in infos),
         "trace_fingerprint": _together([info["trace"]["fingerprint"] for info in infos]),
         "plan_fingerprint": _together([info.get("executed_fingerprint") for info in infos]),
         "conditions": infos[0]["conditions"] | {"ranks": len(infos)},
@@ -101,7 +103,7 @@ def _findings(infos: list[dict[str, Any]], values: dict[str, Any]) -> list[str]:
     if failed := values["failed_moves"]:
         findings.append(f"{failed:,} moves failed and {values['upstream_moves']:,} more could not be made after them")
     elif not findings:
-        executed = [_counts(info.get("executed") or info["plan"]) for info in infos]
+        executed = [_counts(_executed(info)) for info in infos]
         expected = {name: sum(counts[name] for counts in executed) for name in executed[0]}
         findings += [
             f"the log has {name} = {values[name]:,}, the plan {number:,}: parts are missing or altered"
@@ -109,6 +111,12 @@ def _findings(infos: list[dict[str, Any]], values: dict[str, Any]) -> list[str]:
             if values[name] != number
         ]
     return findings
+
+
+def _executed(info: dict[str, Any]) -> dict[str, Any]:
+    """What was executed, as the plan counts it; the plan itself in logs that do not say."""
+    executed: dict[str, Any] = info.get("executed") or info["plan"]
+    return executed
 
 
 def _counts(plan: dict[str, Any]) -> dict[str, int]:

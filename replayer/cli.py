@@ -16,35 +16,45 @@ from replayer.run import replay
 from replayer.schema import TIERS
 from tracegen.schema import InputError, Trace
 
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+
 
 class Interrupted(KeyboardInterrupt):
-    """A signal to stop; further ones are ignored while what is open is closed."""
+    """A signal to stop; further ones change nothing while what is open is closed."""
 
     def __init__(self, number: int) -> None:
-        super().__init__({signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[signal.Signals(number)])
+        super().__init__(SIGNALS[signal.Signals(number)])
         self.exit_code = 128 + number
 
 
 def _stop(number: int, _frame: Any) -> NoReturn:
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, signal.SIG_IGN)
+    for one in SIGNALS:
+        signal.signal(one, lambda *_: None)  # SIG_IGN would make Python complain of one that is pending
     raise Interrupted(number)
 
 
 class Commands(click.Group):
-    """A command group that ends with exit code 130 on Ctrl-C, 143 on SIGTERM, after what was open has been closed."""
+    """A command group that ends with 128 + the signal's number on Ctrl-C and its like, after closing what is open."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, _stop) for number in SIGNALS}
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
         except Interrupted as stopped:
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # another must not change the exit code
             click.echo(f"\n{str(stopped).capitalize()}.", err=True)
             ctx.exit(stopped.exit_code)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        except BaseException:
+            _restore(before)
+            raise
+        _restore(before)
+        return result
+
+
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -109,11 +119,24 @@ def _render(planned: dict[str, Any], title: str) -> str:
 def run(trace: Path, as_json: bool, output: Path, repeat: int, mode: str | None, **flags: Any) -> None:
     """Execute a trace on real tiers and log every move."""
     ranks = world() if mode else ALONE
-    opened = Trace(Path(str(trace).replace("{rank}", str(ranks.rank))) if mode else trace)
-    part = (ranks.rank, ranks.size) if mode == "partition" else (0, 1)
-    model, options = resolve(opened, flags, part)
-    settings, infos = settings_of(opened, flags), []
-    for place in _places(output, repeat, force=settings.force):
+    with ranks.together():
+        _run(trace, output, repeat, mode, ranks, as_json=as_json, flags=flags)
+
+
+def _run(
+    trace: Path, output: Path, repeat: int, mode: str | None, ranks: Ranks, *, as_json: bool, flags: dict[str, Any]
+) -> None:
+    try:
+        opened = Trace(Path(str(trace).replace("{rank}", str(ranks.rank))) if mode else trace)
+        part = (ranks.rank, ranks.size) if mode == "partition" else (0, 1)
+        model, options = resolve(opened, flags, part)
+        settings, places = settings_of(opened, flags), _places(output, repeat, force=flags["force"])
+    except InputError as problem:
+        ranks.agree(problem.message)
+        raise
+    ranks.agree(None)
+    infos = []
+    for place in places:
         info = replay(opened, model, options, settings, place, ranks)
         infos.append(info)
         if not as_json:

@@ -99,8 +99,9 @@ class Plan:
         return int(self.trace.ops * self.options.selection.cycles)
 
     def stream(self, size: int = CHECKPOINT_OPS) -> Iterator[Planned]:
-        """The plan, at most `size` ops of the trace at a time."""
-        for ops in self.options.selection.batches(self.trace, size):
+        """The plan, at most `size` ops of the trace at a time; the trace is read in large batches all the same."""
+        batches = self.options.selection.batches(self.trace, max(size, CHECKPOINT_OPS))
+        for ops in (part for batch in batches for part in _stretches(batch, size)):
             keys, tokens = ops["key"], ops["tokens"]
             self._tokens = _reaching(self._tokens, keys)
             self._tokens[keys] = tokens
@@ -110,6 +111,11 @@ class Plan:
             self.largest_object = max(self.largest_object, int(sizes.max(initial=0)))
             moves, ends = self.waterfall.plan(ops, sizes)
             yield Planned(ops, moves, ends, self._tokens[moves.key])
+
+
+def _stretches(ops: Columns, size: int) -> Iterator[Columns]:
+    for begin in range(0, len(ops["op_id"]), size):
+        yield {name: column[begin : begin + size] for name, column in ops.items()}
 
 
 def _reaching(table: NDArray[Any], ids: NDArray[np.int64]) -> NDArray[Any]:

@@ -1,8 +1,13 @@
 """Many processes as one run, under mpirun or srun: each rank is a client with a log and a cache folder of its own."""
 
 import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+
+import click
 
 from tracegen.schema import InputError
 
@@ -36,6 +41,22 @@ class Ranks:
         if first is not None:
             raise SystemExit(2)
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What ends one rank and not all would leave the others waiting for it for ever: it ends them, too."""
+        try:
+            yield
+        except (InputError, SystemExit, click.exceptions.Exit):  # on every rank, as they have agreed
+            raise
+        except BaseException as error:
+            if self.comm is not None:
+                if isinstance(error, click.ClickException):
+                    error.show()
+                elif not isinstance(error, KeyboardInterrupt):
+                    traceback.print_exc()
+                self.comm.Abort(getattr(error, "exit_code", 1))
+            raise
+
     def gather(self, value: Any) -> list[Any]:
         """Every rank's value, on every rank."""
         return list(self.comm.allgather(value)) if self.comm is not None else [value]
@@ -68,14 +89,14 @@ class Ranks:
         return (0, 0) if self.rank == 0 else (best[1], best[0])
 
 
-def together(infos: list[dict[str, Any]]) -> dict[str, Any]:
+def combined(infos: list[dict[str, Any]]) -> dict[str, Any]:
     """What the run.json above the ranks' own says at the end, from theirs."""
     failed = [f"rank {info['rank']}: {info['reason']}" for info in infos if info["status"] != "complete"]
     return {
         "ranks": len(infos),
         "status": "failed" if failed else "complete",
         "reason": "; ".join(failed) or None,
-        "executed_ops": sum(info["executed_ops"] for info in infos),
+        "executed_ops": sum(info["executed"]["ops"] for info in infos),
         "clocks": [info["clock"] for info in infos],
     }
 

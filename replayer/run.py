@@ -21,7 +21,7 @@ from replayer.opening import GPU, OpenTiers, Settings, check_room, nvme_room, wa
 from replayer.ordering import Ordering
 from replayer.pacing import Pacer
 from replayer.plan import Plan, PlanOptions, simulate
-from replayer.ranks import ALONE, Ranks, together
+from replayer.ranks import ALONE, Ranks, combined
 from replayer.schema import TIERS, RunDirectory
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
@@ -61,7 +61,7 @@ def replay(
         directory.save(run.info)
         if ranks.comm is not None:
             # Where one rank is interrupted all are, and some may be gone: there is nobody to gather from.
-            result = together(ranks.gather(run.info)) if interrupt is None else _above(ranks, run.info["status"])
+            result = combined(ranks.gather(run.info)) if interrupt is None else _above(ranks, run.info["status"])
             if top is not None:
                 top.save(result)
             run.info |= result
@@ -84,7 +84,14 @@ def _directories(output: Path, settings: Settings, ranks: Ranks) -> tuple[RunDir
         except InputError as error:
             problem = error.message
     ranks.agree(problem)
-    return RunDirectory(output / f"rank-{ranks.rank:04}"), top
+    mine, problem = None, None
+    try:
+        mine = RunDirectory(output / f"rank-{ranks.rank:04}")
+    except InputError as error:
+        problem = error.message
+    ranks.agree(problem)
+    assert mine is not None, "all ranks agreed"
+    return mine, top
 
 
 def _above(ranks: Ranks, status: str) -> dict[str, Any]:
@@ -104,9 +111,10 @@ def _prepare(
     if not planned["ops"]:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
     check_room(plan, planned, settings)
-    _offer_to_clean(settings)
+    if ranks.rank == 0:
+        _offer_to_clean(settings)
     started = datetime.now(UTC)
-    name = f"{started:%Y%m%dT%H%M%S}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
+    name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
     tiers = OpenTiers(plan, planned, settings, name, opened)
     info: dict[str, Any] = {
         "status": "running",
@@ -121,7 +129,10 @@ def _prepare(
     }
     if tiers.all[GPU] is not None:
         info["machine"]["gpu"] = gpu.describe(settings.gpu_device)
-    seed = (trace.metadata.seed + ranks.rank) % 2**64
+    seed, size = (trace.metadata.seed + ranks.rank) % 2**64, int(settings.precondition_gib * 2**30)
+    with _bar("preconditioning", size, "B") as bar:
+        room = nvme_room(plan, planned, settings.window)
+        info["precondition"] = tiers.precondition(room, seed, bar.update)
     return _Run(plan, planned, settings, tiers, ranks, info, seed)
 
 
@@ -143,7 +154,7 @@ class _Run:
         seed: int,
     ) -> None:
         self._plan, self._planned, self._settings, self._tiers, self._ranks = plan, planned, settings, tiers, ranks
-        self.info, self._seed = info, seed
+        self.info = info
         fresh = Plan(plan.trace, plan.options)
         self._ledger = Ledger(fresh.stream(STRETCH_OPS), plan.last_op, settings.pace)
         ordering = Ordering(plan.waterfall.usable, settings.allocs)
@@ -157,7 +168,6 @@ class _Run:
         """Run it, writing parts as it goes; what interrupted it, if anything did."""
         sampler, stopped = Sampler(self._tiers.block_device()), None
         try:
-            self._precondition()
             self.info["clock"] = self._ranks.start()
             directory.save(self.info)
             with sampler, _RunBar(self._plan.ops, self._settings.span.duration_s) as bar:
@@ -182,12 +192,6 @@ class _Run:
             self.info["clock"]["zero_ns"] = zero_ns + self.info["clock"]["offset_ns"]
         self._conclude(status, reason, sampler, directory)
         return stopped
-
-    def _precondition(self) -> None:
-        size = int(self._settings.precondition_gib * 2**30)
-        with _bar("preconditioning", size, "B") as bar:
-            room = nvme_room(self._plan, self._planned, self._settings.window)
-            self.info["precondition"] = self._tiers.precondition(room, self._seed, bar.update)
 
     def _verdict(self) -> tuple[str, str | None]:
         engine, ledger = self._engine, self._ledger

@@ -143,15 +143,20 @@ class RunDirectory:
 def _remove_run(path: Path) -> None:
     """Remove the files of a run; a directory that holds anything else is refused as it is."""
     ours = re.compile(r"(rank-\d+/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")
-    files = [file for file in path.rglob("*") if not file.is_dir()]
-    foreign = [file for file in files if not ours.fullmatch(str(file.relative_to(path)))]
-    if foreign or not (path / "run.json").is_file():
-        named = f"holds {foreign[0].name}" if foreign else "has no run.json"
-        raise InputError(f"{path} {named}: it is not a run directory, and --force replaces nothing else.")
-    for file in files:
-        file.unlink()
-    for folder in sorted((folder for folder in path.rglob("*") if folder.is_dir()), reverse=True):
-        folder.rmdir()
+    ours_too = re.compile(r"rank-\d+|(rank-\d+/)?moves")  # folders
+    ranks_of(path)  # refuses what is not a run.json
+    found = list(path.rglob("*"))
+    for one in found:
+        kind = ours_too if one.is_dir() else ours
+        if one.is_symlink() or not kind.fullmatch(str(one.relative_to(path))):
+            raise InputError(
+                f"{path} holds {one.relative_to(path)}, which is no run's; --force replaces runs and nothing else."
+            )
+    for one in sorted(found, reverse=True):  # what lies in a folder before the folder
+        if one.is_dir():
+            one.rmdir()
+        else:
+            one.unlink()
 
 
 def _array(name: str, values: Any) -> pa.Array:
@@ -222,10 +227,11 @@ def ranks_of(path: Path) -> int | None:
         InputError: run.json is missing or no JSON.
     """
     try:
-        ranks = json.loads((path / "run.json").read_text(encoding="utf-8")).get("ranks")
+        info = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        ranks = info["run_version"] and info.get("ranks")
     except OSError as error:
         raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}/run.json is damaged or incomplete ({error}); copy the run anew.") from None
     return ranks if isinstance(ranks, int) and 0 < ranks < 1 << 20 else None
 

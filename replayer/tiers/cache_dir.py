@@ -30,19 +30,22 @@ class CacheFolder:
     """
 
     def __init__(self, parent: Path, run: str, direct: Direct) -> None:
-        self.path = parent / f"{MARKER}-{run}"
-        self._lock = -1
+        self.path, self._lock = parent / f".new-{MARKER}-{run}", -1
+        if parent.exists() and not parent.is_dir():
+            raise InputError(f"--cache-dir {parent} is a file; name a directory.")
         try:
             parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir()
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Under its name it is locked from the first moment on: no other run takes it for one that was left.
+            self.path = self.path.rename(parent / f"{MARKER}-{run}")
             self.direct = direct != "off" and self._probe()
-        except FileExistsError:
-            raise InputError(f"--cache-dir {parent} is a file; name a directory.") from None
-        except OSError as error:
+        except BaseException as error:
             if self.path.is_dir():
                 self.remove([])
+            if not isinstance(error, OSError):
+                raise
             raise InputError(f"--cache-dir {parent}: {error.strerror}; name a directory with room to write.") from None
         if direct == "on" and not self.direct:
             self.remove([])

@@ -4,6 +4,7 @@ Torch's CPU device runs the same code without a GPU, for tests; such a run is ma
 """
 
 import errno
+import re
 import threading
 from time import perf_counter_ns
 from typing import Any, Literal
@@ -23,6 +24,8 @@ def torch_for(device: str) -> Any:
     Raises:
         InputError: PyTorch is not installed, or there is no such device.
     """
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise InputError(f"--gpu-device {device} is none; pass cuda or cuda:N (on ROCm, too), or --gpu-mem-gb 0.")
     try:
         import torch  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
@@ -134,7 +137,11 @@ class GpuTier:
             self._arena = self._torch.zeros(usable, dtype=self._torch.uint8, device=device)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             reason = str(error).splitlines()[0]
-            raise InputError(f"--gpu-mem-gb: {usable / 2**30:.2f} GiB usable are not to be had ({reason}).") from None
+            raise InputError(
+                f"--gpu-mem-gb: {usable / 2**30:.2f} GiB usable are not to be had ({reason}); pass less."
+            ) from None
+        if device != "cpu":
+            self._torch.cuda.synchronize(device)  # zeroed before any stream of a worker writes
         self._room = Extents(usable)
 
     def buffer(self, size: int) -> PinnedBuffer:

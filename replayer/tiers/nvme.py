@@ -194,8 +194,9 @@ class _SlabObject(_FileObject):
     def finish(self) -> None:
         if self._requests.fsync:
             began = perf_counter_ns()
-            for slab in {start // SLAB for start, _ in self._extents}:
-                os.fdatasync(self._slabs[slab])
+            for start, size in self._extents:
+                for slab in range(start // SLAB, (start + size - 1) // SLAB + 1):
+                    os.fdatasync(self._slabs[slab])
             self.device_ns += perf_counter_ns() - began
 
     def __exit__(self, *exception: object) -> None:
@@ -234,9 +235,11 @@ class SlabTier:
                 self._files.append(self.folder / f"slab-{start // SLAB}.kv")
                 self._slabs.append(os.open(self._files[-1], flags, 0o600))
                 os.posix_fallocate(self._slabs[-1], 0, min(SLAB, room - start))
-        except OSError as error:
+        except BaseException as error:  # Ctrl-C, too: claiming room takes its time
             self._keep = False
             self.close()
+            if not isinstance(error, OSError):
+                raise
             raise InputError(
                 f"--cache-dir {parent}: cannot claim {room / 2**30:.2f} GiB for slabs ({error.strerror});"
                 " pass a smaller --storage-capacity-gb or --layout files."

@@ -7,6 +7,8 @@ from typing import Self
 
 from replayer.tiers.contract import Buffer, Object, Tier
 
+_LATE_NS = 5_000_000  # of a sleep, at most: the rest is the machine's
+
 
 @dataclass(frozen=True)
 class Throttle:
@@ -26,15 +28,21 @@ class _Channel:
 
     def __init__(self, throttle: Throttle) -> None:
         self._ns_per_byte, self._latency_ns = 1e9 / (throttle.mib_s * 2**20), throttle.latency_us * 1e3
-        self._free_ns, self._lock = 0.0, threading.Lock()
+        self._free_ns, self._lock, self._own = 0.0, threading.Lock(), threading.local()
 
     def pass_through(self, size: int, began_ns: int) -> None:
-        """Return when the device would have moved so many bytes of a request that began then."""
+        """Return when the device would have moved so many bytes of a request that began then.
+
+        A sleep ends late; by so much earlier the thread's next request counts as begun, or small ones would never
+        reach the device's speed.
+        """
+        began_ns -= getattr(self._own, "late_ns", 0)
         with self._lock:
             self._free_ns = max(self._free_ns, began_ns) + size * self._ns_per_byte
             until = self._free_ns + self._latency_ns
         while (left := until - perf_counter_ns()) > 0:
             sleep(left / 1e9)
+        self._own.late_ns = min(-left, _LATE_NS)
 
 
 class _ThrottledObject:
