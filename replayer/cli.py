@@ -1,7 +1,9 @@
 """The command line of replayer."""
 
 import json
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,9 +44,10 @@ class Commands(click.Group):
         try:
             result = super().invoke(ctx)
         except Interrupted as stopped:
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # another must not change the exit code
             click.echo(f"\n{str(stopped).capitalize()}.", err=True)
-            ctx.exit(stopped.exit_code)
+            sys.stdout.flush()
+            # Everything is closed. Python's own way out would give signals back first, and another one then win.
+            os._exit(stopped.exit_code)
         except BaseException:
             _restore(before)
             raise
