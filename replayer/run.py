@@ -22,7 +22,7 @@ from replayer.ordering import Ordering
 from replayer.pacing import Pacer
 from replayer.plan import Plan, PlanOptions, simulate
 from replayer.ranks import ALONE, Ranks, combined
-from replayer.schema import TIERS, RunDirectory
+from replayer.schema import TIERS, RunDirectory, check_free
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
 
@@ -41,7 +41,7 @@ def replay(
     """
     with ExitStack() as opened:
         try:
-            run = _prepare(trace, model, options, settings, ranks, opened)
+            run = _prepare(trace, model, options, settings, output, ranks, opened)
         except InputError as problem:
             ranks.agree(problem.message)
             raise
@@ -99,9 +99,16 @@ def _above(ranks: Ranks, status: str) -> dict[str, Any]:
 
 
 def _prepare(
-    trace: Trace, model: str, options: PlanOptions, settings: Settings, ranks: Ranks, opened: ExitStack
+    trace: Trace,
+    model: str,
+    options: PlanOptions,
+    settings: Settings,
+    output: Path,
+    ranks: Ranks,
+    opened: ExitStack,
 ) -> "_Run":
     """Plan the trace, check that it can run, open the tiers."""
+    check_free(output, force=settings.force)
     options.usable()
     settings.pace.check()
     trace.check()

@@ -104,12 +104,14 @@ class RunDirectory:
 
     def __init__(self, path: Path, *, force: bool = False, parts: bool = True) -> None:
         self.path, self._parts = path, 0
+        replaced = check_free(path, force=force)
         try:
+            for old in replaced:  # what lies in a folder before the folder
+                if old.is_dir():
+                    old.rmdir()
+                else:
+                    old.unlink()
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                if not force:
-                    raise InputError(f"{path} is not empty; name a new run directory with -o, or pass --force.")
-                _remove_run(path)
             if parts:
                 (path / "moves").mkdir()
         except OSError as error:
@@ -140,23 +142,30 @@ class RunDirectory:
         _replace(path, sink.getvalue())
 
 
-def _remove_run(path: Path) -> None:
-    """Remove the files of a run; a directory that holds anything else is refused as it is."""
-    ours = re.compile(r"(rank-\d+/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")
-    ours_too = re.compile(r"rank-\d+|(rank-\d+/)?moves")  # folders
-    ranks_of(path)  # refuses what is not a run.json
-    found = list(path.rglob("*"))
+def check_free(path: Path, *, force: bool) -> list[Path]:
+    """What lies where a run directory is to be made, to be removed first; only a run's files may, and only by force.
+
+    Raises:
+        InputError: something lies there that must stay.
+    """
+    try:
+        found = sorted(path.rglob("*"), reverse=True) if path.is_dir() else []
+        if found and not force:
+            raise InputError(f"{path} is not empty; name a new run directory with -o, or pass --force.")
+        if found:
+            ranks_of(path)  # refuses what is not a run.json
+    except OSError as error:
+        raise InputError(f"{path}: cannot be a run directory ({error.strerror}); name another with -o.") from None
     for one in found:
-        kind = ours_too if one.is_dir() else ours
+        kind = _FOLDERS if one.is_dir() else _FILES
         if one.is_symlink() or not kind.fullmatch(str(one.relative_to(path))):
-            raise InputError(
-                f"{path} holds {one.relative_to(path)}, which is no run's; --force replaces runs and nothing else."
-            )
-    for one in sorted(found, reverse=True):  # what lies in a folder before the folder
-        if one.is_dir():
-            one.rmdir()
-        else:
-            one.unlink()
+            name = one.relative_to(path)
+            raise InputError(f"{path} holds {name}, which is no run's; --force replaces runs and nothing else.")
+    return found
+
+
+_FILES: Final = re.compile(r"(rank-\d+/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")
+_FOLDERS: Final = re.compile(r"rank-\d+|(rank-\d+/)?moves")
 
 
 def _array(name: str, values: Any) -> pa.Array:

@@ -125,9 +125,9 @@ def throttle(folder: Path) -> None:
     """Two devices 4.7 times apart: every speed must differ by the ratio that fio measures for the same work."""
     with fast_disk(folder) as mount:
         for what, size, keys, reads, flags in (
-            ("cpu 0, 1 MiB", 1 << 20, 400, 5, ()),
-            ("cpu 0, 16 MiB", 16 << 20, 25, 5, ()),
-            ("a cpu tier for part, 1 MiB", 1 << 20, 400, 5, ("--cpu-mem-gb", "0.15")),
+            ("cpu 0, 1 MiB", 1 << 20, 200, 5, ()),
+            ("cpu 0, 16 MiB", 16 << 20, 13, 5, ()),
+            ("a cpu tier for part, 1 MiB", 1 << 20, 200, 5, ("--cpu-mem-gb", "0.08")),
         ):
             trace = phased(folder / "d.parquet", size, keys, reads)
             ratios: list[list[float]] = []
