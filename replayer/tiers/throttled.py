@@ -33,13 +33,13 @@ class _Channel:
     def pass_through(self, size: int, began_ns: int) -> None:
         """Return when the device would have moved so many bytes of a request that began then.
 
-        A sleep ends late; by so much earlier the thread's next request counts as begun, or small ones would never
-        reach the device's speed.
+        A sleep ends late; by so much earlier the transfer of the thread's next request counts as begun, or small ones
+        would never reach the device's bandwidth.
         """
-        began_ns -= getattr(self._own, "late_ns", 0)
+        early_ns = began_ns - getattr(self._own, "late_ns", 0)
         with self._lock:
-            self._free_ns = max(self._free_ns, began_ns) + size * self._ns_per_byte
-            until = self._free_ns + self._latency_ns
+            self._free_ns = max(self._free_ns, early_ns) + size * self._ns_per_byte
+            until = max(self._free_ns, began_ns) + self._latency_ns
         while (left := until - perf_counter_ns()) > 0:
             sleep(left / 1e9)
         self._own.late_ns = min(-left, _LATE_NS)
