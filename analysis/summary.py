@@ -43,7 +43,7 @@ def summarise(run: Path) -> dict[str, Any]:
         "status": "complete" if all(info["status"] == "complete" for info in infos) else infos[0]["status"],
         "executed_ops": infos[0].get("executed_ops")
         if len(infos) == 1
-        else sum(_executed(info)["ops"] for info in infos),
+        else sum((info.get("executed") or {}).get("ops", 0) for info in infos),
         "trace_fingerprint": _together([info["trace"]["fingerprint"] for info in infos]),
         "plan_fingerprint": _together([info.get("executed_fingerprint") for info in infos]),
         "conditions": infos[0]["conditions"] | {"ranks": len(infos)},
