@@ -2,10 +2,9 @@
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from tqdm import tqdm
@@ -16,23 +15,8 @@ from replayer.plan import Plan, simulate
 from replayer.ranks import ALONE, Ranks, world
 from replayer.run import replay
 from replayer.schema import TIERS
+from replayer.signals import INTERRUPTS, Interrupted
 from tracegen.schema import InputError, Trace
-
-SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal to stop; further ones change nothing while what is open is closed."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(SIGNALS[signal.Signals(number)])
-        self.exit_code = 128 + number
-
-
-def _stop(number: int, _frame: Any) -> NoReturn:
-    for one in SIGNALS:
-        signal.signal(one, lambda *_: None)  # SIG_IGN would make Python complain of one that is pending
-    raise Interrupted(number)
 
 
 class Commands(click.Group):
@@ -40,24 +24,14 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        before = {number: signal.signal(number, _stop) for number in SIGNALS}
         try:
-            result = super().invoke(ctx)
+            with INTERRUPTS.handled():
+                return super().invoke(ctx)
         except Interrupted as stopped:
             click.echo(f"\n{str(stopped).capitalize()}.", err=True)
             sys.stdout.flush()
             # Everything is closed. Python's own way out would give signals back first, and another one then win.
             os._exit(stopped.exit_code)
-        except BaseException:
-            _restore(before)
-            raise
-        _restore(before)
-        return result
-
-
-def _restore(handlers: dict[signal.Signals, Any]) -> None:
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any, Final
 
 EVERY_S: Final = 1.0
+WRITE_ROWS: Final = 30
 _SECTOR: Final = 512  # of /proc/diskstats, whatever the device's is
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 
@@ -54,6 +55,7 @@ class Sampler:
         self._device, self._stop = device, threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self.rows: list[dict[str, Any]] = []
+        self._written = 0
 
     def __enter__(self) -> "Sampler":
         self._first = self._last = _read(self._device)
@@ -85,6 +87,13 @@ class Sampler:
             row |= {"write_requests": change[4], "written_bytes": change[6] * _SECTOR}
             row |= {"utilisation": min(1.0, change[9] * 1e6 / span), "queue": change[10] * 1e6 / span}
         self.rows.append(row)
+
+    def due(self) -> bool:
+        """Whether enough has been sampled since the last time to be written."""
+        if len(self.rows) < self._written + WRITE_ROWS:
+            return False
+        self._written = len(self.rows)
+        return True
 
     def read_bytes(self) -> int | None:
         """What the device delivered over all samples; None where nothing counts it."""

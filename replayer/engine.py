@@ -66,13 +66,14 @@ class Engine:
         staging: makes a worker's buffers.
 
     Attributes:
+        over: nothing more is started; set under the lock, read without.
         retired: how many ops of the plan are done, all before them included.
         executed_ops: all op_ids below this one are done.
         warmup_ops: ops below this one are warm-up, once known.
         issued_ns, ended_ns, steady_ns: when the last move was started, the last ended, the first past the warm-up was
             started.
         began_ns: perf_counter_ns() at time 0.
-        cut: whether the run was cut at its duration.
+        cut, cut_ns: whether the run was cut at its duration, and when.
     """
 
     def __init__(
@@ -88,23 +89,28 @@ class Engine:
         self._executor, self._staging, self._limits, self._span = executor, staging, window, span
         self._ordering, self._pacer, self._window = ordering, pacer, deque[Op]()
         self._feed = Feed(plan, self._planned_more, self._end_with)
-        self._window_bytes, self._stopping = 0, False
+        self._window_bytes, self._stopping, self.over = 0, False, False
         self._records, self._errors, self.failures = array("q"), dict[int, str](), 0
         self._crash: BaseException | None = None
         self._dealt, self._done, self._move_ns = deque[Move](), deque[tuple[Move, Outcome, int]](), DEAL_NS
         self._lock = threading.Lock()
         self._work_ready, self._ended, self._timer = (threading.Condition(self._lock) for _ in range(3))
         self._timer_due, self._idle, self._workers = _FAR, 0, 0
-        self.cut, self._limit, self._highest = False, -1, -1  # op_ids: where it is cut, and what was issued
+        self.cut, self.cut_ns, self._limit, self._highest = (
+            False,
+            0,
+            -1,
+            -1,
+        )  # op_ids: where it is cut, and what was issued
         self.warmup_ops = span.warmup_ops if not span.warmup_s else _FAR
         self.began_ns = self.issued_ns = self.ended_ns = self.steady_ns = self.retired = self.executed_ops = 0
 
-    def run(self, workers: int, flush: Flush, every_s: float = 0.5) -> None:
+    def run(self, workers: int, flush: Flush, every_s: float = 0.25) -> None:
         """Execute to the end with so many workers; `flush` gets the records since its last call, in this thread.
 
         Raises:
             TooManyErrorsError: more moves failed than the budget allows; those in flight have been finished.
-            KeyboardInterrupt: after the moves in flight have been finished.
+            KeyboardInterrupt: what `flush` raised, after the moves in flight have been finished; so with any other.
         """
         self._workers = workers
         threads = [
@@ -124,7 +130,7 @@ class Engine:
                 flush(*self._take_records())
         finally:
             with self._ended:
-                self._stopping = True
+                self._stopping = self.over = True
                 self._wake_all()
             self._feed.stop()
             for thread in started:
@@ -139,19 +145,20 @@ class Engine:
     def _wait(self, every_s: float) -> bool:
         """Wait so long, or less if something is to be done; returns whether the run is over."""
         with self._ended:
-            now_s = self._now() / 1e9
-            if self._span.duration_s is not None and not self.cut:
-                if now_s >= self._span.duration_s:
-                    self.cut, self._limit = True, self._highest
-                    self._wake_all()
-                else:
-                    every_s = min(every_s, self._span.duration_s - now_s)
-            if self.warmup_ops == _FAR:
-                if now_s >= self._span.warmup_s:
-                    self.warmup_ops = self._highest + 1
-                else:
-                    every_s = min(every_s, self._span.warmup_s - now_s)
+            now = self._now()
+            self._mark(now)
+            for mark_s in (self._span.duration_s or 0, self._span.warmup_s):
+                if mark_s * 1e9 > now:
+                    every_s = min(every_s, mark_s - now / 1e9)
             return self._ended.wait_for(self._is_over, every_s)
+
+    def _mark(self, now_ns: int) -> None:
+        """Cut the run and end the warm-up when it is time; not in one thread alone, as logs may be slow to write."""
+        if self._span.duration_s is not None and not self.cut and now_ns >= self._span.duration_s * 1e9:
+            self._limit, self.cut, self.cut_ns = self._highest, True, now_ns
+            self._wake_all()
+        if self.warmup_ops == _FAR and now_ns >= self._span.warmup_s * 1e9:
+            self.warmup_ops = self._highest + 1
 
     def _wake_all(self) -> None:
         for condition in (self._ended, self._work_ready, self._timer):
@@ -171,7 +178,8 @@ class Engine:
         return self._feed.exhausted or self.cut
 
     def _is_over(self) -> bool:
-        return self._stopping or self.finished
+        self.over = self._stopping or self.finished
+        return self.over
 
     def _now(self) -> int:
         return perf_counter_ns() - self.began_ns
@@ -183,7 +191,7 @@ class Engine:
 
     def _end_with(self, error: BaseException) -> None:
         with self._ended:
-            self._crash, self._stopping = self._crash or error, True
+            self._crash, self._stopping, self.over = self._crash or error, True, True
             self._wake_all()
 
     def _work(self, worker: int, staging: Staging) -> None:
@@ -200,34 +208,35 @@ class Engine:
         Moves are dealt a few ahead, so that workers need not queue for the lock that guards what decides them: whoever
         finds few left deals anew, the others go on meanwhile.
         """
-        while not self._stopping:
+        while not self.over:
             if len(self._dealt) < self._workers and self._lock.acquire(blocking=not self._dealt):
                 try:
                     self._deal()
                 finally:
                     self._lock.release()
-            if self._dealt:
-                try:
-                    return self._dealt.popleft()
-                except IndexError:  # another was faster
-                    continue
-            if self.finished:
-                break
+                if self._done and len(self._dealt) < self._workers:
+                    continue  # handed in meanwhile by one who found the lock taken
+            try:
+                return self._dealt.popleft()
+            except IndexError:  # others were faster
+                continue
         return None
 
     def _deal(self) -> None:
         """Hand in what is done, deal what is ready; waits for something to deal, or the end."""
-        while not self._stopping:
+        while not self._is_over():
             self._complete()
-            if self.finished:
+            if self._is_over():
                 break
+            now = self._now()
+            self._mark(now)
             more = self._admit(ADMIT_OPS)
-            self._pacer.release(self._now())
+            self._pacer.release(now)
             self._take()
             if self._dealt:
                 self._wake()
                 return
-            if not more and not self.finished:
+            if not more and not self._is_over():
                 self._sleep()
         self._wake_all()
 
@@ -251,7 +260,7 @@ class Engine:
         """
         if all(map(self._executor.is_quick, list(self._dealt))):
             return
-        others = len(self._dealt) - 1
+        others = len(self._dealt) - 1 + self._ordering.ready()
         self._work_ready.notify(min(others, self._idle))
         if others > self._idle and self._timer_due != _FAR:
             self._timer.notify()
@@ -322,7 +331,7 @@ class Engine:
                 self.steady_ns = start
             if outcome.status != OK:
                 self._note_failure(move, outcome)
-            if self._ordering.complete(move, end):
+            if self._ordering.complete(move, outcome.done_ns - began):
                 self._pacer.complete(op, now)
                 retire = True
         if retire:
@@ -336,7 +345,7 @@ class Engine:
             self._crash = TooManyErrorsError(
                 f"{self.failures:,} moves failed, more than --max-errors {self._span.max_errors}"
             )
-            self._stopping = True
+            self._stopping = self.over = True
             self._wake_all()
 
     def _retire(self) -> None:

@@ -22,14 +22,14 @@ class CorruptionError(OSError):
 
 
 class Outcome:
-    """How a move went; times in nanoseconds, start and end on perf_counter's clock.
+    """How a move went; times in nanoseconds, start, end and done on perf_counter's clock.
 
-    What making and verifying bytes took, verify_ns, lies outside all others: the bytes of a store are made before its
-    start, what is read is verified after its end. Where chunks make the two alternate, they are shifted there.
+    What making and verifying bytes took, verify_ns, lies outside all others: it is shifted behind the end, wherever
+    it took place. done_ns = end_ns + verify_ns: only then does what waits for the move go on.
     """
 
     __slots__ = (
-        "device_read_ns", "device_write_ns", "end_ns", "error", "read_ns", "start_ns", "status", "verify_ns",
+        "device_read_ns", "device_write_ns", "done_ns", "end_ns", "error", "read_ns", "start_ns", "status", "verify_ns",
         "write_ns",
     )  # fmt: skip
 
@@ -37,7 +37,7 @@ class Outcome:
         self.status = OK
         self.error: str | None = None
         self.read_ns = self.write_ns = self.device_read_ns = self.device_write_ns = self.verify_ns = 0
-        self.start_ns = self.end_ns = clock()
+        self.start_ns = self.end_ns = self.done_ns = clock()
 
 
 class Staging:
@@ -78,7 +78,7 @@ class Executor:
         elif move.key in self._lost:
             outcome.status = UPSTREAM
             self._forget(move)
-            outcome.end_ns = clock()
+            outcome.end_ns = outcome.done_ns = clock()
             return outcome
         try:
             if move.kind not in (DROP, DELETE):
@@ -89,10 +89,8 @@ class Executor:
             outcome.status, outcome.error = ERROR, f"{type(error).__name__}: {error}"
             self._lost.add(move.key)
             self._forget(move)
-        if move.kind == STORE:
-            outcome.start_ns, outcome.end_ns = outcome.start_ns + outcome.verify_ns, clock()
-        else:
-            outcome.end_ns = clock() - outcome.verify_ns
+        outcome.done_ns = clock()
+        outcome.end_ns = outcome.done_ns - outcome.verify_ns
         return outcome
 
     def is_quick(self, move: Move) -> bool:

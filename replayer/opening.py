@@ -1,6 +1,7 @@
 """What a run needs of the machine: refused where it is not to be had, before anything is written; then opened."""
 
 import os
+import resource
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,12 +21,13 @@ from replayer.tiers import gpu
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gds import GdsTier
 from replayer.tiers.memory import CpuTier, NullTier
-from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
+from replayer.tiers.nvme import SLAB, BlockIO, FileTier, SlabTier
 from replayer.tiers.throttled import Throttle, ThrottledTier
 from tracegen.schema import InputError
 
 GPU, CPU, NVME = range(len(TIERS))
 _BUFFERS: Final = 256 << 20
+_REQUESTS: Final = 4096  # in flight at once: each is a thread
 _OBJECT: Final = 64 << 20  # of preconditioning
 _KEYS: Final = 1 << 34  # of preconditioning: past every trace's
 
@@ -185,15 +187,24 @@ class OpenTiers:
 
 
 def nvme_room(plan: Plan, planned: dict[str, Any], window: Window) -> int:
-    """Bytes that the nvme tier takes at most, padding included: what is written, and no more than it may hold."""
+    """Bytes that the nvme tier takes at most, padding included: what is written, and no more than it may hold.
+
+    An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
+    """
     limit, written = plan.waterfall.usable[NVME], planned["write_bytes"]["nvme"]
     objects = sum(planned["stores"].values()) + sum(planned["demotions"].values())
-    most = written if limit is None else min(limit, written)
+    most = min(written, planned["peak_bytes"]["nvme"] + window.bytes if limit is None else limit)
     return int(most + min(plan.waterfall.peak_objects[NVME] + window.ops, objects) * ALIGNMENT)
 
 
-def check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
+def check_room(plan: Plan, planned: dict[str, Any], settings: Settings, ranks: int = 1) -> None:
     """Refuse a plan whose peak does not fit the memory or the disk, before anything is written.
+
+    Args:
+        plan: planned to its end.
+        planned: its summary.
+        settings: of the run.
+        ranks: how many do the same on this host, and on this disk.
 
     Raises:
         InputError: it does not fit.
@@ -201,7 +212,7 @@ def check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
     largest = int(plan.largest_object)
     if largest > MAX_OBJECT:
         raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    memory, need = machine.meminfo("MemAvailable"), plan.waterfall.usable[CPU] or 0
+    memory, need = machine.meminfo("MemAvailable") // ranks, plan.waterfall.usable[CPU] or 0
     if memory and need > memory:
         raise InputError(
             f"--cpu-mem-gb: {need / 2**30:.1f} GiB usable, but {memory / 2**30:.1f} GiB of memory are available;"
@@ -213,6 +224,10 @@ def check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
             f"--workers {settings.workers}: their buffers take {buffers / 2**30:.1f} GiB, {memory / 2**30:.1f} GiB of"
             " memory are available; pass fewer, or a smaller --io-size or --io-depth."
         )
+    if settings.workers * settings.io.depth > _REQUESTS and settings.io.depth > 1:
+        most = max(1, _REQUESTS // settings.workers)
+        raise InputError(f"--io-depth {settings.io.depth} is too much for {settings.workers} workers; pass {most}.")
+    _allow_files(plan, planned, settings)
     if plan.waterfall.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
         return
     slack = plan.waterfall.peak_objects[NVME] * ALIGNMENT  # of padding
@@ -221,12 +236,22 @@ def check_room(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
         # An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
         peak = min(peak + settings.window.bytes, planned["write_bytes"]["nvme"] + slack)
     place = next(path for path in (settings.cache_dir, *settings.cache_dir.absolute().parents) if path.exists())
-    free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
+    free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize // ranks
     if peak > free:
         lack = f"the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB are free"
         room = _gib_below(free * 0.95)
         remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
         raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
+
+
+def _allow_files(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
+    """Have as many files open at once as the run may need."""
+    slabs = nvme_room(plan, planned, settings.window) // SLAB if settings.layout == "slab" else 0
+    need, (soft, hard) = 256 + settings.workers + slabs, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and need > hard:
+        raise InputError(f"the run needs {need:,} files open at once, {hard:,} are allowed; raise `ulimit -n`.")
+    if soft != resource.RLIM_INFINITY and need > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
 
 
 def _gib_below(size: float) -> str:

@@ -12,6 +12,7 @@ import click
 from tracegen.schema import InputError
 
 _PINGS: Final = 50
+_PATIENCE_S: Final = 10
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,28 @@ class Ranks:
             if self.comm is not None:
                 if isinstance(error, click.ClickException):
                     error.show()
-                elif not isinstance(error, KeyboardInterrupt):
-                    traceback.print_exc()
-                self.comm.Abort(getattr(error, "exit_code", 1))
+                if not isinstance(error, KeyboardInterrupt):
+                    if not isinstance(error, click.ClickException):
+                        traceback.print_exc()
+                    self.comm.Abort(getattr(error, "exit_code", 1))
+                elif not self._all_here():
+                    self.comm.Abort(getattr(error, "exit_code", 130))
             raise
+
+    def _all_here(self) -> bool:
+        """Whether all ranks come here, interrupted like this one and closed, before too long."""
+        barrier, until = self.comm.Ibarrier(), time.monotonic() + _PATIENCE_S
+        while not (done := barrier.Test()) and time.monotonic() < until:
+            time.sleep(0.02)
+        return bool(done)
+
+    def on_host(self) -> int:
+        """How many of the ranks share this host."""
+        if self.comm is None:
+            return 1
+        from mpi4py import MPI  # noqa: PLC0415 (an extra)
+
+        return int(self.comm.Split_type(MPI.COMM_TYPE_SHARED).Get_size())
 
     def gather(self, value: Any) -> list[Any]:
         """Every rank's value, on every rank."""
@@ -94,7 +113,7 @@ def combined(infos: list[dict[str, Any]]) -> dict[str, Any]:
     failed = [f"rank {info['rank']}: {info['reason']}" for info in infos if info["status"] != "complete"]
     return {
         "ranks": len(infos),
-        "status": "failed" if failed else "complete",
+        "status": next((info["status"] for info in infos if info["status"] != "complete"), "complete"),
         "reason": "; ".join(failed) or None,
         "executed_ops": sum(info["executed"]["ops"] for info in infos),
         "clocks": [info["clock"] for info in infos],

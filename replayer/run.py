@@ -23,6 +23,7 @@ from replayer.pacing import Pacer
 from replayer.plan import Plan, PlanOptions, simulate
 from replayer.ranks import ALONE, Ranks, combined
 from replayer.schema import TIERS, RunDirectory, check_free
+from replayer.signals import INTERRUPTS
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
 
@@ -41,55 +42,70 @@ def replay(
     """
     with ExitStack() as opened:
         try:
-            run = _prepare(trace, model, options, settings, output, ranks, opened)
+            check_free(output, force=settings.force)
+            if ranks.rank == 0:
+                _offer_to_clean(settings)
+            ranks.agree(None)  # before anybody asks how much room there is
+            run = _prepare(trace, model, options, settings, ranks, opened)
         except InputError as problem:
             ranks.agree(problem.message)
             raise
         ranks.agree(None)
-        directory, top = _directories(output, settings, ranks)
+        directory, top = _directories(output, settings, ranks, run.info)
+        opened.callback(directory.close)
         for warning in run.info["warnings"]:
             _warn(warning, ranks)
-        directory.save(run.info)
-        log = Log(directory, ranks.rank)
-        interrupt = run.execute(directory, log)
-    # The tiers have given back their room: what a full disk kept out of the log may fit now.
+        with INTERRUPTS.deferred():
+            log = Log(directory, ranks.rank)
+            interrupt = run.execute(directory, log)
+            opened.close()
+            _end(run, directory, top, log, ranks)
+            if interrupt is not None:
+                raise interrupt
+    return run.info
+
+
+def _end(run: "_Run", directory: RunDirectory, top: RunDirectory | None, log: Log, ranks: Ranks) -> None:
+    """Write what is left to be written. The tiers have given back their room: what a full disk refused may fit now."""
     try:
         log.write()
     except OSError as error:
         run.info |= {"status": "failed", "reason": f"the log's last rows cannot be written: {error.strerror}"}
     try:
         directory.save(run.info)
-        if ranks.comm is not None:
-            # Where one rank is interrupted all are, and some may be gone: there is nobody to gather from.
-            result = combined(ranks.gather(run.info)) if interrupt is None else _above(ranks, run.info["status"])
-            if top is not None:
-                top.save(result)
-            run.info |= result
     except OSError as error:
-        raise click.ClickException(f"{output}: cannot write how the run ended ({error.strerror}).") from None
-    if interrupt is not None:
-        raise interrupt
-    return run.info
+        reason = f"{directory.path}: cannot write how the run ended ({error.strerror})"
+        run.info |= {"status": "failed", "reason": reason}
+        if ranks.comm is None:
+            raise click.ClickException(f"{reason}.") from None
+    if ranks.comm is not None:
+        # Where one rank is interrupted all are, and some may be gone: there is nobody to gather from.
+        gone = run.info["status"] == "incomplete"
+        result = _above(ranks, "incomplete") if gone else combined(ranks.gather(run.info))
+        if top is not None:
+            top.save(result)
+        run.info |= result
 
 
-def _directories(output: Path, settings: Settings, ranks: Ranks) -> tuple[RunDirectory, RunDirectory | None]:
-    """This rank's run directory, and on rank 0 of several the one above all of theirs."""
-    if ranks.comm is None:
-        return RunDirectory(output, force=settings.force), None
-    top, problem = None, None
-    if ranks.rank == 0:
-        try:
+def _directories(
+    output: Path, settings: Settings, ranks: Ranks, info: dict[str, Any]
+) -> tuple[RunDirectory, RunDirectory | None]:
+    """This rank's run directory, and on rank 0 of several the one above all of theirs, with their first run.json."""
+    top, mine = None, None
+    try:
+        if ranks.comm is None:
+            mine = RunDirectory(output, force=settings.force)
+        elif ranks.rank == 0:
             top = RunDirectory(output, force=settings.force, parts=False)
             top.save(_above(ranks, "running"))
-        except InputError as error:
-            problem = error.message
-    ranks.agree(problem)
-    mine, problem = None, None
-    try:
-        mine = RunDirectory(output / f"rank-{ranks.rank:04}")
-    except InputError as error:
-        problem = error.message
-    ranks.agree(problem)
+        ranks.agree(None)
+        mine = mine or RunDirectory(output / f"rank-{ranks.rank:04}")
+        mine.save(info)
+    except (InputError, OSError) as problem:
+        ranks.agree(
+            problem.message if isinstance(problem, InputError) else f"{output}: {problem.strerror}; name another."
+        )
+    ranks.agree(None)
     assert mine is not None, "all ranks agreed"
     return mine, top
 
@@ -103,12 +119,10 @@ def _prepare(
     model: str,
     options: PlanOptions,
     settings: Settings,
-    output: Path,
     ranks: Ranks,
     opened: ExitStack,
 ) -> "_Run":
     """Plan the trace, check that it can run, open the tiers."""
-    check_free(output, force=settings.force)
     options.usable()
     settings.pace.check()
     trace.check()
@@ -117,9 +131,7 @@ def _prepare(
         planned = simulate(plan, bar.update)
     if not planned["ops"]:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
-    check_room(plan, planned, settings)
-    if ranks.rank == 0:
-        _offer_to_clean(settings)
+    check_room(plan, planned, settings, ranks.on_host())
     started = datetime.now(UTC)
     name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
     tiers = OpenTiers(plan, planned, settings, name, opened)
@@ -180,11 +192,15 @@ class _Run:
             with sampler, _RunBar(self._plan.ops, self._settings.span.duration_s) as bar:
 
                 def flush(records: Records, errors: dict[int, str]) -> None:
+                    if "zero_ns" not in self.info["clock"]:
+                        self._date(directory)
                     log.add(self._ledger.columns(records, errors))
                     self._ledger.retire(self._engine.retired)
-                    if not log.waiting:
+                    if sampler.due():
                         directory.write_device(sampler.rows)
                     bar.show(self._engine, self._ledger)
+                    if not self._engine.over:
+                        INTERRUPTS.check()
 
                 self._engine.run(self._settings.workers, flush)
             status, reason = self._verdict()
@@ -194,11 +210,14 @@ class _Run:
             status, reason = "failed", str(error)
         except Exception as error:  # noqa: BLE001 (the run directory says what ended it; the log up to here stays)
             status, reason = "failed", f"{type(error).__name__}: {error}"
-        if self._engine.began_ns:  # where the log's time 0 lies on rank 0's clock
-            zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
-            self.info["clock"]["zero_ns"] = zero_ns + self.info["clock"]["offset_ns"]
         self._conclude(status, reason, sampler, directory)
         return stopped
+
+    def _date(self, directory: RunDirectory) -> None:
+        """Say where the log's time 0 lies on rank 0's clock."""
+        zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
+        self.info["clock"]["zero_ns"] = zero_ns + self.info["clock"]["offset_ns"]
+        directory.save(self.info)
 
     def _verdict(self) -> tuple[str, str | None]:
         engine, ledger = self._engine, self._ledger
@@ -223,7 +242,7 @@ class _Run:
             "executed_ops": self._plan.ops if whole else engine.executed_ops,
             "executed_fingerprint": ledger.hexdigest(),
             "executed": executed,
-            "warmup": {"ops": min(engine.warmup_ops, engine.executed_ops), "end_ns": engine.steady_ns},
+            "warmup": {"ops": min(engine.warmup_ops, engine.executed_ops), "end_ns": engine.steady_ns or None},
             "window": self._window(),
         }
         if sampler.rows:
@@ -234,10 +253,11 @@ class _Run:
             self._doubt_reads(sampler.read_bytes(), executed["read_bytes"]["nvme"])
 
     def _window(self) -> dict[str, Any]:
-        """The window asked for, when the last op was issued, and how long those issued took after the window."""
+        """The window asked for, when it was over, when the last move started, and how long what was issued took."""
         engine, duration_s = self._engine, self._settings.span.duration_s
         drain_s = max(0.0, engine.ended_ns / 1e9 - duration_s) if duration_s is not None and engine.cut else 0.0
-        return {"duration_s": duration_s, "issued_s": engine.issued_ns / 1e9, "drain_s": drain_s}
+        cut_s = engine.cut_ns / 1e9 if engine.cut else None
+        return {"duration_s": duration_s, "cut_s": cut_s, "issued_s": engine.issued_ns / 1e9, "drain_s": drain_s}
 
     def _doubt_reads(self, delivered: int | None, read: int) -> None:
         """Reads that the device under the cache did not serve came out of a cache."""

@@ -3,6 +3,7 @@
 `docs/run-directory.md` specifies it in prose.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -112,10 +113,18 @@ class RunDirectory:
                 else:
                     old.unlink()
             path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # for as long as the process writes here
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if parts:
                 (path / "moves").mkdir()
         except OSError as error:
             raise InputError(f"{path}: cannot make a run directory here ({error.strerror}); name another.") from None
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def save(self, info: dict[str, Any]) -> None:
         """Write run.json; a reader sees the old one or the new one, never half of it."""
@@ -154,6 +163,13 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
             raise InputError(f"{path} is not empty; name a new run directory with -o, or pass --force.")
         if found:
             ranks_of(path)  # refuses what is not a run.json
+            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{path}: a run is going on there; name another directory with -o.") from None
+            finally:
+                os.close(lock)
     except OSError as error:
         raise InputError(f"{path}: cannot be a run directory ({error.strerror}); name another with -o.") from None
     for one in found:

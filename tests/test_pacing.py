@@ -499,8 +499,11 @@ def test_a_duration_cuts_off_an_exact_prefix(long_trace: Trace, tmp_path: Path, 
         assert log.select(columns).rows() == [(*row[:4], row[6]) for row in expected]
         assert info["executed_fingerprint"] == oracle.fingerprint(expected) != info["plan"]["plan_fingerprint"]
         assert info["executed"]["ops"] == executed
+        cut_s = info["window"]["cut_s"]
+        assert duration_s <= cut_s
         assert info["window"] == {
             "duration_s": duration_s,
+            "cut_s": cut_s,
             "issued_s": log["start_ns"].max() / 1e9,
             "drain_s": max(0, log["end_ns"].max() / 1e9 - duration_s),
         }
@@ -522,6 +525,7 @@ def test_what_was_issued_is_drained(tmp_path: Path) -> None:
     assert (info["status"], info["executed_ops"]) == ("complete", 2)
     assert log["move"].to_list() == ["store", "bypass"]
     start, end = log["start_ns"].to_list(), log["end_ns"].to_list()
+    assert 0.3 <= info["window"].pop("cut_s") < start[1] / 1e9 + 0.3
     assert info["window"] == {"duration_s": 0.3, "issued_s": start[1] / 1e9, "drain_s": end[0] / 1e9 - 0.3}
     assert end[0] >= 800 * MS > end[1] >= 50 * MS
 
