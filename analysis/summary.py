@@ -26,21 +26,22 @@ def summarise(run: Path) -> dict[str, Any]:
     ranks, findings = _ranks(run)
     infos = list(ranks.values())
     try:
-        zeros = [(info.get("clock") or {}).get("zero_ns", 0) for info in infos]
-        scans = zip(ranks.items(), zeros, strict=True)
-        log = pl.concat([scan(place, info, zero - zeros[0]) for (place, info), zero in scans])
+        shifts = zip(ranks.items(), _shifts(infos), strict=True)
+        log = pl.concat([scan(place, info, shift_ns) for (place, info), shift_ns in shifts])
         values = _measure(log.filter(~pl.col("warmup")))
         logged = _measure(log) if any((info.get("warmup") or {}).get("ops") for info in infos) else values
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"{run}: its log cannot be read ({reason}); copy the run anew.") from None
     findings += _findings(infos, logged)
+    if not values["logged_ops"]:
+        findings.append("every op that was executed is warm-up: nothing is left to measure")
     return {
         "run": str(run),
         "valid": not findings,
         "findings": findings,
         "warnings": list(dict.fromkeys(warning for info in infos for warning in info["warnings"])),
-        "status": "complete" if all(info["status"] == "complete" for info in infos) else infos[0]["status"],
+        "status": _status(infos, missing=len(infos) < (infos[0]["conditions"].get("ranks") or 1)),
         "executed_ops": infos[0].get("executed_ops")
         if len(infos) == 1
         else sum((info.get("executed") or {}).get("ops", 0) for info in infos),
@@ -68,6 +69,19 @@ def _ranks(run: Path) -> tuple[dict[Path, dict[str, Any]], list[str]]:
     if not ranks:
         raise InputError(f"{run}: none of its {size} ranks left a log; replay it anew.")
     return ranks, findings
+
+
+def _shifts(infos: list[dict[str, Any]]) -> list[int]:
+    """Where each log's time 0 lies on that of the first; 0 for a rank that died before it could say."""
+    zeros = [(info.get("clock") or {}).get("zero_ns") for info in infos]
+    first = next((zero for zero in zeros if zero is not None), 0)
+    return [0 if zero is None else zero - first for zero in zeros]
+
+
+def _status(infos: list[dict[str, Any]], *, missing: bool) -> str:
+    """The first status that is not complete."""
+    unlike = [info["status"] for info in infos if info["status"] != "complete"]
+    return str(unlike[0]) if unlike else "failed" if missing else "complete"
 
 
 def _measure(log: pl.LazyFrame) -> dict[str, Any]:

@@ -397,3 +397,32 @@ def test_a_rank_that_is_missing_or_was_killed_is_named(tmp_path: Path) -> None:
         shutil.rmtree(place / f"rank-{rank:04}")
     with pytest.raises(InputError, match="none of its 3 ranks"):
         summary.summarise(place)
+
+
+def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> None:
+    place, _ = ranks(tmp_path / "run", "complete", "running")
+    info = json.loads((place / "rank-0001" / "run.json").read_text())
+    del info["clock"]
+    (place / "rank-0001" / "run.json").write_text(json.dumps(info))
+    found = summary.summarise(place)
+    assert found["elapsed_s"] < 10
+    assert found["status"] == "running"
+
+
+def test_the_status_of_ranks_is_that_of_the_worst(tmp_path: Path) -> None:
+    place, _ = ranks(tmp_path / "run", "complete", "failed")
+    assert summary.summarise(place)["status"] == "failed"
+    place, _ = ranks(tmp_path / "run2", "complete", "complete")
+    shutil.rmtree(place / "rank-0001")
+    for info in place.glob("rank-*/run.json"):
+        content = json.loads(info.read_text())
+        content["conditions"]["ranks"] = 2
+        info.write_text(json.dumps(content))
+    assert summary.summarise(place)["status"] == "failed"
+
+
+def test_a_run_of_warm_up_alone_measures_nothing(tmp_path: Path) -> None:
+    warm = [row | {"warmup": True} for row in make_rows(5, 50)]
+    found = summary.summarise(write_run(tmp_path / "run", warm, warmup={"ops": 50, "end_ns": None}))
+    assert not found["valid"]
+    assert "every op that was executed is warm-up" in " ".join(found["findings"])

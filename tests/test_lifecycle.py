@@ -518,18 +518,6 @@ def test_ranks_clean_up_together(mpirun: list[object], short: Path, tmp_path: Pa
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_ranks_that_cannot_be_preconditioned_fail(mpirun: list[object], storing: Path, tmp_path: Path) -> None:
-    """There is room for either rank, not for both."""
-    with tmpfs(tmp_path / "small", "200m") as disk:
-        flags = ["--ranks", "replicate", "--precondition", "0.15"]
-        code, said = ranked(mpirun, storing, tmp_path, *flags, cache=disk / "cache").end(timeout=8)
-        assert code in (1, 2), said
-        assert "Traceback" not in said
-        assert "No space left" in said
-        assert not (tmp_path / "run").exists(), "refused before anything is written but on the tier"
-        assert list((disk / "cache").iterdir()) == []
-
-
 # Disks that misbehave
 
 

@@ -643,7 +643,7 @@ def test_warm_up_by_ops(small_trace: Trace, tmp_path: Path, ops: int) -> None:
     assert info["warmup"]["ops"] == min(ops, small_trace.ops)
     assert log["warmup"].to_list() == (log["op_id"] < ops).to_list()
     steady = log.filter(~pl.col("warmup"))["start_ns"].min()
-    assert info["warmup"]["end_ns"] == (steady or 0)
+    assert info["warmup"]["end_ns"] == steady, "null where none is left"
 
 
 def test_warm_up_by_seconds(long_trace: Trace, tmp_path: Path) -> None:

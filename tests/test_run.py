@@ -258,6 +258,32 @@ def test_a_disk_that_fills_up_fails_the_run_with_rows(
         assert list(place.iterdir()) == [], "what was half written is gone, too"
 
 
+def test_a_disk_that_fills_up_beforehand_is_refused(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tmpfs(tmp_path / "small", "1m") as place:
+        free = os.statvfs(tmp_path)
+        monkeypatch.setattr(os, "statvfs", lambda _: free)
+        message = refused(trace, tmp_path, options(0, None), cache_dir=place, precondition_gib=0.01)
+        assert "--precondition" in message
+        assert "No space left" in message
+        assert list(place.iterdir()) == []
+
+
+def test_the_tier_is_written_beforehand_as_often_as_was_asked_for(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """70 MiB into the room of a plan of 2.1 MiB: many rounds, nothing left of them, and the run as without."""
+    written = []
+    original = FileTier.create
+    monkeypatch.setattr(FileTier, "create", lambda self, key, size: written.append(size) or original(self, key, size))
+    info, _ = go(trace, tmp_path, options(0, None), precondition_gib=70 / 1024)
+    stored = info["plan"]["write_bytes"]["nvme"]
+    assert sum(written) == 70 * MIB + stored
+    assert info["status"] == "complete"
+    assert info["precondition"]["gib"] == 70 / 1024
+
+
 def test_a_disk_that_fills_up_under_the_log_fails_the_run(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
