@@ -58,14 +58,19 @@ def _ranks(run: Path) -> tuple[dict[Path, dict[str, Any]], list[str]]:
     if (size := ranks_of(run)) is None:
         return {run: read_run(run)}, []
     ranks, findings = {}, []
-    for rank in range(size):
-        place = run / f"rank-{rank:04}"
+    expected = [run / f"rank-{rank:04}" for rank in range(size)]
+    for rank, place in enumerate(expected):
         try:
-            ranks[place] = read_run(place)
+            info = read_run(place)
             parts(place)
         except InputError as error:
-            ranks.pop(place, None)
             findings.append(f"rank {rank} of {size} is missing: {error.message.removesuffix('.')}")
+            continue
+        ranks[place] = info
+        if (info.get("rank"), info["conditions"].get("ranks", size)) != (rank, size):
+            findings.append(f"{place.name} is not rank {rank} of {size}: it comes from another run")
+    if surplus := sorted(place.name for place in run.glob("rank-*") if place.name not in {p.name for p in expected}):
+        findings.append(f"{surplus[0]} is none of the {size} ranks of this run")
     if not ranks:
         raise InputError(f"{run}: none of its {size} ranks left a log; replay it anew.")
     return ranks, findings

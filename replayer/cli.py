@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from replayer.flags import plan_options, resolve, run_options, settings_of
 from replayer.plan import Plan, simulate
 from replayer.ranks import ALONE, Ranks, world
 from replayer.run import replay
-from replayer.schema import TIERS
+from replayer.schema import TIERS, check_free
 from replayer.signals import INTERRUPTS, Interrupted
 from tracegen.schema import InputError, Trace
 
@@ -32,6 +33,8 @@ class Commands(click.Group):
             sys.stdout.flush()
             # Everything is closed. Python's own way out would give signals back first, and another one then win.
             os._exit(stopped.exit_code)
+        except OSError as error:  # of a path that no check of ours met: too long, of another's, on a disk that is gone
+            raise InputError(f"{error.filename or 'output'}: {error.strerror}; name another.") from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -128,15 +131,20 @@ def _places(output: Path, repeat: int, *, force: bool) -> list[Path]:
     """Where the trials go: siblings of the output where there are several."""
     if repeat == 1:
         return [output]
+    if not output.name:
+        raise InputError(f"-o {output} has no siblings; name a directory that is yet to be made.")
     places = [output.with_name(f"{output.name}-{number}") for number in range(1, repeat + 1)]
-    if (taken := [place for place in places if place.exists()]) and not force:
+    if (taken := [place for place in places if os.path.lexists(place)]) and not force:
         raise InputError(f"{taken[0]} exists; name another run directory with -o, or pass --force.")
+    for place in places:
+        check_free(place, force=force)
     return places
 
 
 def _say(info: dict[str, Any], place: Path, ranks: Ranks) -> None:
     if ranks.rank:
         return
-    click.echo(f"{place}: {info['status']}, {info['executed_ops']:,} ops; `analysis summary {place}` judges it")
+    ops = info["executed"]["ops"] if "executed" in info else info["executed_ops"]
+    click.echo(f"{place}: {info['status']}, {ops:,} ops; `analysis summary {shlex.quote(str(place))}` judges it")
     if info["status"] != "complete":
         click.secho(f"Error: {place}: {info['reason']}.", err=True, bold=True)

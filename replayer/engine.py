@@ -10,14 +10,13 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Final
 
 from replayer.execution import OK, UPSTREAM, Executor, Outcome, Staging
 from replayer.feed import Feed, Stretch, Window
 from replayer.ordering import Move, Op, Ordering
-from replayer.pacing import Pacer
+from replayer.pacing import Pacer, Span
 
 RECORD: Final = (
     "index", "status", "due_ns", "ready_ns", "start_ns", "end_ns", "read_ns", "write_ns", "device_read_ns",
@@ -28,28 +27,12 @@ RECORD: Final = (
 ADMIT_OPS: Final = 64  # at once, as the others wait meanwhile
 DEAL_MOVES: Final = 64
 DEAL_NS: Final = 1_000_000
+POLL_S: Final = 0.05
 SWITCH_S: Final = 5e-4  # so long a thread that plans or logs may keep one that is due from the interpreter
 _FAR: Final = 1 << 62
 
 Records = Any  # array of int64, as many per move as RECORD names (array.array takes no parameter at run time)
 Flush = Callable[[Records, dict[int, str]], None]
-
-
-@dataclass(frozen=True)
-class Span:
-    """How much of the plan is executed, and from where on it counts.
-
-    Attributes:
-        duration_s: after so long nothing past the highest op already issued starts; None: the plan's end.
-        warmup_ops: ops below this one are warm-up.
-        warmup_s: so are ops up to the highest issued by then.
-        max_errors: more failed moves end the run.
-    """
-
-    duration_s: float | None = None
-    warmup_ops: int = 0
-    warmup_s: float = 0
-    max_errors: int = 100
 
 
 class TooManyErrorsError(Exception):
@@ -105,12 +88,13 @@ class Engine:
         self.warmup_ops = span.warmup_ops if not span.warmup_s else _FAR
         self.began_ns = self.issued_ns = self.ended_ns = self.steady_ns = self.retired = self.executed_ops = 0
 
-    def run(self, workers: int, flush: Flush, every_s: float = 0.25) -> None:
+    def run(self, workers: int, flush: Flush, poll: Callable[[], None] = lambda: None, every_s: float = 0.25) -> None:
         """Execute to the end with so many workers; `flush` gets the records since its last call, in this thread.
 
         Raises:
             TooManyErrorsError: more moves failed than the budget allows; those in flight have been finished.
-            KeyboardInterrupt: what `flush` raised, after the moves in flight have been finished; so with any other.
+            KeyboardInterrupt: what `poll`, called often, raised, after the moves in flight have been finished; so with
+                any other.
         """
         self._workers = workers
         threads = [
@@ -126,8 +110,12 @@ class Engine:
             for thread in threads:
                 thread.start()
                 started.append(thread)
-            while not self._wait(every_s):
-                flush(*self._take_records())
+            flushed = perf_counter_ns()
+            while not self._wait(min(POLL_S, every_s)):
+                poll()
+                if perf_counter_ns() - flushed >= every_s * 1e9:
+                    flush(*self._take_records())
+                    flushed = perf_counter_ns()
         finally:
             with self._ended:
                 self._stopping = self.over = True

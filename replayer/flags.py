@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from replayer import model as models
-from replayer.engine import Span
 from replayer.feed import Window
 from replayer.flag_types import UNLIMITED, Capacity, Count, Depth, Number, Size, Slower, Warmup
 from replayer.opening import Settings, request_bytes
-from replayer.pacing import TOKEN_MS, Pace
+from replayer.pacing import TOKEN_MS, Pace, Span
 from replayer.plan import PlanOptions
 from replayer.selection import Selection
 from replayer.tiers.nvme import BlockIO
@@ -227,10 +226,15 @@ _KINDS: dict[str, Any] = {
 """What the recipe that a trace carries may say of a replay."""
 
 
+_COUNTS = ("max_concurrent_allocs", "duration_s")  # 0 is none
+
+
 def _recipe(trace: Trace) -> dict[str, Any]:
     recipe = trace.metadata.recipe.get("replay") or {}
     for key, kind in _KINDS.items():
-        if not isinstance(recipe, dict) or not isinstance(recipe.get(key), kind):
+        value = recipe.get(key) if isinstance(recipe, dict) else ...
+        sane = isinstance(value, kind) and not isinstance(value, bool)
+        if not sane or (isinstance(value, int | float) and not 0 <= value < 1e15) or (key in _COUNTS and value == 0):
             flag = f"--{key.removesuffix('_s').replace('_', '-')}"
             raise InputError(
                 f"{trace.path}: replay.{key} of its recipe is not what {flag} takes; write the trace anew."
@@ -284,7 +288,7 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
     duration_s, (warmup_ops, warmup_s) = given("duration", "duration_s"), flags["warmup"]
     for flag, value in (("--duration", duration_s), ("--precondition", flags["precondition"] or None)):
         if value is not None and not 0 < value < 1e9:
-            raise InputError(f"{flag} {value:g} must be more than 0.")
+            raise InputError(f"{flag} {value:g} must be more than 0 and below 1e9.")
     if not flags["window_gb"] > 0:
         raise InputError(f"--window-gb {flags['window_gb']} must be more than 0.")
     workers = flags["workers"] or min(users, flags["users"] or users, 500)

@@ -11,17 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.engine import RECORD, Records
+from replayer.execution import OK
 from replayer.feed import Stretch
 from replayer.ordering import Move, Op
 from replayer.pacing import Pace
 from replayer.plan import PlanHash, Planned, Totals
-from replayer.schema import LOG_COLUMNS, RunDirectory
+from replayer.schema import LOG_COLUMNS, TIERS, RunDirectory
 from replayer.waterfall import BYPASS, DEMOTE, HIT, MISS, PROMOTE, STORE
 from tracegen.schema import DECODE, READ, WRITE, Columns
 
 PART_ROWS: Final = 1 << 17
 PART_SECONDS: Final = 2.0
 _MOVES_BYTES: Final = (HIT, PROMOTE, DEMOTE, STORE)
+_READS: Final = (HIT, PROMOTE, DEMOTE)
+NVME: Final = TIERS.index("nvme")
 _OF_OP: Final = LOG_COLUMNS[2:11]
 
 Ints = NDArray[np.int64]
@@ -49,7 +52,7 @@ class Ledger:
         self._plan, self._last_op, self._pace = plan, last_op, pace
         self._unlogged, self._unretired, self._retired = deque[_Stretch](), deque[Planned](), 0
         self._lock, self._hash, self.totals = threading.Lock(), PlanHash(), Totals()
-        self.moved_bytes = 0
+        self.moved_bytes = self.nvme_read_bytes = 0
 
     def admitted(self) -> Iterator[Stretch]:
         """The plan as objects, stretch by stretch; called in the engine's feeder thread."""
@@ -84,6 +87,9 @@ class Ledger:
             stretches = list(self._unlogged)
         rows: dict[str, Any] = _gather(stretches, index)
         rows |= {name: noted[:, i] for i, name in enumerate(RECORD) if i}
+        if len(index):
+            served = (rows["status"] == OK) & (rows["from_tier"] == NVME) & np.isin(rows["move"], _READS)
+            self.nvme_read_bytes += int(rows["size_bytes"][served].sum())
         rows["error"] = [errors.get(i) for i in index.tolist()] if errors else None
         self._forget(stretches, index)
         return rows

@@ -10,10 +10,9 @@ from time import monotonic
 from typing import Any, Final, Literal
 
 from replayer import machine
-from replayer.engine import Span
 from replayer.execution import Staging, Verify
 from replayer.feed import Window
-from replayer.pacing import Pace
+from replayer.pacing import Pace, Span
 from replayer.payload import MAX_OBJECT, Payload
 from replayer.plan import Plan
 from replayer.schema import TIERS
@@ -140,6 +139,12 @@ class OpenTiers:
         if staging.landing_reads:
             staging.landing = self._gpu.landing(chunk)
         return staging
+
+    def hurry(self) -> None:
+        """The run is being stopped: what is slowed down need not be any more."""
+        for tier in self.all:
+            if isinstance(tier, ThrottledTier):
+                tier.hurry()
 
     def storage(self) -> dict[str, Any] | None:
         """What run.json says of the file system under the cache."""

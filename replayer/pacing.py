@@ -65,6 +65,23 @@ class Pace:
         return (new_tokens * (self.token_ms * 1e6) + computed * prefill_ns).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class Span:
+    """How much of the plan is executed, and from where on it counts.
+
+    Attributes:
+        duration_s: after so long nothing past the highest op already issued starts; None: the plan's end.
+        warmup_ops: ops below this one are warm-up.
+        warmup_s: so are ops up to the highest issued by then.
+        max_errors: more failed moves end the run.
+    """
+
+    duration_s: float | None = None
+    warmup_ops: int = 0
+    warmup_s: float = 0
+    max_errors: int = 100
+
+
 class _Request:
     """A request in progress.
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from tqdm import tqdm
 
 from replayer import machine
 from replayer.counters import Sampler
@@ -21,6 +20,7 @@ from replayer.opening import GPU, OpenTiers, Settings, check_room, nvme_room, wa
 from replayer.ordering import Ordering
 from replayer.pacing import Pacer
 from replayer.plan import Plan, PlanOptions, simulate
+from replayer.progress import RunBar, bar
 from replayer.ranks import ALONE, Ranks, combined
 from replayer.schema import TIERS, RunDirectory, check_free
 from replayer.signals import INTERRUPTS
@@ -102,6 +102,10 @@ def _directories(
         mine = mine or RunDirectory(output / f"rank-{ranks.rank:04}")
         mine.save(info)
     except (InputError, OSError) as problem:
+        if isinstance(problem, OSError):
+            for made in (mine, top):
+                if made is not None:
+                    made.abandon()
         ranks.agree(
             problem.message if isinstance(problem, InputError) else f"{output}: {problem.strerror}; name another."
         )
@@ -127,8 +131,8 @@ def _prepare(
     settings.pace.check()
     trace.check()
     plan = Plan(trace, options)
-    with _bar("planning", plan.ops, "op") as bar:
-        planned = simulate(plan, bar.update)
+    with bar("planning", plan.ops, "op") as shown:
+        planned = simulate(plan, shown.update)
     if not planned["ops"]:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
     check_room(plan, planned, settings, ranks.on_host())
@@ -149,9 +153,9 @@ def _prepare(
     if tiers.all[GPU] is not None:
         info["machine"]["gpu"] = gpu.describe(settings.gpu_device)
     seed, size = (trace.metadata.seed + ranks.rank) % 2**64, int(settings.precondition_gib * 2**30)
-    with _bar("preconditioning", size, "B") as bar:
+    with bar("preconditioning", size, "B") as shown:
         room = nvme_room(plan, planned, settings.window)
-        info["precondition"] = tiers.precondition(room, seed, bar.update)
+        info["precondition"] = tiers.precondition(room, seed, shown.update)
     return _Run(plan, planned, settings, tiers, ranks, info, seed)
 
 
@@ -189,7 +193,7 @@ class _Run:
         try:
             self.info["clock"] = self._ranks.start()
             directory.save(self.info)
-            with sampler, _RunBar(self._plan.ops, self._settings.span.duration_s) as bar:
+            with sampler, RunBar(self._plan.ops, self._settings.span.duration_s) as shown:
 
                 def flush(records: Records, errors: dict[int, str]) -> None:
                     if "zero_ns" not in self.info["clock"]:
@@ -198,11 +202,16 @@ class _Run:
                     self._ledger.retire(self._engine.retired)
                     if sampler.due():
                         directory.write_device(sampler.rows)
-                    bar.show(self._engine, self._ledger)
-                    if not self._engine.over:
-                        INTERRUPTS.check()
+                    shown.show(self._engine, self._ledger)
 
-                self._engine.run(self._settings.workers, flush)
+                def poll() -> None:
+                    try:
+                        INTERRUPTS.check()
+                    except KeyboardInterrupt:
+                        self._tiers.hurry()
+                        raise
+
+                self._engine.run(self._settings.workers, flush, poll)
             status, reason = self._verdict()
         except KeyboardInterrupt as interrupt:
             status, reason, stopped = "incomplete", str(interrupt) or "interrupted", interrupt
@@ -250,7 +259,7 @@ class _Run:
                 directory.write_device(sampler.rows)
             except OSError as error:
                 self.info |= {"status": "failed", "reason": f"device.parquet cannot be written: {error.strerror}"}
-            self._doubt_reads(sampler.read_bytes(), executed["read_bytes"]["nvme"])
+            self._doubt_reads(sampler.read_bytes(), ledger.nvme_read_bytes)
 
     def _window(self) -> dict[str, Any]:
         """The window asked for, when it was over, when the last move started, and how long what was issued took."""
@@ -277,10 +286,18 @@ def _offer_to_clean(settings: Settings) -> None:
     for folder in left:
         size = f"{cache_dir.size_of(folder) / 2**30:.2f} GiB"
         question = f"{folder} ({size}) was left by a killed run; remove it?"
-        if settings.clean or (_asks() and click.confirm(question, err=True)):
+        if settings.clean or (_asks() and _confirmed(question)):
             cache_dir.clean(folder)
         else:
             _warn(f"{folder} ({size}) was left by a killed run; --clean removes it.", ALONE)
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-D; Ctrl-C, too, looks like this
+        INTERRUPTS.check()
+        return False
 
 
 def _asks() -> bool:
@@ -291,32 +308,6 @@ def _warn(message: str, ranks: Ranks) -> None:
     """Say it, once where there are ranks; each rank's run.json says it for itself."""
     if ranks.rank == 0:
         click.secho(f"Warning: {message}", err=True, bold=True)
-
-
-class _RunBar:
-    """Progress by ops, or by time where the run is cut at a time."""
-
-    def __init__(self, ops: int, duration_s: float | None) -> None:
-        self._duration_s = duration_s
-        self._bar = _bar("replaying", int(duration_s) if duration_s else ops, "s" if duration_s else "op")
-
-    def __enter__(self) -> "_RunBar":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.close()
-
-    def show(self, engine: Engine, ledger: Ledger) -> None:
-        """Say how far it is."""
-        elapsed = self._bar.format_dict["elapsed"]
-        self._bar.update((min(self._duration_s, elapsed) if self._duration_s else engine.executed_ops) - self._bar.n)
-        rate = ledger.moved_bytes / 2**30 / elapsed if elapsed else 0
-        failed = f", {engine.failures:,} FAILED" if engine.failures else ""
-        self._bar.set_postfix_str(f"{rate:.2f} GiB/s, hit rate {ledger.totals.hit_rate():.1%}{failed}")
-
-
-def _bar(what: str, total: int, unit: str) -> "tqdm[Any]":
-    return tqdm(desc=what, total=total, unit=unit, unit_scale=True, disable=None, leave=False)
 
 
 def _conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings, tiers: OpenTiers) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 `docs/run-directory.md` specifies it in prose.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -120,6 +121,13 @@ class RunDirectory:
         except OSError as error:
             raise InputError(f"{path}: cannot make a run directory here ({error.strerror}); name another.") from None
 
+    def abandon(self) -> None:
+        """Remove what has been made, where nothing could be written."""
+        with contextlib.suppress(OSError):
+            (self.path / "moves").rmdir()
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
     def close(self) -> None:
         """Nothing more is written."""
         if self._lock >= 0:
@@ -177,7 +185,7 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
         if one.is_symlink() or not kind.fullmatch(str(one.relative_to(path))):
             name = one.relative_to(path)
             raise InputError(f"{path} holds {name}, which is no run's; --force replaces runs and nothing else.")
-    return found
+    return sorted(found, key=lambda one: one == path / "run.json")  # last, so that a replacement cut short can go on
 
 
 _FILES: Final = re.compile(r"(rank-\d+/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")

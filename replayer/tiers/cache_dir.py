@@ -92,7 +92,8 @@ class CacheFolder:
 
 def leftovers(parent: Path) -> list[Path]:
     """Folders under `parent` of runs that were killed: marked as ours, and nobody holds their lock."""
-    return [lock.parent for lock in sorted(parent.glob(f"{MARKER}-*/lock")) if _is_free(lock)]
+    locks = sorted(parent.glob(f"{MARKER}-*/lock"))
+    return [lock.parent for lock in locks if not lock.parent.is_symlink() and _is_free(lock)]
 
 
 def _is_free(lock: Path) -> bool:
@@ -111,7 +112,7 @@ def _is_free(lock: Path) -> bool:
 
 def size_of(folder: Path) -> int:
     """Bytes of the cache files in a folder."""
-    return sum(file.stat().st_size for file in folder.iterdir() if _OURS.fullmatch(file.name))
+    return sum(file.lstat().st_size for file in folder.iterdir() if _OURS.fullmatch(file.name))
 
 
 def clean(folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Self
 
 from replayer.tiers.contract import Buffer, Object, Tier
 
+_NAP_NS = 100_000_000
 _LATE_NS = 5_000_000  # of a sleep, at most: the rest is the machine's
 
 
@@ -26,7 +27,8 @@ class Throttle:
 class _Channel:
     """One direction of a device: transfers one after the other, each as long as its bytes take."""
 
-    def __init__(self, throttle: Throttle) -> None:
+    def __init__(self, throttle: Throttle, stopped: threading.Event) -> None:
+        self.stopped = stopped
         self._ns_per_byte, self._latency_ns = 1e9 / (throttle.mib_s * 2**20), throttle.latency_us * 1e3
         self._free_ns, self._lock, self._own = 0.0, threading.Lock(), threading.local()
 
@@ -40,8 +42,11 @@ class _Channel:
         with self._lock:
             self._free_ns = max(self._free_ns, early_ns) + size * self._ns_per_byte
             until = max(self._free_ns, began_ns) + self._latency_ns
-        while (left := until - perf_counter_ns()) > 0:
-            sleep(left / 1e9)
+        while (left := until - perf_counter_ns()) > 0 and not self.stopped.is_set():
+            if left < _NAP_NS:
+                sleep(left / 1e9)
+            else:  # less exact, but it can be ended
+                self.stopped.wait((left - _NAP_NS / 2) / 1e9)
         self._own.late_ns = min(-left, _LATE_NS)
 
 
@@ -81,7 +86,8 @@ class ThrottledTier:
 
     def __init__(self, inner: Tier, throttle: Throttle) -> None:
         self.inner, self.keeps_bytes = inner, inner.keeps_bytes
-        self._reads, self._writes = _Channel(throttle), _Channel(throttle)
+        self._stopped = threading.Event()
+        self._reads, self._writes = (_Channel(throttle, self._stopped) for _ in range(2))
 
     def create(self, key: int, size: int) -> Object:
         return _ThrottledObject(self.inner.create(key, size), self._reads, self._writes)
@@ -91,6 +97,10 @@ class ThrottledTier:
 
     def discard(self, key: int) -> None:
         self.inner.discard(key)
+
+    def hurry(self) -> None:
+        """Nobody needs to wait any more: the run is being stopped."""
+        self._stopped.set()
 
     def close(self) -> None:
         self.inner.close()
