@@ -18,7 +18,7 @@ from replayer.pacing import Pace
 from replayer.plan import PlanHash, Planned, Totals
 from replayer.schema import LOG_COLUMNS, TIERS, RunDirectory
 from replayer.waterfall import BYPASS, DEMOTE, HIT, MISS, PROMOTE, STORE
-from tracegen.schema import DECODE, READ, WRITE, Columns
+from tracegen.schema import DECODE, READ, WRITE
 
 PART_ROWS: Final = 1 << 17
 PART_SECONDS: Final = 2.0
@@ -26,6 +26,10 @@ _MOVES_BYTES: Final = (HIT, PROMOTE, DEMOTE, STORE)
 _READS: Final = (HIT, PROMOTE, DEMOTE)
 NVME: Final = TIERS.index("nvme")
 _OF_OP: Final = LOG_COLUMNS[2:11]
+_OF_MOVE: Final = {name: name for name in ("op_id", "seq", "move", "key", "from_tier", "to_tier")} | {
+    "size": "size_bytes"
+}
+_OF_BOTH: Final = ("tokens", "new_tokens")
 
 Ints = NDArray[np.int64]
 
@@ -85,7 +89,7 @@ class Ledger:
         index = noted[:, 0].astype(np.int64)
         with self._lock:
             stretches = list(self._unlogged)
-        rows: dict[str, Any] = _gather(stretches, index)
+        rows = _gather(stretches, index)
         rows |= {name: noted[:, i] for i, name in enumerate(RECORD) if i}
         if len(index):
             served = (rows["status"] == OK) & (rows["from_tier"] == NVME) & np.isin(rows["move"], _READS)
@@ -138,23 +142,21 @@ def _computed(part: Planned) -> Ints:
     return np.where(computed, part.ops["tokens"], 0).astype(np.int64)
 
 
-def _gather(stretches: list[_Stretch], index: Ints) -> Columns:
-    """The plan's columns of the moves with these numbers."""
-    if not stretches:
-        return {}
-    parts = [stretch.part for stretch in stretches]
-    at = index - stretches[0].base
-    rows = {
-        name: np.concatenate([getattr(part.moves, name) for part in parts])[at]
-        for name in ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size")
-    }
-    rows["size_bytes"] = rows.pop("size")
-    rows["tokens"] = np.concatenate([part.tokens for part in parts])[at]
-    before = np.cumsum([0, *(len(part.ends) for part in parts)])
-    op = np.concatenate([part.op_of_move() + first for part, first in zip(parts, before[:-1], strict=True)])[at]
-    for name in (*_OF_OP, "new_tokens"):
-        rows[name] = np.concatenate([part.ops[name] for part in parts])[op]
-    rows["new_tokens"] = np.where(rows["seq"] == 0, rows["new_tokens"], 0)
+def _gather(stretches: list[_Stretch], index: Ints) -> dict[str, Any]:
+    """The plan's columns of the moves with these numbers, stretch by stretch, so that no step takes long."""
+    rows: dict[str, Any] = {name: np.empty(len(index), np.int64) for name in (*_OF_MOVE.values(), *_OF_OP, *_OF_BOTH)}
+    bases = np.array([stretch.base for stretch in stretches])
+    number = np.searchsorted(bases, index, "right") - 1
+    for one in np.unique(number).tolist():
+        part, mine = stretches[one].part, np.flatnonzero(number == one)
+        at = index[mine] - bases[one]
+        op = part.op_of_move()[at]
+        for name, column in _OF_MOVE.items():
+            rows[column][mine] = getattr(part.moves, name)[at]
+        rows["tokens"][mine] = part.tokens[at]
+        for name in _OF_OP:
+            rows[name][mine] = part.ops[name][op]
+        rows["new_tokens"][mine] = np.where(part.moves.seq[at] == 0, part.ops["new_tokens"][op], 0)
     return rows
 
 

@@ -27,7 +27,7 @@ from replayer.signals import INTERRUPTS
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
 
-STRETCH_OPS: Final = 512
+STRETCH_OPS: Final = 4096  # fewer cost more per op, more make the first wait
 CACHED: Final = 0.9  # a device that delivered less of what was read did not serve all reads
 
 

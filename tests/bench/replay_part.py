@@ -76,7 +76,7 @@ def disk(folder: Path) -> None:
         ):
             trace = phased(folder / "d.parquet", size, keys, reads)
             print(f"fast disk: objects of {name}, nvme only, 4 workers, not verified")
-            for layout in ("slab", "files"):
+            for layout in ("slab", "files")[: 2 if size >= 16 << 20 else 1]:
                 runs = []
                 for _ in range(PAIRS + 1):
                     flags = ("--layout", layout, "--verify", "off", "--workers", 4, "--cache-dir", mount / "c")
@@ -199,7 +199,7 @@ def null(folder: Path) -> None:
     from tracegen.settings import load
 
     print("null tier: 16 workers, end to end from the process's start to its end")
-    for millions in (1, 10):
+    for millions in (1, 5):
         path = folder / "p.parquet"
         recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": 95_000 * millions})
         ops = generate(recipe, path, force=True, quiet=True).counts["ops"]
