@@ -189,7 +189,7 @@ RUN_FLAGS = (
         default="256",
         show_default=True,
         metavar="GIB",
-        help="Bytes to be written to nvme ahead of it.",
+        help="Bytes to be written, to any tier, ahead of it.",
     ),
     click.option("--keep-cache", is_flag=True, help="Leave the run's cache files."),
     click.option("--clean", is_flag=True, help="Remove what killed runs left in --cache-dir."),

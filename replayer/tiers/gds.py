@@ -42,10 +42,17 @@ class GdsTier(FileTier):
         super().__init__(parent, run, io, objects=objects, keep=keep)
 
     def create(self, key: int, size: int) -> Object:
-        return _GdsObject(super().create(key, size), self._kvikio.CuFile(self._path(key), "r+"))
+        return self._with_cufile(super().create(key, size), key, "r+")
 
     def open(self, key: int, size: int) -> Object:
-        return _GdsObject(super().open(key, size), self._kvikio.CuFile(self._path(key), "r"))
+        return self._with_cufile(super().open(key, size), key, "r")
+
+    def _with_cufile(self, plain: Object, key: int, flags: str) -> Object:
+        try:
+            return _GdsObject(plain, self._kvikio.CuFile(self._path(key), flags))
+        except RuntimeError as error:  # what kvikio makes of cuFile's errors
+            plain.__exit__()
+            raise OSError(errno.EIO, str(error)) from None
 
 
 class _GdsObject:
@@ -75,7 +82,10 @@ class _GdsObject:
         """Call cuFile till at least so many bytes are moved."""
         began, done = perf_counter_ns(), 0
         while done < least:
-            count = call(tensor_of(buffer)[done:size], size - done, offset + done)
+            try:
+                count = call(tensor_of(buffer)[done:size], size - done, offset + done)
+            except RuntimeError as error:
+                raise OSError(errno.EIO, str(error)) from None
             if count <= 0:
                 raise OSError(errno.EIO, f"short transfer by cuFile: ends at byte {offset + done}")
             done += count

@@ -191,4 +191,7 @@ class _GpuObject(Plain):
         for place, start, count in pieces(self._extents, offset, length):
             here, there = self._arena[start : start + count], other[place : place + count]
             pairs.append((there, here) if out else (here, there))
-        self.device_ns += self._clock.copy(pairs)
+        try:
+            self.device_ns += self._clock.copy(pairs)
+        except RuntimeError as error:  # of the device
+            raise OSError(errno.EIO, str(error).splitlines()[0]) from None
