@@ -168,7 +168,7 @@ def _fio_s(mount: Path, speed: float | None, written: int, read: int) -> float:
 
 def quarter(folder: Path, mount: Path) -> None:
     """The RAM-backed disk as it is, against the same limited to a quarter of fio's figure."""
-    trace = phased(folder / "d.parquet", 16 << 20, 64, 60)
+    trace = phased(folder / "d.parquet", 16 << 20, 64, 15)
     limit = best(mount, "read", 4, ("1M", "4M")) * 1024 / 4
     measured = []
     for _ in range(PAIRS):
@@ -182,7 +182,7 @@ def quarter(folder: Path, mount: Path) -> None:
 
 def repeats(folder: Path, mount: Path) -> None:
     """Five trials on a throttled device: nothing but time may vary, and that little."""
-    trace = phased(folder / "d.parquet", 1 << 20, 400, 3)
+    trace = phased(folder / "d.parquet", 1 << 20, 400, 9)
     runs = [_throttled(folder, mount, trace, FAST).summary for _ in range(5)]
     elapsed = [run["elapsed_s"] for run in runs]
     print("throttled: five repeats")
