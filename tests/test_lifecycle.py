@@ -482,7 +482,7 @@ def test_ranks_that_are_refused_end_with_one_sentence(mpirun: list[object], shor
 def test_one_rank_that_is_refused_ends_all(mpirun: list[object], short: Path, tmp_path: Path) -> None:
     """Only rank 1 has no trace."""
     shutil.copy(short, tmp_path / "t-0.parquet")
-    code, said = ranked(mpirun, tmp_path / "t-{rank}.parquet", tmp_path, "--ranks", "replicate").end(timeout=4)
+    code, said = ranked(mpirun, tmp_path / "t-{rank}.parquet", tmp_path, "--ranks", "replicate").end(timeout=30)
     assert code == 2, said
     assert "Traceback" not in said
     (error,) = errors_in(said)
@@ -513,7 +513,7 @@ def test_ranks_clean_up_together(mpirun: list[object], short: Path, tmp_path: Pa
         dead.mkdir(parents=True)
         for name in ("lock", "00000001.kv", "00000002.kv"):
             (dead / name).write_text("x")
-    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--clean").end(timeout=4)
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--clean").end(timeout=30)
     assert code == 0, said
     assert list((tmp_path / "cache").iterdir()) == []
 
