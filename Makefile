@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 , := ,
 
-demo: setup  ## the shipped conversations: trace, plan, two replays, verdict
+demo: setup  ## the shipped conversations: trace, plan, two replays, verdict, report
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	tracegen generate traces/recipes/demo.toml -o $(DEMO)/trace.parquet
 	@echo
@@ -29,6 +29,7 @@ demo: setup  ## the shipped conversations: trace, plan, two replays, verdict
 	replayer run $(DEMO)/trace.parquet --cache-dir $(DEMO)/cache -o $(DEMO)/run1
 	replayer run $(DEMO)/trace.parquet --cache-dir $(DEMO)/cache -o $(DEMO)/run2
 	@echo
+	analysis report $(DEMO)/run1 $(DEMO)/run2 -o $(DEMO)/report.html
 	analysis summary $(DEMO)/run1 $(DEMO)/run2
 
 test: setup  ## the test suite

@@ -1,13 +1,25 @@
 """The command line of analysis."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from analysis.render import render
-from analysis.summary import summarise
+from analysis import assess as assessment
+from analysis import glossary, reference
+from analysis.compare import compare as compared
+from analysis.compare_text import as_json as compared_json
+from analysis.compare_text import render as compared_text
+from analysis.log import Targets
+from analysis.render import doubts, render, verdict
+from analysis.report import export
+from analysis.report.gather import gather
+from analysis.sql import FORMATS, execute
+from analysis.summary import checked, summarise
+from analysis.target_options import target_options
+from tracegen.schema import InputError
 
 
 class Commands(click.Group):
@@ -31,10 +43,131 @@ def main() -> None:
 @main.command(epilog="Example: analysis summary run1 run2")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
-def summary(runs: tuple[Path, ...], as_json: bool) -> None:
+@target_options
+def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
     """Every metric of one or more runs side by side, and whether they may be believed."""
-    summaries = [summarise(run) for run in runs]
+    summaries = [summarise(run, targets=targets) for run in runs]
     if as_json:
         click.echo(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2))
     else:
         click.echo(render(summaries))
+
+
+@main.command(epilog="Example: analysis check run1")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
+@click.pass_context
+def check(ctx: click.Context, runs: tuple[Path, ...], as_json: bool) -> None:
+    """Doubts on runs, with the plan's fingerprint recomputed from every row; exit 1 where one invalidates a run."""
+    summaries = [checked(run) for run in runs]
+    if as_json:
+        told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in summaries]
+        click.echo(json.dumps(told[0] if len(told) == 1 else told, indent=2))
+    else:
+        click.echo("\n".join([*doubts(summaries), *verdict(summaries)]))
+    ctx.exit(0 if all(found["valid"] for found in summaries) else 1)
+
+
+@main.command(epilog="Example: analysis metrics hit_rate")
+@click.argument("names", nargs=-1)
+@click.option("--markdown", "as_markdown", is_flag=True, help="As docs/metrics.md shows them.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an array of names with their definition.")
+def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
+    """The glossary: every metric's names and formula, or those of the metrics named."""
+    found = glossary.chosen(names)
+    if as_json:
+        told = [{"metric": term.metric, "names": term.expanded(), "definition": term.definition} for term in found]
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        click.echo(glossary.markdown(found) if as_markdown else glossary.text(found))
+
+
+@main.command(epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50 --reference vllm.json")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--profile", type=click.Choice(list(assessment.PROFILES)), default="latency", show_default=True)
+@click.option("--threshold", "thresholds", multiple=True, metavar="NAME=VALUE", help="Judge a criterion by VALUE.")
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Put a result of a vLLM or LMCache benchmark beside each run.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
+def assess(
+    runs: tuple[Path, ...], profile: str, thresholds: tuple[str, ...], references: tuple[Path, ...], as_json: bool
+) -> None:
+    """Judge runs by kv-cache.py's criteria: a diagnostic, not part of a submission."""
+    criteria = assessment.criteria_of(profile, thresholds)
+    others = [result for path in references for result in reference.read(path)]
+    found = [assessment.report(summarise(run), profile, criteria, others) for run in runs]
+    if as_json:
+        click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=2))
+    else:
+        click.echo("\n".join(assessment.lines(found)))
+
+
+_AGAINST = "\x1f--against"  # no run is called that
+
+
+class Sets(click.Command):
+    """A command whose runs come in sets: each --against begins another, which click's options cannot say."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put a mark among the runs where a set begins."""
+        pairs = (("--against", *arg.split("=", 1)[1:]) if arg.startswith("--against=") else (arg,) for arg in args)
+        return super().parse_args(ctx, [_AGAINST if arg == "--against" else arg for pair in pairs for arg in pair])
+
+
+@main.command(cls=Sets, epilog="Example: analysis compare fast-1 fast-2 fast-3 --against slow-1 slow-2 slow-3")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--against", multiple=True, metavar="RUNS…", expose_value=False, help="Begin another set of runs.")
+@click.option("--vary", multiple=True, metavar="NAME", help="A condition that differs between sets on purpose.")
+@click.option("--by", type=click.Choice(["workload"]), help="Sets are unlike workloads: side by side, without ratios.")
+@click.option("--metric", "names", multiple=True, metavar="NAME", help="Compare this; else those that matter most.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
+def compare(
+    runs: tuple[Path, ...], vary: tuple[str, ...], by: str | None, names: tuple[str, ...], as_json: bool
+) -> None:
+    """Statistics of trials; with --against ratios and verdicts, of runs matched by trace, plan and conditions."""
+    sets: list[list[Path]] = [[]]
+    for run in runs:
+        if str(run) == _AGAINST:
+            sets.append([])
+        else:
+            sets[-1].append(run)
+    if not all(sets):
+        raise InputError("--against needs runs before it and after it: compare a1 a2 --against b1 b2.")
+    found = compared(sets, vary, names, workloads=by is not None)
+    click.echo(json.dumps(compared_json(found), indent=2, allow_nan=False) if as_json else compared_text(found))
+
+
+@main.command(epilog="Example: analysis report run1 run2 -o report.html")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write this file, in the format of its suffix.")
+@click.option("--format", "form", type=click.Choice(list(export.FORMATS)), help="Write this format.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@target_options
+def report(runs: tuple[Path, ...], output: Path | None, form: str | None, force: bool, targets: Targets) -> None:
+    """Runs as a page of charts in one file that needs no network, or their numbers in other formats.
+
+    Runs of one configuration on one machine are trials; others stand side by side. md, csv and json go to the terminal
+    without -o.
+    """
+    form = export.chosen(form, output, force=force)
+    content = export.FORMATS[form](gather(runs, targets))
+    if output is None:
+        click.echo(content.decode(), nl=False)
+    else:
+        export.write(output, content)
+        click.echo(f"{output}: {len(content):,} bytes", err=True)
+
+
+@main.command(epilog='Example: analysis sql run1 "select move, count(*) from moves group by move"')
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("statement", nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option("--rows", type=click.IntRange(min=1), help="Print at most so many rows: 50 in a table, else all.")
+def sql(run: Path, statement: tuple[str, ...], form: str, rows: int | None) -> None:
+    """Ask a run's log in SQL (Polars' dialect): tables moves and, where it was sampled, device. It only reads."""
+    execute(run, " ".join(statement), form, rows, sys.stdout.buffer)

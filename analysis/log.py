@@ -1,14 +1,17 @@
-"""What the columns of the log mean: the few terms that the metrics are written in."""
+"""The log as metrics see it: terms for its columns, and the condensed forms that metrics are computed from."""
 
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
 
 import polars as pl
 
-from replayer.schema import LOG_ENUMS, TIERS, parts
+from analysis.spreads import Classes, code, decode, sort
+from replayer.schema import LOG_ENUMS, TIERS
 
 GIB: Final = 2**30
-QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+EAGER_ROWS: Final = 1 << 24
+"""Up to so many rows are held in memory, at 110 bytes each; larger logs are streamed from their parts at every look."""
 
 OK: Final = pl.col("status") == "ok"
 SIZE: Final = pl.col("size_bytes")
@@ -16,32 +19,280 @@ SERVED: Final = pl.col("move").is_in(["hit", "promote"])  # a read that found it
 READS: Final = pl.col("move").is_in(["hit", "promote", "miss"])
 STORED: Final = pl.col("move") == "store"
 EVICTION: Final = pl.col("move") == "demote"
-ELAPSED_S: Final = (pl.col("end_ns").max() - pl.col("start_ns").min()) / 1e9
+FOR_OTHERS: Final = pl.col("move").is_in(
+    ["demote", "drop"]
+)  # a request makes room, and waits for it as the next one does
+OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # rows of the same op may follow
+QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
+PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
+IO: Final = pl.col("end_ns") - pl.col("start_ns")
+SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).clip(0)
+"""Class n holds objects from 4^n bytes up to 4^(n+1)."""
+ELAPSED_S: Final = (pl.col("end_ns").max() - pl.col("start_ns").min()) / 1e9  # drain included
 
+TOUCHES: Final = {"read": ("from_tier", ["hit", "promote", "demote"]), "write": ("to_tier", ["store", "demote"])}
+"""Per side: the column that names the tier, and the moves that read or write one, evictions included."""
 SIDES: Final = {
     f"{tier}_{side}": OK & (pl.col(column) == tier) & pl.col("move").is_in(kinds)
     for tier in TIERS
-    for side, column, kinds in (
-        ("read", "from_tier", ["hit", "promote", "demote"]),
-        ("write", "to_tier", ["store", "demote"]),
-    )
+    for side, (column, kinds) in TOUCHES.items()
 }
-"""Rows that read or write a tier, evictions included."""
+
+_TIMES: Final = ["read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns"]
+_STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
+KEPT: Final = (
+    *("rank", "op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes"),
+    *_STAMPS,
+    *_TIMES,
+    *LOG_ENUMS,
+)
+"""The columns that metrics use."""
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+SPLITS: Final[dict[str, dict[int, str]]] = {
+    "all": {0: "all"},
+    "cause": {0: "foreground", 1: "eviction"},
+    "qos": dict(enumerate(LOG_ENUMS["qos"])),
+    "phase": dict(enumerate(LOG_ENUMS["phase"])),
+    "size": {n: f"{4**n >> 10 * (n // 5)} {_UNITS[n // 5]}" for n in range(32)},
+}
+"""What latencies are split by, one at a time, and the groups' names by code; a size is its class's lower bound."""
+SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0)
+"""Where the curves of distributions are drawn."""
 
 
-def scan(run: Path, info: dict[str, Any], shift_ns: int = 0) -> pl.LazyFrame:
-    """The log of one rank's run, with generation_ns: how long generating took after each op.
+def _codes(name: str) -> tuple[pl.Expr, int]:
+    return pl.col(name).to_physical(), len(LOG_ENUMS[name])
+
+
+_CELL: Final[Classes] = {name: _codes(name) for name in LOG_ENUMS} | {
+    "warmup": (pl.col("warmup"), 2),
+    "first": (pl.col("seq") == 0, 2),
+    "size_class": (SIZE_CLASS, 32),
+}
+_SPLIT_CODES: Final[Classes] = {
+    "cause": (EVICTION, 2),
+    "qos": _codes("qos"),
+    "phase": _codes("phase"),
+    "size": (SIZE_CLASS, 32),
+}
+REQUEST_TIMES: Final = {
+    "queue": pl.col("queue_ns"),
+    "plan_wait": pl.col("plan_wait_ns"),
+    "lateness": pl.col("start_ns") - pl.col("due_ns"),
+    "ttfb": pl.col("prefill_end_ns") - pl.col("due_ns"),
+    "generation": pl.col("generation_ns"),
+    "e2e": pl.col("done_ns") - pl.col("due_ns"),
+}
+"""What is measured of a request."""
+DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
+    "time_ns": pl.Int64,
+    "interval_ns": pl.Int64,
+    "read_bytes": pl.Int64,
+    "written_bytes": pl.Int64,
+    "utilisation": pl.Float64,
+    "process_cpu": pl.Float64,
+    "rank": pl.Int64,
+    "shared": pl.Boolean,
+}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a run is held against.
+
+    Attributes:
+        qos_ms: time to first byte per QoS class that 95% of its requests are to keep; kv-cache.py's.
+        qos_ms_per_gib: how much longer a request may take for each GiB it moves before its first token.
+        device_gib_s: what the nvme tier's device can read and write, by its data sheet or as fio measured it.
+        tbw: what the drive may be written in its life, in 10^12 bytes.
+    """
+
+    qos_ms: dict[str, float] = field(
+        default_factory=lambda: {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}
+    )
+    qos_ms_per_gib: float = 0.0
+    device_gib_s: tuple[float, float] | None = None
+    tbw: float | None = None
+
+
+def held(rows: pl.LazyFrame, count: int) -> pl.LazyFrame:
+    """Rows to be looked at many times: in memory, where so many fit."""
+    return rows.collect(engine="streaming").lazy() if count <= EAGER_ROWS else rows
+
+
+class Log:
+    """A run's rows without its warm-up, over all ranks, on one clock.
 
     Args:
-        run: its run directory.
-        info: what its run.json says.
-        shift_ns: its time 0 on the clock of the first rank's log.
-
-    Raises:
-        InputError: the run has no log, or a part is unreadable.
+        rows: one row per move, with `warmup` and the columns KEPT, enums as such.
+        count: how many rows there are, at most.
+        token_ns: generation per token.
+        warm_end_ns: when the warm-up ended; None: with the first start.
+        device: samples of device.parquet of all ranks, with `rank`, and `shared` where an earlier rank has the device.
+        ranks: how many there are.
+        cores: of all hosts together.
+        targets: what to hold the run against.
     """
-    words = pl.col(list(LOG_ENUMS)).cast(pl.String)
-    times = pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns
-    token_ns = round(info["conditions"].get("token_ms", 0) * 1e6)
-    generation = (pl.col("new_tokens").cast(pl.Int64) * token_ns).alias("generation_ns")
-    return pl.scan_parquet(parts(run), glob=False).with_columns(words, times, generation)
+
+    def __init__(
+        self,
+        rows: pl.LazyFrame,
+        count: int,
+        *,
+        token_ns: int = 0,
+        warm_end_ns: int | None = None,
+        device: pl.LazyFrame | None = None,
+        ranks: int = 1,
+        cores: int = 1,
+        targets: Targets | None = None,
+    ) -> None:
+        self.every_move = rows
+        self.at_once = 4 if count <= EAGER_ROWS else 2
+        self.moves = self.every_move.filter(~pl.col("warmup"))
+        self.token_ns, self.warm_end_ns, self.ranks, self.cores = token_ns, warm_end_ns, ranks, cores
+        self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
+        self.targets = targets or Targets()
+
+    @property
+    def cells(self) -> pl.LazyFrame:
+        """`every_cell` without the warm-up."""
+        return self.every_cell.filter(~pl.col("warmup"))
+
+    @cached_property
+    def every_cell(self) -> pl.LazyFrame:
+        """Rows that are alike in every enum, in `warmup`, `first` (seq 0) and `size_class`, added up; a few hundred.
+
+        Columns: those; `rows`; sums of tokens, new_tokens, size_bytes, each time, `io_ns`, `queue_ns`, `plan_wait_ns`;
+        start_ns the first, last_start_ns, end_ns the last; `least_ns` the least of all times, `nulls`: both 0 or more,
+        and 0, in honest logs.
+        """
+        required = [name for name in KEPT if name not in ("from_tier", "to_tier")]
+        cells = (
+            self.every_move.group_by(code(_CELL).alias("code"))
+            .agg(
+                *(pl.col(name).cast(pl.Int64).sum() for name in ("tokens", "new_tokens", "size_bytes", *_TIMES)),
+                pl.len().cast(pl.Int64).alias("rows"),
+                IO.sum().alias("io_ns"),
+                QUEUE.sum().alias("queue_ns"),
+                PLAN_WAIT.sum().alias("plan_wait_ns"),
+                pl.col("start_ns").min(),
+                pl.col("start_ns").max().alias("last_start_ns"),
+                pl.col("end_ns").max(),
+                pl.min_horizontal(
+                    IO.min(), QUEUE.min(), PLAN_WAIT.min(), *(pl.col(name).min() for name in ("size_bytes", *_TIMES))
+                ).alias("least_ns"),
+                pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
+            )
+            .collect(engine="streaming")
+        )
+        codes = {series.name: series for series in decode(cells["code"], _CELL)}
+        words = [_words(codes[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
+        return (
+            cells.drop("code")
+            .with_columns(*words, codes["warmup"] == 1, codes["first"] == 1, codes["size_class"])
+            .lazy()
+        )
+
+    @cached_property
+    def requests(self) -> pl.LazyFrame:
+        """One row per request and rank: what its own moves waited for and found, evictions for others left out.
+
+        Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
+        included; queue_ns, plan_wait_ns, generation_ns sums; reads, hits; prefill_bytes, moved before its first token.
+        """
+        prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
+        moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
+        generation = pl.col("new_tokens").cast(pl.Int64) * self.token_ns
+        found = self.moves.group_by("rank", "request_id").agg(
+            pl.col("qos").to_physical().min(),
+            pl.when(own).then("due_ns").min().alias("due_ns"),
+            pl.when(own).then("start_ns").min().alias("start_ns"),
+            pl.when(prefill & own).then("end_ns").max().alias("prefill_end_ns"),
+            pl.when(own).then(pl.col("end_ns") + generation * ~OPENS).max().alias("done_ns"),
+            (QUEUE * own).sum().alias("queue_ns"),
+            (PLAN_WAIT * own).sum().alias("plan_wait_ns"),
+            generation.sum().alias("generation_ns"),
+            READS.sum().alias("reads"),
+            (OK & SERVED).sum().alias("hits"),
+            (SIZE * (prefill & moved)).sum().alias("prefill_bytes"),
+        )
+        known = found.filter(pl.col("due_ns").is_not_null())
+        return self._generated(known).collect(engine="streaming").lazy()
+
+    def _generated(self, requests: pl.LazyFrame) -> pl.LazyFrame:
+        """An op generates when its last row has ended, which is not the one with its tokens if there are several."""
+        if not self.token_ns:
+            return requests
+        several = self.moves.filter((pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS).select("rank", "op_id")
+        tokens = pl.col("new_tokens").cast(pl.Int64).sum()
+        ops = self.moves.join(several, on=["rank", "op_id"], how="semi").group_by("rank", "request_id", "op_id")
+        done = ops.agg((pl.when(~FOR_OTHERS).then("end_ns").max() + tokens * self.token_ns).alias("op_done_ns"))
+        last = done.group_by("rank", "request_id").agg(pl.col("op_done_ns").max())
+        joined = requests.join(last, on=["rank", "request_id"], how="left")
+        return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
+
+    @cached_property
+    def waits(self) -> pl.DataFrame:
+        """Times per request: a row per measure and qos (all, or a class), with count and the STATS in ms."""
+        found = []
+        for measure, value in REQUEST_TIMES.items():
+            ((_, values),) = sort(
+                self.requests.filter(value.is_not_null()), {"qos": (pl.col("qos"), 3)}, {measure: value}
+            )
+            whole = values.spread().with_columns(pl.lit("all").alias("qos"))
+            by_class = values.spread(["qos"])
+            by_class = by_class.with_columns(_words(by_class["qos"], SPLITS["qos"]))
+            found += [
+                part.select(pl.lit(measure).alias("measure"), "qos", ~pl.selectors.by_name("qos"))
+                for part in (whole, by_class)
+            ]
+        return pl.concat(found)
+
+    @cached_property
+    def seconds(self) -> pl.LazyFrame:
+        """Moves that ended in the same second since the first start, added up by move, status and tiers."""
+        first = pl.lit(self.cells.select(pl.col("start_ns").min()).collect().item())
+        second = ((pl.col("end_ns") - first) // 1_000_000_000).alias("second")
+        alike = self.moves.group_by("move", "status", "from_tier", "to_tier", second)
+        return alike.agg(pl.len().alias("rows"), SIZE.sum()).collect(engine="streaming").lazy()
+
+    @property
+    def latency(self) -> pl.DataFrame:
+        """Times per object: a row per tier, side, clock, split and group, with count and the STATS in ms."""
+        return self._spreads[0]
+
+    @property
+    def curves(self) -> pl.DataFrame:
+        """Distributions of the total time per tier and side: `ms` that `share` of the moves do not exceed."""
+        return self._spreads[1]
+
+    @cached_property
+    def _spreads(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        spreads, curves = [], []
+        for side, (tier, kinds) in TOUCHES.items():
+            rows = self.moves.filter(OK & pl.col("move").is_in(kinds))
+            total, device = pl.col(f"{side}_ns"), pl.col(f"device_{side}_ns")
+            clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
+            classes = {"tier": _codes(tier), **_SPLIT_CODES}
+            for clock, values in sort(rows, classes, clocks, self.at_once):
+                head = (pl.lit(side).alias("side"), pl.lit(clock).alias("clock"))
+                for split, names in SPLITS.items():
+                    spread = values.spread(["tier"] if split == "all" else ["tier", split])
+                    groups = spread[split] if split != "all" else pl.Series([0] * len(spread), dtype=pl.Int64)
+                    named = _words(groups.alias("group"), names)
+                    stats = spread.select("tier", "count", pl.selectors.ends_with("_ms"))
+                    spreads.append(stats.with_columns(*head, pl.lit(split).alias("split"), named))
+                if clock == "total":
+                    curves.append(values.points(["tier"], SHARES).with_columns(head[0]))
+        return _with_tier(pl.concat(spreads)), _with_tier(pl.concat(curves))
+
+
+def _with_tier(table: pl.DataFrame) -> pl.DataFrame:
+    """The tiers' names for their codes, the words that tell rows apart first."""
+    named = table.with_columns(_words(table["tier"], dict(enumerate(TIERS))))
+    return named.select(pl.selectors.string(), ~pl.selectors.string())
+
+
+def _words(codes: pl.Series, words: dict[int, str]) -> pl.Series:
+    return codes.replace_strict(words, default=None, return_dtype=pl.String)

@@ -1,14 +1,17 @@
-"""A summary as a table for people."""
+"""Summaries as a table for people: verdicts and doubts first."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from analysis.doubts import between
 from analysis.log import GIB
 from analysis.summary import differences
 from replayer.schema import TIERS
+from tracegen.schema import ENUMS
 
 Format = Callable[[Any], str]
+Summary = dict[str, Any]
 
 
 def _count(value: int) -> str:
@@ -28,7 +31,9 @@ def _percent(value: float) -> str:
 
 
 Line = tuple[str, str, Format]
+SIDES: Final = [(tier, side) for tier in TIERS for side in ("read", "write")]
 WORK: Final[list[Line]] = [
+    ("requests", "requests", _count),
     ("tokens generated", "tokens_generated", _count),
     ("decode read GiB", "decode_read_bytes", _gib),
     *((f"  from {tier}", f"{tier}_decode_read_bytes", _gib) for tier in TIERS),
@@ -36,6 +41,7 @@ WORK: Final[list[Line]] = [
     *((f"  to {tier}", f"{tier}_prefill_write_bytes", _gib) for tier in TIERS),
     ("nvme tokens processed", "nvme_tokens_processed", _count),
     ("read / write ratio", "read_write_ratio", _number),
+    ("bytes written to nvme / bytes stored", "nvme_write_amplification", _number),
     ("evictions", "evictions", _count),
     ("tokens recomputed", "recomputed_tokens", _count),
     ("failed moves", "failed_moves", _count),
@@ -45,54 +51,108 @@ HITS: Final[list[Line]] = [
     ("  by tokens", "hit_rate_tokens", _percent),
     *((f"  from {tier}", f"{tier}_hit_rate", _percent) for tier in TIERS),
     ("without own decode reads (reuse)", "hit_rate_reuse", _percent),
-    *(
-        (f"  {source.replace('_', ' ')}", f"{source}_hit_rate", _percent)
-        for source in ("multi_turn", "system", "common", "rag")
-    ),
+    *((f"  {name.replace('_', ' ')}", f"{name}_hit_rate", _percent) for name in ENUMS["source"] if name != "user"),
     ("hits / (reads + writes) (refs)", "hit_rate_refs", _percent),
+    ("mean of requests", "hit_rate_requests", _percent),
 ]
 SPEED: Final[list[Line]] = [
     ("elapsed s", "elapsed_s", _number),
     ("  of it drain, after the window", "drain_s", _number),
     ("wall-clock throughput tok/s", "wall_clock_tok_s", _number),
+    ("  without ramp and drain", "steady_tok_s", _number),
     ("storage throughput tok/s", "storage_tok_s", _number),
     ("  at mean moves in flight", "mean_inflight", _number),
     ("decode read GiB/s", "decode_read_gib_s", _number),
-    *((f"{tier} {side} GiB/s", f"{tier}_{side}_gib_s", _number) for tier in TIERS for side in ("read", "write")),
-    ("queue P95 ms per request", "queue_p95_ms", _number),
-    ("plan wait P95 ms per request", "plan_wait_p95_ms", _number),
-    ("lateness P99 ms per request", "lateness_p99_ms", _number),
-    ("end to end P95 ms per request", "e2e_p95_ms", _number),
+    *((f"{tier} {side} GiB/s", f"{tier}_{side}_gib_s", _number) for tier, side in SIDES),
+    *((f"  {tier} {side} while busy", f"{tier}_{side}_busy_gib_s", _number) for tier, side in SIDES),
+    *((f"nvme {side} efficiency", f"nvme_{side}_efficiency", _percent) for side in ("read", "write")),
+    ("drive endurance at this load, years", "endurance_years", _number),
+    ("bottleneck", "bottleneck", str),
+]
+REQUESTS: Final[list[Line]] = [
+    ("queue P95 ms", "queue_p95_ms", _number),
+    ("plan wait P95 ms", "plan_wait_p95_ms", _number),
+    ("lateness P99 ms", "lateness_p99_ms", _number),
+    ("time to first byte P95 ms", "ttfb_p95_ms", _number),
+    *((f"  {name}", f"{name}_ttfb_p95_ms", _number) for name in ENUMS["qos"]),
+    *((f"  {name} within target", f"{name}_compliance", _percent) for name in ENUMS["qos"]),
+    ("end to end P95 ms", "e2e_p95_ms", _number),
 ]
 LATENCY: Final[list[Line]] = [
     (f"{tier} {side} {name.upper() if name != 'max' else 'max'} ms", f"{tier}_{side}_{name}_ms", _number)
-    for tier in TIERS
-    for side in ("read", "write")
+    for tier, side in SIDES
     for name in ("p50", "p95", "p99", "max")
 ]
 SECTIONS: Final = {
     "Work (equal wherever the trace and the tiers are equal)": WORK,
     "Hit rates (of the workload and the capacities)": HITS,
     "Speed (of this system)": SPEED,
+    "Times per request, waiting included": REQUESTS,
     "Latency of whole objects, waiting excluded": LATENCY,
 }
 
 
-def render(summaries: list[dict[str, Any]]) -> str:
-    """Conditions, a column of numbers per run, and the verdict."""
-    names = [Path(summary["run"]).name for summary in summaries]
+def render(summaries: list[Summary]) -> str:
+    """Doubts, conditions, a column of numbers per run, what the cache is worth, and the verdicts."""
+    names = _names(summaries)
     width = max(12, *(len(name) + 2 for name in names))
-    lines = [_conditions(summary) for summary in summaries]
+    lines = [*doubts(summaries), *(_conditions(summary) for summary in summaries)]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
-        lines += ["", f"{title:58}" + "".join(f"{name:>{width}}" for name in names)]
+        if shown:
+            lines += ["", f"{title:58}" + "".join(f"{name:>{width}}" for name in names)]
         for label, name, form in shown:
             values = (form(s[name]) if s[name] is not None else "-" for s in summaries)
             lines.append(f"  {label:56}" + "".join(f"{value:>{width}}" for value in values))
-    return "\n".join([*lines, "", *_verdict(summaries)])
+    worth = (f"{name}: {break_even(s)}" for name, s in zip(names, summaries, strict=True))
+    return "\n".join([*lines, "", *worth, "", *verdict(summaries)])
 
 
-def _matters(name: str, summary: dict[str, Any]) -> bool:
+def doubts(summaries: list[Summary]) -> list[str]:
+    """A line per kind of doubt, what invalidates first, with what was found in each run and the advice once."""
+    names = _names(summaries)
+    found: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
+    for name, summary in zip(names, summaries, strict=True):
+        for doubt in summary["doubts"]:
+            texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
+            texts.setdefault(doubt["text"], []).append(name)
+    for doubt in between(summaries):
+        found[doubt.invalidates, doubt.kind, doubt.advice] = {doubt.text: names}
+    lines = []
+    for (against, kind, advice), texts in sorted(found.items(), key=lambda item: not item[0][0]):
+        told = [text if whose == names else f"{', '.join(whose)}: {text}" for text, whose in texts.items()]
+        lines.append(f"{'INVALID' if against else 'Doubt'}: {kind}: {'; '.join(told)}. Advice: {advice}.")
+    return [*lines, ""] if lines else []
+
+
+def verdict(summaries: list[Summary]) -> list[str]:
+    """A line per run, and per finding that invalidates it, then whether the runs did the same work."""
+    lines = []
+    for summary in summaries:
+        state = "VALID" if summary["valid"] else "NOT VALID"
+        facts = summary["findings"] or ["complete, no move failed, log and plan agree"]
+        lines += [f"{state}: {summary['run']}: {fact}." for fact in facts]
+    if len(summaries) > 1:
+        lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
+    return lines
+
+
+def break_even(summary: Summary) -> str:
+    """One sentence on what the cache is worth per tier."""
+    speeds = {tier: speed for tier in TIERS if (speed := summary[f"{tier}_break_even_tok_s"]) is not None}
+    if not speeds:
+        return "no tier served a read, so that nothing was saved."
+    told = ", ".join(f"{speed:,.0f} tok/s ({tier})" for tier, speed in speeds.items())
+    return f"reading KV back beats recomputing it unless prefill computes more than {told} for one request."
+
+
+def _names(summaries: list[Summary]) -> list[str]:
+    """The last part of each path; the whole path where those are not unique."""
+    names = [Path(summary["run"]).name for summary in summaries]
+    return names if len(set(names)) == len(names) and all(names) else [summary["run"] for summary in summaries]
+
+
+def _matters(name: str, summary: Summary) -> bool:
     """Whether a line says something: tiers and sources that saw nothing are left out."""
     conditions = summary["conditions"]
     if name.startswith("lateness") and conditions["pace"] != "open":  # no schedule to be late for
@@ -103,7 +163,7 @@ def _matters(name: str, summary: dict[str, Any]) -> bool:
     return summary[name] is not None and not (of_tier and summary[name] == 0)
 
 
-def _conditions(summary: dict[str, Any]) -> str:
+def _conditions(summary: Summary) -> str:
     conditions = summary["conditions"]
     tiers = ", ".join(
         f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB usable'}"
@@ -123,19 +183,7 @@ def _ranks(conditions: dict[str, Any]) -> str:
     return f"{ranks} ranks of " if ranks > 1 else ""
 
 
-def _verdict(summaries: list[dict[str, Any]]) -> list[str]:
-    lines = []
-    for summary in summaries:
-        state = "VALID" if summary["valid"] else "NOT VALID"
-        facts = summary["findings"] or ["complete, no move failed, log and plan agree"]
-        lines += [f"{state}: {summary['run']}: {fact}." for fact in facts]
-        lines += [f"Warning: {summary['run']}: {warning}" for warning in summary["warnings"]]
-    if len(summaries) > 1:
-        lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
-    return lines
-
-
-def _sameness(summaries: list[dict[str, Any]]) -> str:
+def _sameness(summaries: list[Summary]) -> str:
     if unlike := differences(summaries):
         return "unlike work, these differ: " + ", ".join(unlike)
     trace, plan = (str(summaries[0][f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))

@@ -1,104 +1,121 @@
-"""A run in numbers, and whether the numbers may be believed."""
+"""A run in numbers, and how far they may be believed."""
 
-import hashlib
 import math
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+from tqdm import tqdm
 
-from analysis.log import scan
+from analysis import audit, doubts
+from analysis.doubts import Evidence
+from analysis.log import Log, Targets
 from analysis.metrics import METRICS
-from replayer.schema import TIERS, parts, ranks_of, read_run
+from analysis.runs import Run, open_run
 from tracegen.schema import InputError
 
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
 
 
-def summarise(run: Path) -> dict[str, Any]:
-    """Every metric of a run under its flat name, with `valid` and the `findings` against it.
+def summarise(path: Path, first_ops: int | None = None, targets: Targets | None = None) -> dict[str, Any]:
+    """Every metric of a run under its flat name, with `valid`, `doubts` and what they rest on.
 
     The metrics are of all its ranks together, warm-up left out.
 
+    Args:
+        path: its directory.
+        first_ops: judge only what ops below this one did, to compare runs of unequal length.
+        targets: what to hold it against.
+
     Raises:
-        InputError: the run directory is missing, damaged or without a log.
+        InputError: the run directory is missing, damaged or without a log, or its log is none that a replay leaves.
     """
-    ranks, findings = _ranks(run)
-    infos = list(ranks.values())
+    run = open_run(path)
+    log = open_log(run, targets, first_ops)
+    return judged(run, log, whole=first_ops is None)
+
+
+def checked(path: Path) -> dict[str, Any]:
+    """A run's summary, with a doubt more where its rows are not those of its plan.
+
+    Raises:
+        InputError: as `summarise`.
+    """
+    run = open_run(path)
+    found = judged(run, open_log(run))
+    more = [vars(doubt) for place, info in run.ranks.items() for doubt in audit.recomputed(place, info)]
+    texts = [doubt["text"] for doubt in more]
+    found |= {"doubts": more + found["doubts"], "findings": texts + found["findings"]}
+    return found | {"valid": found["valid"] and not more}
+
+
+def open_log(run: Run, targets: Targets | None = None, first_ops: int | None = None) -> Log:
+    """A run's log, known to hold what a replay leaves.
+
+    Raises:
+        InputError: it cannot be read, or holds rows that no replay writes.
+    """
     try:
-        shifts = zip(ranks.items(), _shifts(infos), strict=True)
-        log = pl.concat([scan(place, info, shift_ns) for (place, info), shift_ns in shifts])
-        values = _measure(log.filter(~pl.col("warmup")))
-        logged = _measure(log) if any((info.get("warmup") or {}).get("ops") for info in infos) else values
+        _ = run.facts, run.samples
+        log = run.log(targets, first_ops)
+        sound = log.every_cell.select(
+            rows=pl.col("rows").sum(),
+            nulls=pl.col("nulls").sum(),
+            least=pl.col("least_ns").min(),
+            late=pl.col("end_ns").max(),
+        )
+        rows, nulls, least, late = sound.collect().row(0)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{run}: its log cannot be read ({reason}); copy the run anew.") from None
-    findings += _findings(infos, logged)
-    if not values["logged_ops"]:
-        findings.append("every op that was executed is warm-up: nothing is left to measure")
+        raise InputError(f"{run.path}: its log cannot be read ({reason}); copy the run anew.") from None
+    if not rows:
+        raise InputError(f"{run.path}: its log has no rows{'' if first_ops is None else ' there'}; replay it anew.")
+    if nulls or least is None or least < 0 or late > audit.MAX_NS:
+        what = "nulls where a replay leaves none" if nulls else "times that run backwards or for days"
+        raise InputError(f"{run.path}: its log holds {what}: it was altered or damaged; copy the run anew.")
+    return log
+
+
+def judged(run: Run, log: Log, *, whole: bool = True) -> dict[str, Any]:
+    """The summary of an opened run; the plan's counts are compared where the `whole` log is judged."""
+    values = measure(log)
+    drain_s = max((info.get("window") or {}).get("drain_s") or 0.0 for info in run.infos)
+    values |= {"drain_s": drain_s}
+    counted = audit.tally(log.every_cell.collect())
+    read, written = (
+        (counted[f"{side}_bytes.nvme"], run.device_bytes(column))
+        for side, column in (("read", "read_bytes"), ("write", "written_bytes"))
+    )
+    evidence = Evidence(run.infos, values, run.delivered_bytes(), read, written, whole)
+    edited = audit.altered(run.infos, run.facts, counted) if whole else ()
+    found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])
+    machine = run.infos[0].get("machine") or {}
+    against = [doubt for doubt in found if doubt.invalidates]
     return {
-        "run": str(run),
-        "valid": not findings,
-        "findings": findings,
-        "warnings": list(dict.fromkeys(warning for info in infos for warning in info["warnings"])),
-        "status": _status(infos, missing=len(infos) < (infos[0]["conditions"].get("ranks") or 1)),
-        "executed_ops": infos[0].get("executed_ops")
-        if len(infos) == 1
-        else sum((info.get("executed") or {}).get("ops", 0) for info in infos),
-        "trace_fingerprint": _together([info["trace"]["fingerprint"] for info in infos]),
-        "plan_fingerprint": _together([info.get("executed_fingerprint") for info in infos]),
-        "conditions": infos[0]["conditions"] | {"ranks": len(infos)},
-        "drain_s": max((info.get("window") or {}).get("drain_s", 0.0) for info in infos),
+        "run": str(run.path),
+        "valid": not against,
+        "findings": [doubt.text for doubt in against],
+        "doubts": [vars(doubt) for doubt in found],
+        "status": run.status,
+        "executed_ops": run.executed_ops,
+        "trace_fingerprint": run.fingerprint("trace"),
+        "plan_fingerprint": run.fingerprint("executed"),
+        "conditions": run.conditions,
+        "machine": [
+            machine.get("host"),
+            machine.get("cpu"),
+            machine.get("cores"),
+            (machine.get("storage") or {}).get("device"),
+        ],
         **values,
     }
 
 
-def _ranks(run: Path) -> tuple[dict[Path, dict[str, Any]], list[str]]:
-    """The run directories of a run, one per rank, and which are missing."""
-    if (size := ranks_of(run)) is None:
-        return {run: read_run(run)}, []
-    ranks, findings = {}, []
-    expected = [run / f"rank-{rank:04}" for rank in range(size)]
-    for rank, place in enumerate(expected):
-        try:
-            info = read_run(place)
-            parts(place)
-        except InputError as error:
-            findings.append(f"rank {rank} of {size} is missing: {error.message.removesuffix('.')}")
-            continue
-        ranks[place] = info
-        if (info.get("rank"), info["conditions"].get("ranks", size)) != (rank, size):
-            findings.append(f"{place.name} is not rank {rank} of {size}: it comes from another run")
-    if surplus := sorted(place.name for place in run.glob("rank-*") if place.name not in {p.name for p in expected}):
-        findings.append(f"{surplus[0]} is none of the {size} ranks of this run")
-    if not ranks:
-        raise InputError(f"{run}: none of its {size} ranks left a log; replay it anew.")
-    return ranks, findings
-
-
-def _shifts(infos: list[dict[str, Any]]) -> list[int]:
-    """Where each log's time 0 lies on that of the first; 0 for a rank that died before it could say."""
-    zeros = [(info.get("clock") or {}).get("zero_ns") for info in infos]
-    first = next((zero for zero in zeros if zero is not None), 0)
-    return [0 if zero is None else zero - first for zero in zeros]
-
-
-def _status(infos: list[dict[str, Any]], *, missing: bool) -> str:
-    """The first status that is not complete."""
-    unlike = [info["status"] for info in infos if info["status"] != "complete"]
-    return str(unlike[0]) if unlike else "failed" if missing else "complete"
-
-
-def _measure(log: pl.LazyFrame) -> dict[str, Any]:
-    frames = pl.collect_all([metric(log) for metric in METRICS.values()])
+def measure(log: Log) -> dict[str, Any]:
+    """Every metric of METRICS by its flat name."""
+    steps = tqdm(METRICS.values(), desc="judging", unit="metric", leave=False, disable=None, delay=1)
+    frames = [metric(log).collect(engine="streaming") for metric in steps]
     return {name: _finite(value) for frame in frames for name, value in frame.row(0, named=True).items()}
-
-
-def _together(fingerprints: list[str | None]) -> str | None:
-    """One for all ranks: theirs if they are equal, else SHA-256 over them in order."""
-    if len(set(fingerprints)) == 1:
-        return fingerprints[0]
-    return hashlib.sha256("".join(map(str, fingerprints)).encode()).hexdigest()
 
 
 def _finite(value: Any) -> Any:
@@ -106,53 +123,13 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _findings(infos: list[dict[str, Any]], values: dict[str, Any]) -> list[str]:
-    """Why the numbers of a run may not be believed; empty where they may.
-
-    Args:
-        infos: run.json of each rank.
-        values: the metrics of all rows, warm-up included.
-    """
-    findings = []
-    for info in infos:
-        if info["status"] != "complete":
-            status = "incomplete" if info["status"] == "running" else info["status"]
-            whose = f"rank {info['rank']}" if len(infos) > 1 else "the run"
-            findings.append(f"{whose} is {status}: {info['reason']}")
-    if failed := values["failed_moves"]:
-        findings.append(f"{failed:,} moves failed and {values['upstream_moves']:,} more could not be made after them")
-    elif not findings:
-        executed = [_counts(_executed(info)) for info in infos]
-        expected = {name: sum(counts[name] for counts in executed) for name in executed[0]}
-        findings += [
-            f"the log has {name} = {values[name]:,}, the plan {number:,}: parts are missing or altered"
-            for name, number in expected.items()
-            if values[name] != number
-        ]
-    return findings
-
-
-def _executed(info: dict[str, Any]) -> dict[str, Any]:
-    """What was executed, as the plan counts it; the plan itself in logs that do not say."""
-    executed: dict[str, Any] = info.get("executed") or info["plan"]
-    return executed
-
-
-def _counts(plan: dict[str, Any]) -> dict[str, int]:
-    """What the log must count, from what the plan counts."""
-    return {
-        **{f"{tier}_hits": plan["hits"][tier] for tier in TIERS},
-        **{f"{tier}_read_bytes": plan["read_bytes"][tier] for tier in TIERS},
-        **{f"{tier}_write_bytes": plan["write_bytes"][tier] for tier in TIERS},
-        **{name: plan[name] for name in ("misses", "drops", "bypasses", "recomputed_tokens")},
-        "logged_ops": plan["ops"],
-        "stores": sum(plan["stores"].values()),
-        "demotes": sum(plan["demotions"].values()),
-        "promotes": plan["promotions"],
-    }
-
-
 def differences(summaries: list[dict[str, Any]]) -> list[str]:
-    """The names under which runs did unlike work: fingerprints and every count; times may differ."""
-    names = [*SAME_WORK, *(name for name, value in summaries[0].items() if isinstance(value, int))]
-    return sorted({name for name in names for other in summaries[1:] if other[name] != summaries[0][name]} - {"valid"})
+    """The names under which runs did unlike work: fingerprints and every count of the log, not of the system."""
+    counts = [
+        name
+        for name, value in summaries[0].items()
+        if isinstance(value, int) and not name.startswith(("valid", "device_")) and not name.endswith("_kept")
+    ]
+    return sorted(
+        {name for name in (*SAME_WORK, *counts) for other in summaries[1:] if other[name] != summaries[0][name]}
+    )

@@ -90,7 +90,7 @@ class Sampler:
 
     def due(self) -> bool:
         """Whether enough has been sampled since the last time to be written."""
-        if len(self.rows) < self._written + WRITE_ROWS:
+        if len(self.rows) < self._written + min(WRITE_ROWS, self._written + 1):  # soon at first: a killed run has some
             return False
         self._written = len(self.rows)
         return True

@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from replayer import run_json
 from tracegen.schema import ENUMS, InputError
 
 RUN_VERSION: Final = 1
 PLAN_VERSION: Final = 1
 CHECKPOINT_OPS: Final = 1 << 16
 
-TIERS: Final = ("gpu", "cpu", "nvme")
+TIERS: Final = run_json.TIERS
 MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
 STATUSES: Final = ("ok", "error", "upstream")
 LOG_ENUMS: Final = ENUMS | {"move": MOVES, "status": STATUSES, "from_tier": TIERS, "to_tier": TIERS}
@@ -70,8 +71,16 @@ LOG_COLUMNS: Final = [
     "warmup",
     "error",
 ]
+
+
+def _hints(name: str) -> dict[str, str] | None:
+    """What makes Polars read an enum as one, in half the time; other readers pass over it."""
+    words = LOG_ENUMS.get(name)
+    return {"_PL_ENUM_VALUES2": "".join(f"{len(word)};{word}" for word in words)} if words else None
+
+
 LOG_SCHEMA: Final = pa.schema(
-    [pa.field(name, _TYPE_OF[name], nullable=name in _OPTIONAL) for name in LOG_COLUMNS],
+    [pa.field(name, _TYPE_OF[name], nullable=name in _OPTIONAL, metadata=_hints(name)) for name in LOG_COLUMNS],
     metadata={"kv-run": str(RUN_VERSION)},
 )
 
@@ -220,57 +229,57 @@ def _replace(path: Path, content: Any) -> None:
         os.close(folder)
 
 
-_RUN_KEYS: Final = {  # what every reader may rely on
-    "status": "",
-    "reason": "",
-    "warnings": "",
-    "trace": "fingerprint",
-    "plan": "ops hits stores misses demotions promotions drops bypasses recomputed_tokens read_bytes write_bytes",
-    "conditions": "model bytes_per_token usable_bytes workers pace direct verify",
-}
-
-
 def read_run(path: Path) -> dict[str, Any]:
-    """The content of a run directory's run.json.
+    """The content of a run directory's run.json, each field of the kind it is written with.
+
+    Raises:
+        InputError: it is missing, damaged, of a newer version, or stands above those of ranks.
+    """
+    info = _load(path)
+    if "ranks" in info:
+        raise InputError(f"{path}/run.json stands above those of ranks; name one of {path}/rank-*.")
+    return info
+
+
+def read_above(path: Path) -> dict[str, Any] | None:
+    """The content of a run.json that stands above those of ranks; None where it is one process's.
 
     Raises:
         InputError: it is missing, damaged, or of a newer version.
     """
-    try:
-        info: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
-        version = info["run_version"]
-        if not isinstance(version, int) or not isinstance(info["warnings"], list):
-            raise TypeError("of other kinds than it is written with")
-        for name, fields in _RUN_KEYS.items():
-            if missing := set(fields.split()) - set(info[name] or {}):
-                raise KeyError(f"{name}.{min(missing)}")
-    except OSError as error:
-        raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}/run.json is damaged or incomplete ({error}); copy the run anew.") from None
-    if version > RUN_VERSION:
-        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
-    return info
+    info = _load(path)
+    return info if "ranks" in info else None
 
 
 def ranks_of(path: Path) -> int | None:
     """How many ranks a run has whose run.json stands above theirs; None where it is one process's.
 
     Raises:
-        InputError: run.json is missing or no JSON.
+        InputError: as `read_above`.
     """
+    above = read_above(path)
+    return None if above is None else int(above["ranks"])
+
+
+def _load(path: Path) -> dict[str, Any]:
+    name = f"{path}/run.json"
     try:
         info = json.loads((path / "run.json").read_text(encoding="utf-8"))
-        ranks = info["run_version"] and info.get("ranks")
+        version = info["run_version"]
+        if not isinstance(info, dict) or type(version) is not int or version < 1:
+            raise TypeError("run_version is no number of a format")
     except OSError as error:
         raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}/run.json is damaged or incomplete ({error}); copy the run anew.") from None
-    return ranks if isinstance(ranks, int) and 0 < ranks < 1 << 20 else None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"{name} is damaged or incomplete ({error}); copy the run anew.") from None
+    if version > RUN_VERSION:
+        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
+    run_json.check(info, name)
+    return info
 
 
 def parts(path: Path) -> list[Path]:
-    """The closed parts of a run's log, in order.
+    """The closed parts of a run's log, in order, with the columns that they are written with.
 
     Raises:
         InputError: there are none, or one is not a part of such a log.
@@ -279,10 +288,51 @@ def parts(path: Path) -> list[Path]:
     if not found:
         raise InputError(f"{path} holds no closed part of a log: nothing was executed, or the run died at once.")
     for part in found:
-        try:
-            schema = pq.read_schema(part.absolute())
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{part} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
-        if missing := set(LOG_COLUMNS) - set(schema.names):
-            raise InputError(f"{part} is not a move log: column {min(missing)} is missing.")
+        _check_parquet(part, LOG_SCHEMA, "a move log")
     return found
+
+
+def counters(path: Path) -> Path | None:
+    """A run's device.parquet, with the columns that it is written with; None where nothing was sampled.
+
+    Raises:
+        InputError: it is something else.
+    """
+    found = path / "device.parquet"
+    if not found.exists():
+        return None
+    _check_parquet(found, DEVICE_SCHEMA, "a log of counters")
+    return found
+
+
+def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
+    """Columns, their types, that none has nulls where none are written, and the version."""
+    try:
+        about = pq.read_metadata(path.absolute())  # a relative a:b would be taken for an address
+        schema = about.schema.to_arrow_schema()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"{path} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
+    version = (about.metadata or {}).get(b"kv-run", str(RUN_VERSION).encode()).decode(errors="replace")
+    if not version.isdecimal() or int(version[:9]) > RUN_VERSION:
+        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
+    for field in wanted:
+        if field.name not in schema.names:
+            raise InputError(f"{path} is not {what}: column {field.name} is missing.")
+        if not _is_like(schema.field(field.name).type, field.type):
+            kind = "text" if field.name in (*LOG_ENUMS, "error") else field.type
+            raise InputError(
+                f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
+            )
+    required = {field.name for field in wanted if not field.nullable}
+    for group in range(about.num_row_groups):
+        for place in range(about.num_columns):
+            chunk = about.row_group(group).column(place)
+            if chunk.path_in_schema in required and chunk.statistics is not None and chunk.statistics.null_count:
+                raise InputError(f"{path}: column {chunk.path_in_schema} holds nulls where a replay leaves none.")
+
+
+def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column may have passed through another tool: text is text, however it is stored."""
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (found, wanted)]
+    texts = [pa.types.is_string(k) or pa.types.is_large_string(k) or pa.types.is_string_view(k) for k in plain]
+    return all(texts) if texts[1] else bool(found == wanted)

@@ -1,20 +1,78 @@
 """GiB per second and tier."""
 
+import numpy as np
 import polars as pl
 
-from analysis.log import ELAPSED_S, GIB, SIDES, SIZE
+from analysis.log import ELAPSED_S, GIB, OK, SIDES, SIZE, TOUCHES, Log
+from analysis.spreads import sort
+from replayer.schema import TIERS
+
+_BEST_S = 10
 
 
-def bandwidth(log: pl.LazyFrame) -> pl.LazyFrame:
-    """{tier}_{read,write}_gib_s = bytes over elapsed_s; …_busy_gib_s over the union of the intervals of such moves."""
-    over_elapsed = log.select(
-        (SIZE.filter(rows).sum() / GIB / ELAPSED_S).alias(f"{side}_gib_s") for side, rows in SIDES.items()
+def bandwidth(log: Log) -> pl.LazyFrame:
+    """Bytes over several times; each is right for one question.
+
+    {tier}_{side}_gib_s: over elapsed_s: what the run got. Over a nominal duration it would be too much.
+    {tier}_{side}_busy_gib_s: over the union of the intervals of such moves: while there was something to do.
+    {tier}_{side}_best10_gib_s: of moves that ended within the best 10 s; null in runs below 10 s.
+    {tier}_{side}_io_gib_s: over the sum of their times: what one move alone gets.
+    nvme_{side}_efficiency: busy_gib_s / what the device can do (--device-gib-s); null where that is not given.
+    """
+    sides = SIDES.items()
+    sizes = log.cells.select(
+        **{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / ELAPSED_S for side, rows in sides},
+        **{f"{side}_io_gib_s": _over(SIZE.filter(rows).sum(), _time(side).filter(rows).sum()) for side, rows in sides},
     )
-    return pl.concat([over_elapsed, *(_busy(log.filter(rows), side) for side, rows in SIDES.items())], how="horizontal")
+    elapsed_s = log.cells.select(ELAPSED_S).collect().item()
+    whole = elapsed_s is not None and elapsed_s >= _BEST_S
+    best = [
+        _best(log.seconds.filter(rows), whole).select(pl.first().alias(f"{side}_best10_gib_s")) for side, rows in sides
+    ]
+    frames = [sizes, *(_busy(log, side) for side in TOUCHES), *best]
+    able = dict(zip(TOUCHES, log.targets.device_gib_s or (None, None), strict=True))
+    return pl.concat(frames, how="horizontal").with_columns(
+        (pl.col(f"nvme_{side}_busy_gib_s") / pl.lit(gib_s, pl.Float64)).alias(f"nvme_{side}_efficiency")
+        for side, gib_s in able.items()
+    )
 
 
-def _busy(rows: pl.LazyFrame, side: str) -> pl.LazyFrame:
-    latest = pl.col("end_ns").cum_max().shift(1)
-    new = (pl.col("end_ns") - pl.max_horizontal("start_ns", latest)).clip(0)
-    busy_s = new.sum() / 1e9
-    return rows.sort("start_ns").select(pl.when(busy_s > 0).then(SIZE.sum() / GIB / busy_s).alias(f"{side}_busy_gib_s"))
+def _time(side: str) -> pl.Expr:
+    return pl.col(side.split("_")[1] + "_ns")
+
+
+def _over(size: pl.Expr, time_ns: pl.Expr) -> pl.Expr:
+    return pl.when(time_ns > 0).then(size / GIB / (time_ns / 1e9))
+
+
+def _busy(log: Log, side: str) -> pl.LazyFrame:
+    """Sorted, the i-th end and the start after the i-th bound an idle time wherever that start is later."""
+    tier, kinds = TOUCHES[side]
+    rows = log.moves.filter(OK & pl.col("move").is_in(kinds))
+    sizes = {
+        row[0]: row[1]
+        for row in log.cells.filter(OK & pl.col("move").is_in(kinds))
+        .group_by(tier)
+        .agg(SIZE.sum())
+        .collect()
+        .iter_rows()
+    }
+    classes = {"tier": (pl.col(tier).to_physical(), len(TIERS))}
+    (_, starts), (_, ends) = sort(rows, classes, {"start": pl.col("start_ns"), "end": pl.col("end_ns")}, log.at_once)
+    found: dict[str, float | None] = dict.fromkeys(TIERS)
+    for code, first, last in starts.runs.select("tier", "begin", "end").iter_rows():
+        start, end = starts.packed[first:last], ends.packed[first:last]
+        busy_ns = int(end[-1] - start[0]) - int(np.clip(start[1:] - end[:-1], 0, None).sum())
+        if busy_ns:
+            found[TIERS[code]] = sizes[TIERS[code]] / GIB / (busy_ns / 1e9)
+    return pl.LazyFrame(
+        {f"{name}_{side}_busy_gib_s": [value] for name, value in found.items()},
+        schema={f"{name}_{side}_busy_gib_s": pl.Float64 for name in TIERS},
+    )
+
+
+def _best(seconds: pl.LazyFrame, whole: bool) -> pl.LazyFrame:
+    """Over windows of ten whole seconds, of which the one that begins with a second that saw an end is the best."""
+    sums = seconds.group_by("second").agg(SIZE.sum()).sort("second")
+    window = SIZE.rolling_sum_by("second", f"{_BEST_S}i").max() / GIB / _BEST_S
+    return sums.select(window if whole else pl.lit(None, pl.Float64))

@@ -1,21 +1,30 @@
-"""Bytes that decoding reads and that prefill writes."""
+"""Bytes and tokens that decoding reads, prefill writes, and NVMe handles."""
 
 import polars as pl
 
-from analysis.log import ELAPSED_S, GIB, OK, SERVED, SIZE, STORED
+from analysis.log import ELAPSED_S, GIB, OK, SERVED, SIDES, SIZE, STORED, Log
 from replayer.schema import TIERS
 
 
-def data(log: pl.LazyFrame) -> pl.LazyFrame:
-    """decode_read_bytes = bytes of hits in phase decode, decode_read_gib_s that over elapsed_s.
+def data(log: Log) -> pl.LazyFrame:
+    """What was moved for whom.
 
-    prefill_write_bytes = bytes of stores (recomputed KV and promoted objects included); each in all and per tier.
+    decode_read_bytes: bytes of hits in phase decode.
+    decode_read_gib_s: decode_read_bytes / elapsed_s, in GiB.
+    {tier}_decode_read_bytes: those served by the tier.
+    prefill_write_bytes: bytes of stores, those of recomputed KV and of promoted objects included.
+    {tier}_prefill_write_bytes: those into the tier.
+    nvme_tokens_processed: Σ tokens of moves to or from nvme, demotions included.
+    nvme_tok_s: nvme_tokens_processed / elapsed_s.
     """
     decode, stored = OK & SERVED & (pl.col("phase") == "decode"), OK & STORED
-    return log.select(
+    processed = pl.col("tokens").filter(SIDES["nvme_read"] | SIDES["nvme_write"]).sum()
+    return log.cells.select(
         decode_read_bytes=SIZE.filter(decode).sum(),
         decode_read_gib_s=SIZE.filter(decode).sum() / GIB / ELAPSED_S,
-        prefill_write_bytes=SIZE.filter(stored).sum(),
         **{f"{tier}_decode_read_bytes": SIZE.filter(decode & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
+        prefill_write_bytes=SIZE.filter(stored).sum(),
         **{f"{tier}_prefill_write_bytes": SIZE.filter(stored & (pl.col("to_tier") == tier)).sum() for tier in TIERS},
+        nvme_tokens_processed=processed,
+        nvme_tok_s=processed / ELAPSED_S,
     )

@@ -1,31 +1,38 @@
 """How long reading and writing an object takes, per tier."""
 
+from itertools import product
+
 import polars as pl
 
-from analysis.log import EVICTION, QUANTILES, SIDES
+from analysis.log import SIDES, Log
+from analysis.spreads import STATS
+
+SPLIT_OF = {
+    "": ("total", "all"),
+    "_device": ("device", "all"),
+    "_host": ("host", "all"),
+    "_queue": ("queue", "all"),
+    "_foreground": ("total", "foreground"),
+    "_eviction": ("total", "eviction"),
+}
 
 
-def latency(log: pl.LazyFrame) -> pl.LazyFrame:
-    """{tier}_{read,write}_{mean,p50,p95,p99,p999,max}_ms of whole objects, waiting and verification excluded.
+def latency(log: Log) -> pl.LazyFrame:
+    """Times of whole objects, waiting and verification excluded; null where the tier saw no such move.
 
-    Host time, from opening the object to its last byte; `_device` is the part inside system calls or memory copies,
-    `_foreground` leaves out demotions, `_eviction` has only them. Null where the tier saw no such move.
+    {tier}_{side}_{stat}_ms: total, from opening the object to its last byte.
+    {tier}_{side}_device_{stat}_ms: the part inside system calls that move data, or memory copies.
+    {tier}_{side}_host_{stat}_ms: the rest of the total; 0 where a GPU's clock says more than the host's.
+    {tier}_{side}_queue_{stat}_ms: before it, start − ready: no worker, buffer or permit was free.
+    {tier}_{side}_foreground_{stat}_ms: total, without demotions.
+    {tier}_{side}_eviction_{stat}_ms: total, of demotions only.
     """
-    everything = pl.lit(True)
-    splits = {
-        "": ("", everything),
-        "_device": ("device_", everything),
-        "_foreground": ("", ~EVICTION),
-        "_eviction": ("", EVICTION),
+    found: dict[tuple[str, ...], dict[str, float]] = {
+        (row["tier"], row["side"], row["clock"], row["group"]): row
+        for row in log.latency.filter(pl.col("split").is_in(["all", "cause"])).iter_rows(named=True)
     }
-    return log.select(
-        value.alias(f"{side}{split}_{name}_ms")
-        for side, rows in SIDES.items()
-        for split, (clock, kept) in splits.items()
-        for name, value in _spread(pl.col(f"{clock}{side.split('_')[1]}_ns").filter(rows & kept) / 1e6).items()
-    )
-
-
-def _spread(times: pl.Expr) -> dict[str, pl.Expr]:
-    quantiles = {name: times.quantile(q, interpolation="linear") for name, q in QUANTILES.items()}
-    return {"mean": times.mean(), **quantiles, "max": times.max()}
+    values = {
+        f"{side}{split}_{stat}_ms": found.get((*side.split("_"), *chosen), {}).get(f"{stat}_ms")
+        for side, (split, chosen), stat in product(SIDES, SPLIT_OF.items(), STATS)
+    }
+    return pl.LazyFrame({name: [value] for name, value in values.items()}, schema=dict.fromkeys(values, pl.Float64))

@@ -1,29 +1,50 @@
-"""How many moves of each kind, and what failed."""
+"""How many moves of each kind, what they moved, and what failed."""
 
 import polars as pl
 
-from analysis.log import OK, SERVED, SIDES, SIZE
+from analysis.log import OK, SERVED, SIDES, SIZE, Log
 from replayer.schema import MOVES, TIERS
 
-_NAMES = {"miss": "misses", "bypass": "bypasses"}
+NAMES = {kind: {"miss": "misses", "bypass": "bypasses"}.get(kind, f"{kind}s") for kind in MOVES}
+_ROWS = pl.col("rows")
 
 
-def moves(log: pl.LazyFrame) -> pl.LazyFrame:
-    """Counts per kind of move, and logged_ops by their first rows.
+def moves(log: Log) -> pl.LazyFrame:
+    """Counts of the log.
 
-    evictions = demotions + drops; read_write_ratio = bytes read / bytes written, all tiers.
-    failed_moves counts status error, upstream_moves those given up because an earlier move on their key had failed.
+    {moves}: rows of that kind.
+    {tier}_hits: hits and promotions that the tier served.
+    {tier}_{side}s: moves that read or wrote the tier, evictions included.
+    {tier}_{side}_bytes: bytes of those.
+    logged_ops: ops, counted by their first rows.
+    evictions: demotions + drops.
+    read_write_ratio: bytes read / bytes written, all tiers.
+    recomputed_tokens: tokens of misses and bypasses, an op counted once.
+    failed_moves: rows of status error.
+    upstream_moves: rows given up because an earlier move on their key had failed.
     """
+    return _counts(log.cells)
+
+
+def logged(log: Log) -> pl.LazyFrame:
+    """The same of every row, warm-up included, which is what the plan counts."""
+    return _counts(log.every_cell)
+
+
+def _counts(cells: pl.LazyFrame) -> pl.LazyFrame:
     read, written = (
         pl.sum_horizontal(SIZE.filter(SIDES[f"{tier}_{side}"]).sum() for tier in TIERS) for side in ("read", "write")
     )
-    return log.select(
-        **{_NAMES.get(kind, f"{kind}s"): (pl.col("move") == kind).sum() for kind in MOVES},
-        **{f"{tier}_hits": (OK & SERVED & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
+    bypass = pl.col("move") == "bypass"
+    return cells.select(
+        **{NAMES[kind]: _ROWS.filter(pl.col("move") == kind).sum() for kind in MOVES},
+        **{f"{tier}_hits": _ROWS.filter(OK & SERVED & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
+        **{f"{side}s": _ROWS.filter(rows).sum() for side, rows in SIDES.items()},
         **{f"{side}_bytes": SIZE.filter(rows).sum() for side, rows in SIDES.items()},
-        logged_ops=(pl.col("seq") == 0).sum(),
-        evictions=pl.col("move").is_in(["demote", "drop"]).sum(),
+        logged_ops=_ROWS.filter("first").sum(),
+        evictions=_ROWS.filter(pl.col("move").is_in(["demote", "drop"])).sum(),
         read_write_ratio=pl.when(written > 0).then(read / written),
-        failed_moves=(pl.col("status") == "error").sum(),
-        upstream_moves=(pl.col("status") == "upstream").sum(),
+        recomputed_tokens=pl.col("tokens").filter((pl.col("move") == "miss") | (bypass & pl.col("first"))).sum(),
+        failed_moves=_ROWS.filter(pl.col("status") == "error").sum(),
+        upstream_moves=_ROWS.filter(pl.col("status") == "upstream").sum(),
     )

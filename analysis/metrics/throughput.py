@@ -2,23 +2,57 @@
 
 import polars as pl
 
-from analysis.log import ELAPSED_S
+from analysis.log import ELAPSED_S, GIB, IO, OK, SERVED, SIZE, Log
 
 
-def throughput(log: pl.LazyFrame) -> pl.LazyFrame:
-    """tokens_generated = Σ new_tokens; elapsed_s = last end − first start; storage_io_s = Σ (end − start).
+def throughput(log: Log) -> pl.LazyFrame:
+    """How much was generated, and how fast.
 
-    wall_clock_tok_s divides by elapsed_s, storage_tok_s by storage_io_s, which leaves out making and checking bytes.
-    It is per unit of concurrency, so it is read beside mean_inflight = storage_io_s / elapsed_s;
-    cache_io_tokens_per_sec is kv-cache.py's name for it.
+    tokens_generated: Σ new_tokens of executed ops.
+    elapsed_s: last end − first start, drain included.
+    storage_io_s: Σ (end − start) over moves; waiting, making and checking bytes excluded, evictions included.
+    wall_clock_tok_s: tokens_generated / elapsed_s.
+    storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s; per unit of concurrency, so read it beside
+        mean_inflight. kv-cache.py's storage throughput and its name for it.
+    mean_inflight: storage_io_s / elapsed_s.
     """
-    return log.select(
-        tokens_generated=pl.col("new_tokens").cast(pl.Int64).sum(),
+    tokens, io_s = pl.col("new_tokens").sum(), pl.col("io_ns").sum() / 1e9
+    return log.cells.select(
+        tokens_generated=tokens,
         elapsed_s=ELAPSED_S,
-        storage_io_s=(pl.col("end_ns") - pl.col("start_ns")).sum() / 1e9,
-    ).with_columns(
-        wall_clock_tok_s=pl.col("tokens_generated") / pl.col("elapsed_s"),
-        storage_tok_s=pl.col("tokens_generated") / pl.col("storage_io_s"),
-        cache_io_tokens_per_sec=pl.col("tokens_generated") / pl.col("storage_io_s"),
-        mean_inflight=pl.col("storage_io_s") / pl.col("elapsed_s"),
+        storage_io_s=io_s,
+        wall_clock_tok_s=tokens / ELAPSED_S,
+        storage_tok_s=tokens / io_s,
+        cache_io_tokens_per_sec=tokens / io_s,
+        mean_inflight=io_s / ELAPSED_S,
+    )
+
+
+def steady(log: Log) -> pl.LazyFrame:
+    """The same without ramp and drain: from the end of the warm-up to the last issue, moves that straddle it prorated.
+
+    steady_s: last start − end of the warm-up (where there was none, the first start).
+    steady_tok_s: Σ new_tokens × share of start … end within / steady_s.
+    steady_decode_read_gib_s: bytes of decode hits × that share / steady_s, in GiB.
+    """
+    first, last = log.cells.select(pl.col("start_ns").min(), pl.col("last_start_ns").max()).collect().row(0)
+    if last is None:  # all of it is warm-up
+        names = ("steady_s", "steady_tok_s", "steady_decode_read_gib_s")
+        return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
+    begin = first if log.warm_end_ns is None else log.warm_end_ns
+    inside = (pl.min_horizontal("end_ns", last) - pl.max_horizontal("start_ns", begin)).clip(0)
+    share = pl.when(IO > 0).then(inside / IO).otherwise(pl.col("start_ns").is_between(begin, last).cast(pl.Float64))
+    # Few moves straddle the edges: only theirs is taken off the sums.
+    edges = log.moves.filter((pl.col("end_ns") > last) | (pl.col("start_ns") < begin)).with_columns(outside=1 - share)
+    decode = OK & SERVED & (pl.col("phase") == "decode")
+    sums = log.cells.select(tokens=pl.col("new_tokens").sum(), bytes=SIZE.filter(decode).sum())
+    lost = edges.select(
+        lost_tokens=(pl.col("new_tokens") * pl.col("outside")).sum(),
+        lost_bytes=(SIZE * pl.col("outside")).filter(decode).sum(),
+    )
+    seconds = pl.lit((last - begin) / 1e9)
+    return pl.concat([sums, lost], how="horizontal").select(
+        steady_s=seconds,
+        steady_tok_s=(pl.col("tokens") - pl.col("lost_tokens")) / seconds,
+        steady_decode_read_gib_s=(pl.col("bytes") - pl.col("lost_bytes")) / GIB / seconds,
     )

@@ -1,6 +1,6 @@
 """`make bench`: each figure beside its reference, measured in turn in one run. Nothing here gates anything.
 
-python -m tests.bench [PART…]; without parts, all that this machine can run.
+python -m tests.bench [PART…]; without parts, all that this machine can run but analysis100, which takes minutes and 5 GB.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import replay_part, traces_part
+from tests.bench import analysis_part, replay_part, traces_part
 
 PARTS = {
     "tokenizer": traces_part.tokenizer,
@@ -21,6 +21,8 @@ PARTS = {
     "requests": replay_part.requests,
     "throttle": replay_part.throttle,
     "gpu": replay_part.gpu,
+    "analysis": analysis_part.analysis,
+    "analysis100": analysis_part.analysis100,
 }
 NEED_DISKS = ("disk", "requests", "throttle")
 
@@ -40,7 +42,7 @@ def lacks(part: str) -> str | None:
 
 def main() -> None:
     """Run the benchmarks named, or all."""
-    for part in sys.argv[1:] or PARTS:
+    for part in sys.argv[1:] or [part for part in PARTS if part != "analysis100"]:
         if reason := lacks(part):
             print(f"{part}: skipped, {reason}")
             continue

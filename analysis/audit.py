@@ -1,0 +1,326 @@
+"""What a log and its run.json must have in common: what was lost, swapped or edited does not pass for a run."""
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from analysis.doubts import Doubt
+from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, PLAN_VERSION, TIERS, parts
+from tracegen.schema import InputError
+
+MAX_NS: Final = 1 << 49  # 6.5 days: beyond it a time is damage
+CLOCK_S: Final = 1e-6  # seconds in run.json are floats, those of the log integers of nanoseconds
+
+PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
+HASHED_OPS: Final = CHECKPOINT_OPS * 64  # whose moves are sorted at once
+
+Info = dict[str, Any]
+Facts = dict[str, Any]
+
+_FROM, _TO = pl.col("from_tier").is_not_null(), pl.col("to_tier").is_not_null()
+_SHAPE: Final = {  # moves by the tiers that they must and must not name
+    ("hit", "promote", "drop"): _FROM & ~_TO,
+    ("store",): ~_FROM & _TO,
+    ("demote",): _FROM & _TO,
+    ("miss", "bypass"): ~_FROM & ~_TO,
+    ("delete",): ~_TO,
+}
+_STAMPS: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
+_IDS: Final = ("op_id", "seq", "key", "tokens", "new_tokens", "size_bytes", "request_id", "worker")
+
+
+AUDITED: Final = (
+    *("key", "worker"),
+    pl.col("error").is_not_null().alias("says_error"),
+)
+"""Columns that metrics do not use."""
+
+
+@contextmanager
+def readable(place: Path) -> Iterator[None]:
+    """Read a log within; what Polars says is one sentence, which names the word that no replay writes.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise InputError(_unreadable(place, parts(place), error)) from None
+
+
+def examine(place: Path, rows: pl.LazyFrame, info: Info) -> Facts:
+    """Figures of one process's log that its run.json must agree with, in one pass.
+
+    Raises:
+        InputError: it cannot be read, or holds rows that no replay writes.
+    """
+    with readable(place):
+        facts: Facts = rows.select(**_facts(info), **_impossible(info)).collect(engine="streaming").row(0, named=True)
+    for name in _impossible(info):
+        if facts.pop(name):
+            raise InputError(f"{place}: its log holds {name}: it was altered or damaged; copy the run anew.")
+    return facts
+
+
+def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
+    """What only a look at every row beside the others shows: other moves than the plan's, keys and workers at odds."""
+    rows = pl.scan_parquet(parts(place), glob=False)
+    texts = [*_of_plan(place, info, rows)]
+    tokens = rows.group_by("key").agg(unlike=pl.col("tokens").min() != pl.col("tokens").max())
+    if unlike := tokens.select(pl.col("unlike").sum()).collect(engine="streaming").item():
+        texts.append(f"{unlike:,} objects of {place} hold other numbers of tokens at other times")
+    spent = (pl.col("end_ns") - pl.col("start_ns") + pl.col("verify_ns")).sum()
+    there = (pl.col("end_ns") + pl.col("verify_ns")).max() - pl.col("start_ns").min()
+    workers = rows.group_by("worker").agg(over=spent > there)
+    if over := workers.select(pl.col("over").sum()).collect(engine="streaming").item():
+        texts.append(f"{over:,} workers of {place} were busy for longer than they were there")
+    for text in texts:
+        yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
+
+
+def _of_plan(place: Path, info: Info, rows: pl.LazyFrame) -> Iterator[str]:
+    """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
+    planned = info["plan"].get("plan_checkpoints")
+    fingerprint, checkpoints = _fingerprint(rows, info.get("executed_ops"), len(planned or ()) + 1)
+    if info.get("executed_fingerprint") not in (None, fingerprint):
+        yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"
+    if planned is not None and planned[: len(checkpoints)] != checkpoints:
+        yield f"the rows of {place} are no prefix of the plan that run.json names"
+
+
+def _fingerprint(rows: pl.LazyFrame, executed_ops: int | None, most: int) -> tuple[str, list[str]]:
+    """The plan fingerprint of rows below an op, and that at each checkpoint, at most so many (docs/waterfall.md)."""
+    codes = [
+        pl.col(name).cast(pl.Enum(words)).to_physical().cast(pl.Int64)
+        for name, words in (("move", MOVES), ("from_tier", TIERS), ("to_tier", TIERS))
+    ]
+    if executed_ops is not None:
+        rows = rows.filter(pl.col("op_id") < executed_ops)
+    rows = rows.with_columns(codes).select(pl.col(PLAN_COLUMNS).cast(pl.Int64).fill_null(-1))
+    hashed, checkpoints = hashlib.sha256(PLAN_VERSION.to_bytes(8, "little")), list[str]()
+    stretches = rows.select((pl.col("op_id") // HASHED_OPS).unique()).collect(engine="streaming")["op_id"].sort()
+    for stretch in stretches:
+        some = rows.filter(pl.col("op_id") // HASHED_OPS == stretch).collect(engine="streaming").sort("op_id", "seq")
+        blocks, moves = some["op_id"].to_numpy() // CHECKPOINT_OPS, some.to_numpy(order="c").astype("<i8")
+        for begin, end in itertools.pairwise([0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(moves)]):
+            while len(checkpoints) < min(blocks[begin], most):
+                checkpoints.append(hashed.hexdigest())
+            hashed.update(moves[begin:end].data)
+    return hashed.hexdigest(), checkpoints
+
+
+def _impossible(info: Info) -> dict[str, pl.Expr]:
+    """By name, whether there are rows that no replay writes; extremes tell, and are quick to find."""
+    io = pl.col("end_ns") - pl.col("start_ns")
+    order = [pl.col(later) - pl.col(sooner) for sooner, later in itertools.pairwise(_STAMPS)]
+    spent = [pl.col(name) for name in ("read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns")]
+    # A GPU's clock and cuFile's are others than the host's.
+    clocks = [
+        pl.when(pl.col(tier) != "gpu").then(pl.col(f"{side}_ns") - pl.col(f"device_{side}_ns"))
+        for side, tier in (("read", "from_tier"), ("write", "to_tier"))
+        if not info["conditions"].get("gds")
+    ]
+    shapes = [pl.col("move").is_in(moves) & ~shape for moves, shape in _SHAPE.items()]
+    required = (*_IDS, *_STAMPS, "warmup", "rank", "move", "status")
+    latest = pl.max_horizontal(pl.col(name).max() for name in _STAMPS)
+    return {
+        "nulls where a replay leaves none": pl.sum_horizontal(pl.col(name).null_count() for name in required) > 0,
+        "times that run backwards or for days": _negative(pl.col("due_ns"), *order) | (latest > MAX_NS),
+        "negative numbers": _negative(*(pl.col(name) for name in _IDS)),
+        "times of I/O that do not fit in their moves": _negative(
+            *spent, io - pl.col("read_ns") - pl.col("write_ns"), *clocks
+        ),
+        "moves between tiers that do not go together": pl.any_horizontal(shape.any() for shape in shapes),
+    }
+
+
+def _negative(*values: pl.Expr) -> pl.Expr:
+    return pl.min_horizontal(value.min() for value in values) < 0
+
+
+def _facts(info: Info) -> dict[str, pl.Expr]:
+    most_bytes = pl.col("tokens").cast(pl.Int64) * info["conditions"]["bytes_per_token"]
+    warm_ops = (info.get("warmup") or {}).get("ops", 0)
+    kept = (pl.col("from_tier") != "gpu") & pl.col("move").is_in(["hit", "promote"]) & (pl.col("status") == "ok")
+    stored = pl.col("from_tier") == "cpu"
+    if info["conditions"].get("layout") != "null":
+        stored |= pl.col("from_tier") == "nvme"
+    return {
+        "last_op": pl.col("op_id").max(),
+        "last_start_ns": pl.col("start_ns").max(),
+        "last_end_ns": pl.col("end_ns").max(),
+        "first_steady_ns": pl.col("start_ns").filter(~pl.col("warmup")).min(),
+        "flags": (pl.col("warmup") != (pl.col("op_id") < warm_ops)).sum(),
+        "least_rank": pl.col("rank").min(),
+        "most_rank": pl.col("rank").max(),
+        "worker": pl.col("worker").max(),
+        "told_errors": ((pl.col("status") != "error") & pl.col("says_error")).sum(),
+        "late_tokens": pl.col("new_tokens").filter(pl.col("seq") > 0).sum(),
+        "oversized": (pl.col("size_bytes") > most_bytes).sum(),
+        "checked_reads": (kept & stored).sum(),
+        "check_ns": pl.col("verify_ns").filter(kept & stored).sum(),
+    }
+
+
+def _unreadable(place: Path, files: list[Path], error: Exception) -> str:
+    """Which word is none that a replay writes; else what Polars says, in one line."""
+    for name, known in LOG_ENUMS.items():
+        try:
+            words = pl.scan_parquet(files, glob=False).select(pl.col(name).cast(pl.String).unique()).collect()
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            break
+        if strange := sorted(set(words[name].drop_nulls()) - set(known)):
+            return f"{place}: its log has {name} = {strange[0]!r}, which is none of {', '.join(known)}."
+    reason = (str(error).strip().splitlines() or ["?"])[0]
+    return f"{place}: its log cannot be read ({reason}); copy the run anew."
+
+
+def tally(cells: pl.DataFrame) -> dict[str, int]:
+    """What `replayer plan` counts, by dotted names, of the rows of a log added up by their enums."""
+    move, op = pl.col("move"), pl.col("op")
+    from_, to = pl.col("from_tier"), pl.col("to_tier")
+    rows, size = pl.col("rows"), pl.col("size_bytes")
+    served, first = move.is_in(["hit", "promote"]), pl.col("first")
+    counts = {
+        "ops": rows.filter(first),
+        "reads": rows.filter(first & (op == "read")),
+        **{f"hits.{tier}": rows.filter(served & (from_ == tier)) for tier in TIERS},
+        **{f"stores.{tier}": rows.filter((move == "store") & (to == tier)) for tier in TIERS},
+        **{
+            f"demotions.{one}>{other}": rows.filter((move == "demote") & (from_ == one) & (to == other))
+            for place, one in enumerate(TIERS)
+            for other in TIERS[place + 1 :]
+        },
+        **{
+            name: rows.filter(move == kind)
+            for name, kind in {"misses": "miss", "promotions": "promote", "drops": "drop", "bypasses": "bypass"}.items()
+        },
+        "recomputed_tokens": pl.col("tokens").filter((move == "miss") | ((move == "bypass") & first)),
+        **{
+            f"read_bytes.{tier}": size.filter(move.is_in(["hit", "promote", "demote"]) & (from_ == tier))
+            for tier in TIERS
+        },
+        **{f"write_bytes.{tier}": size.filter(move.is_in(["store", "demote"]) & (to == tier)) for tier in TIERS},
+    }
+    found: dict[str, int] = cells.select(**{name: rows.sum() for name, rows in counts.items()}).row(0, named=True)
+    return found | {"new_tokens": int(cells["new_tokens"].sum())}
+
+
+def altered(infos: list[Info], facts: list[Facts], counted: dict[str, int]) -> Iterator[Doubt]:
+    """Where a run that says it is complete contradicts itself.
+
+    Args:
+        infos: run.json of each rank.
+        facts: what `examine` found in its log, and `sampled_ns`, how long its counters went on.
+        counted: `tally` of all logs together.
+    """
+    complete = [(info, found) for info, found in zip(infos, facts, strict=True) if info["status"] == "complete"]
+    texts = [
+        text for info, found in complete for text in (*_of_rows(info, found), *_of_times(info, found), *_of_info(info))
+    ]
+    if len(complete) == len(infos):
+        texts += [*_of_counts(infos, counted), *_of_tokens(infos, counted["new_tokens"])]
+    for text in dict.fromkeys(texts):
+        yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
+
+
+def _of_rows(info: Info, facts: Facts) -> Iterator[str]:
+    """One log's rows against its run.json."""
+    conditions, rank, executed_ops = info["conditions"], info.get("rank") or 0, info.get("executed_ops")
+    if (facts["least_rank"], facts["most_rank"]) != (rank, rank):
+        strange = facts["most_rank"] if facts["most_rank"] != rank else facts["least_rank"]
+        yield f"rows of rank {strange} lie in the log of rank {rank}"
+    if facts["worker"] >= conditions["workers"]:
+        yield f"worker {facts['worker']} made moves, and there were {conditions['workers']}"
+    if executed_ops is not None and facts["last_op"] >= executed_ops:
+        yield f"the log goes on to op {facts['last_op']:,}, run.json says that {executed_ops:,} were executed"
+    if facts["told_errors"]:
+        yield f"{facts['told_errors']:,} rows tell of an error and do not count as one"
+    if facts["late_tokens"]:
+        yield "tokens are counted with moves that are not the first of their op"
+    if facts["oversized"]:
+        yield f"{facts['oversized']:,} rows moved more bytes than their tokens have"
+    if conditions["verify"] != "off" and facts["checked_reads"] and not facts["check_ns"]:
+        yield f"run.json says verify {conditions['verify']}, and no read took any time to be verified"
+
+
+def _of_times(info: Info, facts: Facts) -> Iterator[str]:
+    """When run.json says that what happened in the log."""
+    warmup, window = info.get("warmup") or {}, info.get("window") or {}
+    if warmup and facts["flags"]:
+        yield f"{facts['flags']:,} rows are marked as warm-up, or not, unlike run.json says"
+    if warmup and (warmup.get("end_ns") or 0) != (facts["first_steady_ns"] or 0):
+        yield "the warm-up did not end when run.json says that it did"
+    issued_s, drain_s, asked_s = (window.get(name) for name in ("issued_s", "drain_s", "duration_s"))
+    if issued_s is not None and abs(issued_s - facts["last_start_ns"] / 1e9) > CLOCK_S:
+        yield f"the last move began {facts['last_start_ns'] / 1e9:.3f} s into the log, run.json says {issued_s:.3f} s"
+    drained_s = max(0.0, facts["last_end_ns"] / 1e9 - (asked_s or 0)) if window.get("cut_s") is not None else 0.0
+    if drain_s is not None and abs(drain_s - drained_s) > CLOCK_S:
+        yield f"the log drained for {drained_s:.3f} s, run.json says {drain_s:.3f} s"
+    if facts["sampled_ns"] is not None and facts["sampled_ns"] < facts["last_end_ns"]:
+        sampled_s, last_s = (facts[name] / 1e9 for name in ("sampled_ns", "last_end_ns"))
+        yield f"device.parquet counts for {sampled_s:.3f} s, the log goes on for {last_s:.3f} s"
+
+
+def _of_info(info: Info) -> Iterator[str]:
+    """A run.json against itself: complete is who executed the whole plan, or was cut at its duration."""
+    window, plan, executed = info.get("window") or {}, info["plan"], info.get("executed")
+    asked_s, cut_s = info["conditions"].get("duration_s"), window.get("cut_s")
+    if window and window.get("duration_s") != asked_s:
+        yield "run.json names two durations"
+    if cut_s is not None:
+        if asked_s is None or cut_s < asked_s:
+            yield f"run.json says that the run was cut after {cut_s:.3f} s, not at a duration that was asked for"
+        return
+    fingerprints = {plan.get("plan_fingerprint"), info.get("executed_fingerprint")} - {None}
+    if len(fingerprints) > 1:
+        yield "run.json says that the whole plan was executed, and names another fingerprint than the plan's"
+    planned = flat(plan)
+    if executed is not None and any(planned.get(name, count) != count for name, count in flat(executed).items()):
+        yield "run.json says that the whole plan was executed, and counts other work than the plan's"
+    ops, cycles = info["trace"].get("ops"), info["conditions"].get("cycles") or 1
+    if ops is not None and info.get("executed_ops") not in (None, ops * cycles):
+        yield f"run.json says that the whole plan was executed, and {info['executed_ops']:,} ops of {ops * cycles:,}"
+
+
+def flat(plan: Info) -> dict[str, int]:
+    """The counts of a plan by dotted names."""
+    nested = {name: value if isinstance(value, dict) else {"": value} for name, value in plan.items()}
+    pairs = {f"{name}.{key}" if key else name: one for name, of in nested.items() for key, one in of.items()}
+    return {name: count for name, count in pairs.items() if isinstance(count, int)}
+
+
+def _of_counts(infos: list[Info], counted: dict[str, int]) -> Iterator[str]:
+    """The log counts what the plan does of what was executed."""
+    executed = [flat(info.get("executed") or info["plan"]) for info in infos]
+    for name, count in counted.items():
+        if all(name in plan for plan in executed) and count != (planned := sum(plan[name] for plan in executed)):
+            yield f"the log has {name} = {count:,}, the plan {planned:,}: parts are missing or altered"
+
+
+def _of_tokens(infos: list[Info], counted: int) -> Iterator[str]:
+    """A trace that was executed whole generated as many tokens as it says; no part of it says how many."""
+    told = []
+    for info in infos:
+        conditions, trace = info["conditions"], info["trace"]
+        tokens = (trace.get("counts") or {}).get("tokens_generated")
+        cut = (info.get("window") or {}).get("cut_s") is not None or trace.get("part") is not None
+        if tokens is None or cut or conditions.get("users") is not None or conditions.get("decode") != "reread":
+            return
+        told.append(tokens * (conditions.get("cycles") or 1))
+    taken = sorted(tuple(info["conditions"].get("part") or (0, 1)) for info in infos)
+    if taken == [(rank, len(infos)) for rank in range(len(infos))] and len(set(told)) == 1:
+        expected = told[0]
+    elif set(taken) == {(0, 1)}:
+        expected = sum(told)
+    else:
+        return
+    if counted != expected:
+        yield f"the log has {counted:,} tokens generated, the trace {expected:,}"

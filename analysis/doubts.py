@@ -1,0 +1,356 @@
+"""Doubts: typed findings on a run, with advice; some invalidate it, the others say how far to trust it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replayer.schema import TIERS
+
+GIB: Final = 2**30
+PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against the plan
+DRAIN_SHARE: Final = 0.10  # of the window: MLPerf's runs drained for 64% of theirs
+CACHED_SHARE: Final = 0.90  # of what the tier read or wrote: counters, sampled each second, are never 10% off
+COUNTER_SLACK: Final = 1.25  # padding to 4 KiB and a file system's own blocks stay far below
+BUSY_CPU: Final = 0.90  # of all cores: above it threads wait for one another instead of the device
+IDLE_DEVICE: Final = 0.50  # utilisation: a device that is the bottleneck is busy most of the time
+LATE_QUEUE: Final = 0.20  # of the moves' time: so much waiting for a worker shows in every time per request
+LATE_S: Final = 1.0  # a schedule that a system keeps up with is not left by seconds
+SHORT_S: Final = 60.0  # caches, SLC buffers and thermals take a minute to settle
+DEVICE_CACHE_BYTES: Final = 16 * GIB  # DRAM and SLC of a drive may hold so much
+ONE_REQUEST_GIB_S: Final = 64.0  # one object from one device: what PCIe 5.0 x16 carries
+DEVICE_SHARE: Final = 0.05  # of the time of large objects: opening and Python never take the other 95%
+LARGE_BYTES: Final = 1 << 20  # below it opening a file may well take longer than its bytes
+BEYOND_PERCENTILE: Final = 5  # samples: with fewer the next run's percentile is another
+SPREAD_CV: Final = 0.05  # what kv-cache.py's authors allow between trials
+HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans differ by nothing
+MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
+
+Values = dict[str, Any]
+Infos = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason not to believe a number, or not quite.
+
+    Attributes:
+        kind: one word or two, the same for all doubts of its sort; docs/doubts.md lists them.
+        text: what was found, with its figures.
+        advice: what to do about it.
+        invalidates: whether the run's numbers must not be published.
+    """
+
+    kind: str
+    text: str
+    advice: str
+    invalidates: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What doubts are drawn from.
+
+    Attributes:
+        infos: run.json of each rank.
+        values: the metrics.
+        delivered_bytes: what the devices under the cache read at most since the warm-up ended; None where none counted.
+        read: bytes that the nvme tier read, and that its devices did, if they were counted; warm-up included.
+        written: the same of writes.
+        whole: whether the log is whole.
+    """
+
+    infos: Infos
+    values: Values
+    delivered_bytes: int | None
+    read: tuple[int, int | None]
+    written: tuple[int, int | None]
+    whole: bool
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What the ranks ran under; the first one's, see `_ranks`."""
+        conditions: dict[str, Any] = self.infos[0]["conditions"]
+        return conditions
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether the nvme tier is no device, or a slowed one: nothing is measured of it."""
+        return self.conditions.get("layout") == "null" or "nvme" in (self.conditions.get("throttle") or {})
+
+    @property
+    def devices(self) -> set[tuple[Any, Any]]:
+        """Host and device of the caches."""
+        machines = [info.get("machine") or {} for info in self.infos]
+        return {(machine.get("host"), (machine.get("storage") or {}).get("device")) for machine in machines}
+
+
+Found = Iterator[Doubt]
+
+
+def of_run(run: Evidence) -> list[Doubt]:
+    """All doubts on one run, what invalidates it first."""
+    found = [doubt for check in CHECKS for doubt in check(run)]
+    found += _replayer(run, {doubt.kind for doubt in found})
+    return in_order(found)
+
+
+def in_order(found: list[Doubt]) -> list[Doubt]:
+    """Each once, what invalidates first."""
+    return sorted(dict.fromkeys(found), key=lambda doubt: not doubt.invalidates)
+
+
+def between(summaries: list[Values]) -> list[Doubt]:
+    """Doubts on several runs that are shown together: trials that disagree, unlike hit rates, unlike machines."""
+    found = []
+    alike: dict[tuple[str, str], dict[str, list[Values]]] = {}
+    for summary in summaries:
+        machine = str(summary["machine"][1:])  # without the host's name
+        kinds = alike.setdefault((str(summary["trace_fingerprint"]), str(summary["conditions"])), {})
+        kinds.setdefault(machine, []).append(summary)
+    for kinds in alike.values():
+        for trials in kinds.values():
+            speeds = [trial["wall_clock_tok_s"] for trial in trials if trial["wall_clock_tok_s"]]
+            if len(speeds) > 1 and (cv := _cv(speeds)) > SPREAD_CV:
+                text = f"{len(speeds)} trials of one configuration disagree: wall-clock throughput varies by {cv:.1%}"
+                advice = "find what else the machine did, and replay more trials"
+                found.append(Doubt("trials disagree", f"{text} (CV)", advice))
+        if len(kinds) > 1:
+            text = f"runs of one configuration come from {len(kinds)} unlike machines"
+            advice = "compare machines with `analysis compare`; do not pool their runs as trials"
+            found.append(Doubt("unlike machines", text, advice))
+    if len({summary["trace_fingerprint"] for summary in summaries}) == 1:
+        found += _hit_rates(summaries)
+    return found
+
+
+def _hit_rates(summaries: list[Values]) -> Found:
+    for name, what in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
+        rates = [summary[name] or 0.0 for summary in summaries]
+        if max(rates) - min(rates) > HIT_RATE_POINTS:
+            text = f"{what} differ, {min(rates):.1%} to {max(rates):.1%}: these systems were spared unequal work"
+            advice = "rank systems by runs of one plan: equal capacities and options"
+            yield Doubt("hit rates differ", text, advice)
+            return
+
+
+def _cv(values: list[float]) -> float:
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return float(variance**0.5 / mean)
+
+
+def _status(run: Evidence) -> Found:
+    for info in run.infos:
+        if info["status"] != "complete":
+            status = "incomplete" if info["status"] == "running" else info["status"]
+            whose = f"rank {info.get('rank') or 0}" if len(run.infos) > 1 else "the run"
+            text = f"{whose} is {status}: {info['reason'] or 'it was killed, or still goes on'}"
+            yield Doubt("incomplete", text, "replay it to its end", invalidates=True)
+    if not run.values["logged_ops"]:
+        text = "every op that was executed is warm-up: nothing is left to measure"
+        yield Doubt("incomplete", text, "replay longer, or with a shorter --warmup", invalidates=True)
+    elif run.values["elapsed_s"] is not None and run.values["elapsed_s"] < SHORT_S:
+        text = f"{run.values['elapsed_s']:.1f} s are too short for caches, SLC buffers and thermals to settle"
+        yield Doubt("short run", text, "replay minutes: a larger trace, or --cycles")
+
+
+def _errors(run: Evidence) -> Found:
+    if failed := run.values["failed_moves"]:
+        text = f"{failed:,} moves failed and {run.values['upstream_moves']:,} more could not be made after them"
+        why = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
+        yield Doubt("errors", text, why, invalidates=True)
+
+
+def _page_cache(run: Evidence) -> Found:
+    """Reads that the device did not serve, or need not have served."""
+    read = run.values["nvme_read_bytes"]
+    if run.stands_in or not read:
+        return
+    storages = [(info.get("machine") or {}).get("storage") or {} for info in run.infos]
+    memory = [str(kind) for storage in storages if (kind := storage.get("filesystem")) in MEMORY_FILESYSTEMS]
+    delivered = run.delivered_bytes
+    if memory:
+        text = f"the nvme tier lay in memory, on {memory[0]}"
+        yield Doubt("page cache", text, "pass a --cache-dir on a disk", invalidates=True)
+    elif delivered is not None and delivered < CACHED_SHARE * read:
+        text = f"the device delivered {delivered / read:.0%} of what the nvme tier read: a cache served the rest"
+        yield Doubt("page cache", text, "replay with --direct on, on a disk of its own", invalidates=True)
+    elif run.conditions["direct"] is False:
+        text = "reads of the nvme tier went through the page cache"
+        advice = "replay with --direct on; else these are times of memory"
+        yield Doubt("page cache", text, advice, invalidates=delivered is None)
+    elif delivered is None:
+        text = "no counters of a device say that it served the reads of the nvme tier"
+        yield Doubt("unchecked reads", text, "replay on a local disk, and keep device.parquet")
+
+
+def _counters(run: Evidence) -> Found:
+    """The device did other work than the log says."""
+    if run.stands_in or not run.whole:
+        return
+    ratios = [
+        counted / logged if counted is not None and logged else None for logged, counted in (run.read, run.written)
+    ]
+    for verb, ratio in zip(("read", "written"), ratios, strict=True):
+        if ratio is not None and ratio > COUNTER_SLACK:
+            text = f"the device counted {ratio:.2f} times the bytes that the nvme tier has {verb}"
+            advice = "something else used the disk, or the file system adds much: look with iostat"
+            yield Doubt("counters disagree", text, advice)
+    if (wrote := ratios[1]) is not None and wrote < CACHED_SHARE:
+        text = f"the device took {wrote:.0%} of what the nvme tier wrote before the run ended"
+        if run.conditions["direct"]:
+            advice = "O_DIRECT was claimed: look with iostat at what lies under the cache directory"
+        else:
+            advice = "a cache still holds the rest: --direct on, --fsync data, or a longer run"
+        yield Doubt("counters disagree", text, advice)
+
+
+def _device_time(run: Evidence) -> Found:
+    """kv-cache.py's device write timed only the fsync: 1.03 ms of 3,682 ms for objects of many MB."""
+    if run.conditions.get("layout") == "null":
+        return
+    for side in ("read", "write"):
+        size, count = run.values[f"nvme_{side}_bytes"], run.values[f"nvme_{side}s"]
+        device_s = run.values[f"nvme_device_{side}_s"]
+        total_s = count * (run.values[f"nvme_{side}_mean_ms"] or 0) / 1e3
+        if not size or not total_s:
+            continue
+        rate, share = size / GIB / device_s if device_s else None, device_s / total_s
+        if rate is not None and rate > ONE_REQUEST_GIB_S:
+            text = f"device times of nvme {side}s say {rate:,.0f} GiB/s for one request"
+        elif size / count >= LARGE_BYTES and share < DEVICE_SHARE:
+            text = f"device times of nvme {side}s are {share:.2%} of their whole times, {total_s / count * 1e3:,.0f} ms"
+        else:
+            continue
+        advice = "do not quote them; find out what the replayer timed"
+        yield Doubt("device times", f"{text}: they do not cover the data", advice, invalidates=True)
+
+
+def _percentiles(run: Evidence) -> Found:
+    counts = {f"{tier} {side}s": run.values[f"{tier}_{side}s"] for tier in TIERS for side in ("read", "write")}
+    counts["requests"] = run.values["requests"]
+    for name, share in (("P95", 0.05), ("P99", 0.01)):
+        few = {what: count for what, count in counts.items() if 0 < count * share < BEYOND_PERCENTILE}
+        counts = {what: count for what, count in counts.items() if what not in few}
+        if few:
+            text = f"too few samples for a {name}: {', '.join(f'{what} ({count:,})' for what, count in few.items())}"
+            advice = f"{BEYOND_PERCENTILE / share:,.0f} are the least: a longer trace, or pool trials"
+            yield Doubt("few samples", text, advice)
+
+
+def _plan_wait(run: Evidence) -> Found:
+    total, waited = run.values["e2e_mean_ms"], run.values["plan_wait_mean_ms"]
+    if not total or waited <= PLAN_WAIT_SHARE * total:
+        return
+    text = f"waiting for the plan's order is {min(1.0, waited / total):.0%} of the mean end to end time"
+    if run.conditions["pace"] == "asap":
+        advice = (
+            "pace asap queues the whole window at once: quote throughput; for times per request replay closed or open"
+        )
+    else:
+        advice = "a live server need not wait so: widen --window, or quote times of moves instead of requests"
+    yield Doubt("plan wait", text, advice)
+
+
+def _drain(run: Evidence) -> Found:
+    asked = run.conditions.get("duration_s")
+    if asked and run.values["drain_s"] > DRAIN_SHARE * asked:
+        text = f"requests drained for {run.values['drain_s']:.1f} s past the {asked:g} s asked for"
+        advice = "all rates are over the whole time, drain included; a longer --duration shrinks its share"
+        yield Doubt("long drain", text, advice)
+
+
+def _replayer_bound(run: Evidence) -> Found:
+    values = run.values
+    cpu, idle = values["cpu_share"], values["device_utilisation"]
+    if cpu is not None and cpu > BUSY_CPU:
+        text = f"the replayer kept {cpu:.0%} of all cores busy: its own speed was measured"
+        yield Doubt("replayer-bound", text, "more cores, --verify off, larger objects, or fewer workers")
+    queue, work = values["queue_s"], values["storage_io_s"]
+    on_nvme = sum(values[f"nvme_{side}s"] * (values[f"nvme_{side}_mean_ms"] or 0) for side in ("read", "write")) / 1e3
+    if idle is None or idle >= IDLE_DEVICE or run.stands_in or on_nvme <= work / 2:  # the device was not the work
+        return
+    if queue > LATE_QUEUE * (queue + work):
+        waited = queue / (queue + work)
+        text = f"moves waited {waited:.0%} of their time for a worker, and the device idled {1 - idle:.0%} of its"
+        held = run.conditions.get("max_concurrent_allocs")
+        yield Doubt("replayer-bound", text, "raise --max-concurrent-allocs or --workers" if held else "raise --workers")
+
+
+def _schedule(run: Evidence) -> Found:
+    late = run.values["lateness_p99_ms"]
+    if run.conditions["pace"] == "open" and late is not None and late > LATE_S * 1e3:
+        text = f"the system fell behind its schedule: P99 of lateness is {late / 1e3:,.1f} s"
+        yield Doubt("fell behind", text, "its times are those of a queue that grows: offer less with --speedup below 1")
+
+
+def _stand_ins(run: Evidence) -> Found:
+    conditions = run.conditions
+    has = conditions["usable_bytes"]
+    if conditions.get("layout") == "null" and has["nvme"] != 0:
+        yield Doubt("emulated tier", "the nvme tier stored nothing (layout null)", "no figure here is a device's")
+    if throttle := conditions.get("throttle"):
+        text = f"{', '.join(throttle)} was slowed down on purpose"
+        yield Doubt("throttled tier", text, "a what-if, not a measurement")
+    if conditions.get("gpu_device") == "cpu" and has["gpu"] != 0:
+        yield Doubt("emulated tier", "the gpu tier lay in host memory (--gpu-device cpu)", "no figure here is a GPU's")
+    if conditions["verify"] == "off":
+        text = "what was read was not compared with what was written"
+        yield Doubt("verification off", text, "replay with --verify stamps")
+
+
+def _ranks(run: Evidence) -> Found:
+    ways = [info["conditions"] | {"part": (info["conditions"].get("part") or [0, 1])[1]} for info in run.infos]
+    if any(way != ways[0] for way in ways):
+        unlike = sorted({name for way in ways for name in way | ways[0] if way.get(name) != ways[0].get(name)})
+        text = f"its ranks ran under unlike conditions: {', '.join(unlike)}"
+        yield Doubt("ranks", text, "replay all ranks with one command", invalidates=True)
+    kinds = {
+        (machine.get("cpu"), machine.get("cores"), storage.get("filesystem"), storage.get("device_model"))
+        for info in run.infos
+        if (machine := info.get("machine") or {})
+        for storage in (machine.get("storage") or {},)
+    }
+    if len(kinds) > 1:
+        text = f"its ranks ran on {len(kinds)} kinds of machines, merged here"
+        yield Doubt("unlike machines", text, "say so beside every figure, or replay per kind")
+
+
+def _small(run: Evidence) -> Found:
+    written = run.written[0]
+    if run.stands_in or not written + run.values["nvme_read_bytes"]:
+        return
+    before = sum((info.get("precondition") or {}).get("gib") or 0 for info in run.infos) * GIB
+    each = (written + before) / len(run.devices)
+    if each < DEVICE_CACHE_BYTES:
+        text = f"{each / GIB:.2f} GiB written to a device: less than a drive's own cache may hold"
+        yield Doubt("demo-sized", text, "replay more data than the drive's DRAM and SLC caches hold, or --precondition")
+
+
+COVERED: Final = {  # words of the replayer's own warnings, and the kind of doubt that says the same with more figures
+    "a cache served reads": "page cache",
+    "the page cache": "page cache",
+    "no block device counts": "unchecked reads",
+    "null layout": "emulated tier",
+    "emulated in host memory": "emulated tier",
+    "tier is throttled": "throttled tier",
+    "verification is off": "verification off",
+}
+
+
+def _replayer(run: Evidence, found: set[str]) -> Found:
+    """What the replayer noticed itself, unless a check has found the same."""
+    for text in dict.fromkeys(warning.rstrip(".") for info in run.infos for warning in info["warnings"]):
+        kind = next((kind for words, kind in COVERED.items() if words in text), "replayer")
+        if kind in found:
+            continue
+        if text.startswith("a cache served reads") and not run.stands_in:  # and its counters are gone
+            yield Doubt("page cache", text, "replay with --direct on, on a disk of its own", invalidates=True)
+        else:
+            yield Doubt("replayer", text, "the replayer noticed this itself")
+
+
+CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
+    _status, _errors, _ranks, _page_cache, _counters, _device_time, _stand_ins, _schedule, _replayer_bound, _drain,
+    _plan_wait, _percentiles, _small,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""A report of runs: one HTML file that needs neither network nor script, or the same numbers in other formats."""

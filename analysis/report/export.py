@@ -1,0 +1,165 @@
+"""A report's numbers in other formats, and its file."""
+
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from analysis.render import verdict
+from analysis.report import wording
+from analysis.report.gather import Gathered
+from analysis.tables import TABLES
+from tracegen.schema import InputError
+
+_SHEET_NAME: Final = 31  # characters that Excel allows
+
+
+def tidy(data: Gathered) -> pl.DataFrame:
+    """A row per run and metric: run, metric, value, unit; what is no number is left to JSON."""
+    rows = [
+        (run.name, name, None if value is None else float(value), wording.unit(name))
+        for run in data.runs
+        for name, value in run.summary.items()
+        if value is None or isinstance(value, int | float)
+    ]
+    schema = {"run": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def as_html(data: Gathered) -> bytes:
+    """The page."""
+    from analysis.report.page import html  # noqa: PLC0415 (brings Altair and a renderer; other formats need neither)
+
+    return html(data).encode()
+
+
+def as_csv(data: Gathered) -> bytes:
+    """The tidy table."""
+    return tidy(data).write_csv().encode()
+
+
+def as_parquet(data: Gathered) -> bytes:
+    """The tidy table."""
+    sink = io.BytesIO()
+    tidy(data).write_parquet(sink)
+    return sink.getvalue()
+
+
+def as_json(data: Gathered) -> bytes:
+    """Summaries as `analysis summary --json` gives them, each with its tables, and the doubts on all together."""
+    runs = [
+        run.summary | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}} for run in data.runs
+    ]
+    return (json.dumps({"runs": runs, "doubts": [vars(doubt) for doubt in data.doubts]}, indent=1) + "\n").encode()
+
+
+def as_xlsx(data: Gathered) -> bytes:
+    """Sheets: metrics, doubts, and one per table, all runs below one another."""
+    import xlsxwriter  # noqa: PLC0415 (only for this)
+
+    doubts = [
+        {"run": run.name} | {name: doubt[name] for name in ("invalidates", "kind", "text", "advice")}
+        for run in data.runs
+        for doubt in run.summary["doubts"]
+    ]
+    words = dict.fromkeys(("run", "kind", "text", "advice"), pl.String) | {"invalidates": pl.Boolean}
+    sheets = {"metrics": tidy(data), "doubts": pl.DataFrame(doubts, schema=words)}
+    for name in TABLES:
+        own = [run.tables[name].select(pl.lit(run.name).alias("run"), pl.all()) for run in data.runs if run.tables]
+        sheets |= {name: pl.concat(own)} if own else {}
+    sink = io.BytesIO()
+    # No cell is a formula or a link, whatever a run is called.
+    plain = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
+    with xlsxwriter.Workbook(sink, plain) as book:
+        for name, table in sheets.items():
+            formats: Mapping[Any, str] = {pl.selectors.float(): "General", pl.selectors.integer(): "#,##0"}
+            table.write_excel(book, name[:_SHEET_NAME], column_formats=formats, freeze_panes=(1, 0), autofit=True)
+    return sink.getvalue()
+
+
+def as_markdown(data: Gathered) -> bytes:
+    """Verdict, doubts, headline figures and machine, to be pasted into an issue."""
+    names = [_cell(run.name) for run in data.runs]
+    lines = [f"**{wording.state(data)}**", ""]
+    lines += [f"- {_cell(f'{name}: {state}: {headline}')}" for name, state, headline in wording.systems(data)]
+    if len(data.runs) > 1:
+        lines.append(f"- {_cell(verdict(data.summaries)[-1])}")
+    lines += [f"- {name}: {_cell(wording.worth(run.summary))}" for name, run in zip(names, data.runs, strict=True)]
+    lines += [
+        f"- {'**Invalidates**' if against else 'Doubt'}: {kind}: {_cell(text)}. *{_cell(advice)}.*"
+        for against, kind, text, advice in wording.doubts(data)
+    ]
+    lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
+    lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
+    lines += ["", *(f"- {name}: {_cell(_ran(run.summary))}" for name, run in zip(names, data.runs, strict=True))]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _ran(summary: dict[str, Any]) -> str:
+    conditions = summary["conditions"]
+    sizes = (f"{t} {wording.setting('usable_bytes', s)}" for t, s in conditions["usable_bytes"].items() if s != 0)
+    machine = ", ".join(str(part) for part in summary["machine"] if part is not None)
+    trace, plan = (str(summary[f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
+    return (
+        f"{machine}; {conditions['model']}; {', '.join(sizes)}; {conditions['workers']} workers, pace"
+        f" {conditions['pace']}; trace {trace}, plan {plan}"
+    )
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown takes for nothing else."""
+    return "".join(f"\\{char}" if char in "\\|`*_<>[]#" else char for char in " ".join(text.split()))
+
+
+FORMATS: Final[dict[str, Callable[[Gathered], bytes]]] = {
+    "html": as_html,
+    "md": as_markdown,
+    "csv": as_csv,
+    "parquet": as_parquet,
+    "json": as_json,
+    "xlsx": as_xlsx,
+}
+TEXT: Final = ("md", "csv", "json")
+"""What may go to a terminal."""
+
+
+def chosen(form: str | None, output: Path | None, *, force: bool) -> str:
+    """The format, and that it can be written: found out before logs are read.
+
+    Raises:
+        InputError: no format is named, it needs a file, or the file is there or has no folder.
+    """
+    found = form or (output.suffix.lower().removeprefix(".") if output else "")
+    if found not in FORMATS:
+        where = f"{output} names no format by its suffix" if output else "no file and no format"
+        raise InputError(f"{where}; name a file with -o report.html, or pass --format {'|'.join(FORMATS)}.")
+    if output is None:
+        if found not in TEXT:
+            raise InputError(f"--format {found} is not for a terminal; name a file with -o report.{found}.")
+        return found
+    if output.is_dir():
+        raise InputError(f"-o {output} is a folder; name a file in it.")
+    if os.path.lexists(output) and not force:
+        raise InputError(f"{output} exists; name another file with -o, or pass --force.")
+    if not output.parent.is_dir():
+        raise InputError(f"-o {output}: there is no folder {output.parent}; make it, or name another file.")
+    return found
+
+
+def write(output: Path, content: bytes) -> None:
+    """Write a file in whole or not at all.
+
+    Raises:
+        InputError: there is no room, or no right to.
+    """
+    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(output)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"{output} cannot be written ({error.strerror}); name another file with -o.") from None

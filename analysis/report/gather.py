@@ -1,0 +1,154 @@
+"""What a report is made of, with every log opened once: summaries, tables, and which runs are trials of one system."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from analysis.doubts import Doubt, between
+from analysis.log import GIB, Targets
+from analysis.matching import labels
+from analysis.runs import Info, open_run
+from analysis.summary import judged, open_log
+from analysis.tables import TABLES
+from replayer.schema import TIERS
+from tracegen.schema import InputError
+
+DRAWN: Final = 8
+"""Charts show up to so many systems; more lines than these nobody tells apart."""
+_ORDER: Final = {"side": ("read", "write"), "tier": TIERS}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run as the report shows it.
+
+    Attributes:
+        name: short, unlike those of the others.
+        system: the name of its configuration on its machine; trials share it.
+        summary: as `analysis summary --json` gives it.
+        tables: TABLES of its log, by name; none where all of it is warm-up.
+        infos: run.json of each rank.
+    """
+
+    name: str
+    system: str
+    summary: dict[str, Any]
+    tables: dict[str, pl.DataFrame]
+    infos: list[Info]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All of it.
+
+    Attributes:
+        runs: in the order given.
+        doubts: on the runs together.
+        targets: what they were held against.
+    """
+
+    runs: list[Subject]
+    doubts: list[Doubt]
+    targets: Targets
+
+    @property
+    def summaries(self) -> list[dict[str, Any]]:
+        """Of each run."""
+        return [run.summary for run in self.runs]
+
+    @property
+    def systems(self) -> list[str]:
+        """Names of unlike configurations or machines, in the order of their first runs."""
+        return list(dict.fromkeys(run.system for run in self.runs))
+
+    def trials(self, system: str) -> list[Subject]:
+        """The runs of one system."""
+        return [run for run in self.runs if run.system == system]
+
+    @property
+    def shown(self) -> dict[str, Subject]:
+        """The run that stands for each system in charts, by what it is called there: the one of median throughput."""
+        found = {}
+        for system in self.systems[:DRAWN]:
+            if not (trials := [run for run in self.trials(system) if run.tables]):
+                continue
+            believed = [run for run in trials if run.summary["valid"]] or trials
+            ranked = sorted(believed, key=lambda run: run.summary["wall_clock_tok_s"] or 0.0)
+            median = ranked[len(ranked) // 2]
+            found[system if len(self.systems) > 1 else median.name] = median
+        return found
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table of what charts show, one run below the other, with `run`; by tier and side, where it has them."""
+        whole = pl.concat(
+            run.tables[name].select(pl.lit(shown).alias("run"), pl.all()) for shown, run in self.shown.items()
+        )
+        order = [one for one in ("tier", "side") if one in whole.columns]
+        return (
+            whole.sort([pl.col(one).cast(pl.Enum(_ORDER[one])) for one in order], maintain_order=True)
+            if order
+            else whole
+        )
+
+    def alike(self, name: str) -> bool:
+        """Whether a table is the same for all runs shown: counts and bytes of one plan are."""
+        first, *others = (run.tables[name] for run in self.shown.values())
+        return all(first.equals(other) for other in others)
+
+
+def gather(paths: Sequence[Path], targets: Targets) -> Gathered:
+    """Read runs.
+
+    Raises:
+        InputError: one cannot be read, or is named twice.
+    """
+    for i, path in enumerate(paths):
+        if path.resolve() in {other.resolve() for other in paths[:i]}:
+            raise InputError(f"{path} is named twice; name it once.")
+    found = [_read(path, targets) for path in paths]
+    systems = _systems(paths, [summary for summary, _, _ in found])
+    runs = [Subject(name, system, *parts) for name, system, parts in zip(_names(paths), systems, found, strict=True)]
+    return Gathered(runs, between([run.summary for run in runs]), targets)
+
+
+def _configuration(summary: dict[str, Any]) -> tuple[str, ...]:
+    """What trials of one system share."""
+    return tuple(str(summary[name]) for name in ("trace_fingerprint", "executed_ops", "conditions", "machine"))
+
+
+def _read(path: Path, targets: Targets) -> tuple[dict[str, Any], dict[str, pl.DataFrame], list[Info]]:
+    run = open_run(path)
+    log = open_log(run, targets)
+    summary = judged(run, log)
+    if not summary["logged_ops"]:  # nothing but warm-up: no times to put on an axis
+        return summary, {}, run.infos
+    number = pl.selectors.float()  # a counter over no time is none, and JSON knows no infinity
+    tables = {
+        name: table(log).with_columns(pl.when(number.is_finite()).then(number).name.keep())
+        for name, table in TABLES.items()
+    }
+    usable = run.conditions["usable_bytes"]
+    rooms = pl.DataFrame(
+        {"tier": TIERS, "room_gib": [(usable.get(tier) or 0) * len(run.infos) / GIB or None for tier in TIERS]},
+        schema={"tier": pl.String, "room_gib": pl.Float64},
+    )
+    occupancy = tables["occupancy_over_time"]
+    tables["occupancy_over_time"] = occupancy.join(rooms, on="tier", how="left", maintain_order="left")
+    return summary, tables, run.infos
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last part of each path; the whole path where those are not unique."""
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) and all(names) else [str(path) for path in paths]
+
+
+def _systems(paths: Sequence[Path], summaries: list[dict[str, Any]]) -> list[str]:
+    groups: dict[tuple[str, ...], list[Path]] = {}
+    for path, summary in zip(paths, summaries, strict=True):
+        groups.setdefault(_configuration(summary), []).append(path)
+    names = dict(zip(groups, labels(list(groups.values())), strict=True))
+    return [names[_configuration(summary)] for summary in summaries]

@@ -1,0 +1,148 @@
+"""The report as one HTML file: no script, nothing fetched, read on a phone, in print and in the dark."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import polars as pl
+from altair.utils.schemapi import debug_mode
+from markupsafe import Markup
+from tqdm import tqdm
+
+from analysis import glossary, render
+from analysis.log import GIB
+from analysis.metrics import METRICS
+from analysis.report import drawing, wording
+from analysis.report.figures import SECTIONS, Figure
+from analysis.report.gather import DRAWN, Gathered, Subject
+from replayer.schema import TIERS
+
+_HEADINGS = {"t_s": "time, s", "gib": "GiB", "room_gib": "room, GiB", "break_even_tok_s": "break-even, tok/s"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as the page shows it."""
+
+    caption: str
+    head: list[str]
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with its chart, as wide as a column of a desktop page and as a phone."""
+
+    figure: Figure
+    wide: Markup
+    narrow: Markup
+    tables: list[Table]
+
+
+def html(data: Gathered) -> str:
+    """The page."""
+    here = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    environment.filters["number"] = wording.number
+    names = [run.name for run in data.runs]
+    return environment.get_template("page.html.jinja").render(
+        title=_title(names if len(names) < 4 else data.systems),
+        style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own)
+        colours=drawing.COLOURS,
+        data=data,
+        names=names,
+        words=wording,
+        verdicts=render.verdict(data.summaries),
+        sections=_sections(data),
+        drawn=DRAWN,
+        machine=_table("Machine", [wording.flat(run.infos[0].get("machine") or {}) for run in data.runs], names),
+        settings=_table("Settings", [wording.flat(run.summary["conditions"]) for run in data.runs], names),
+        provenance=_table("Trace, plan and time", list(map(_provenance, data.runs)), names),
+        every=_every(data),
+        metrics={metric: glossary.about(metric) for metric in METRICS},
+        terms=glossary.terms(),
+        places=glossary.PLACES,
+    )
+
+
+def _title(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _sections(data: Gathered) -> dict[str, list[Drawn]]:
+    """The figures that these runs have something for."""
+    figures = [(title, figure) for title, figures in SECTIONS.items() for figure in figures if data.shown]
+    found: dict[str, list[Drawn]] = {}
+    for title, figure in tqdm(figures, "drawing", unit="chart", delay=1, disable=None, leave=False):
+        wide, narrow = (_drawn(data, figure, width) for width in (drawing.WIDE, drawing.NARROW))
+        if wide and narrow:
+            tables = [_shown(caption, table) for caption, table in figure.tables(data).items()]
+            found.setdefault(title, []).append(Drawn(figure, wide, narrow, tables))
+    return found
+
+
+def _drawn(data: Gathered, figure: Figure, width: int) -> Markup | None:
+    with debug_mode(False):  # Altair's validation of every part takes longer than drawing
+        plot = figure.draw(data, width)
+    if plot is None:
+        return None
+    told = f"{figure.title}. The table below has its data."
+    return Markup(drawing.svg(plot.chart, plot.rows, f"{figure.name}-{width}-", told))  # noqa: S704 (XML)
+
+
+def _shown(caption: str, table: pl.DataFrame) -> Table:
+    return Table(caption, [_heading(name) for name in table.columns], [list(row) for row in table.iter_rows()])
+
+
+def _heading(name: str) -> str:
+    """Cpu read p95_ms: cpu read P95, ms."""
+    words = re.sub(r"\bp(\d+)_ms\b", r"P\1, ms", _HEADINGS.get(name, name))
+    return (
+        re.sub(r"_ms\b", ", ms", re.sub(r"\b_?gib_s\b|_gib_s\b", " GiB/s", words)).replace("_", " ").replace("  ", " ")
+    )
+
+
+def _table(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Table:
+    """A row per name, a column per run; the last cell says whether runs differ."""
+    rows = []
+    for name in dict.fromkeys(name for column in columns for name in column):
+        cells = [wording.setting(name, column.get(name)) for column in columns]
+        rows.append(
+            [name.replace("_", " "), *cells, *(["differs" if len(set(cells)) > 1 else ""] if len(names) > 1 else [])]
+        )
+    return Table(caption, ["", *names, *([""] if len(names) > 1 else [])], rows)
+
+
+def _provenance(run: Subject) -> dict[str, Any]:
+    info = run.infos[0]
+    recipe = info["trace"].get("recipe") or {}
+    return {
+        "run": run.summary["run"],
+        "status": run.summary["status"],
+        "started": info.get("started"),
+        "ranks with a log": len(run.infos),
+        "ops executed": run.summary["executed_ops"],
+        "trace": info["trace"].get("path"),
+        "trace fingerprint": run.summary["trace_fingerprint"],
+        "plan fingerprint": run.summary["plan_fingerprint"],
+        "seed": recipe.get("seed", info["trace"].get("seed")),
+        "generator": info["trace"].get("generator"),
+        "sources": [f"{one.get('name')} ({one.get('licence')})" for one in info["trace"].get("sources") or []],
+        "log, GiB moved": sum(run.summary[f"{t}_{s}_bytes"] for t in TIERS for s in ("read", "write")) / GIB,
+    }
+
+
+def _every(data: Gathered) -> Table:
+    """All flat metrics that any run has."""
+    names = [name for term in glossary.terms() for name in term.expanded()]
+    more = [name for name, value in data.summaries[0].items() if isinstance(value, float)]
+    rows = [
+        [name, wording.unit(name), *(wording.shown(name, summary.get(name)) for summary in data.summaries)]
+        for name in dict.fromkeys(names + more)
+        if any(summary.get(name) is not None for summary in data.summaries)
+    ]
+    return Table("Every metric", ["metric", "unit", *(run.name for run in data.runs)], rows)

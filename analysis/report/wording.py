@@ -1,0 +1,216 @@
+"""Words and numbers for people: units, the headline, what is claimed."""
+
+from typing import Any, Final
+
+from analysis import render
+from analysis.log import GIB
+from analysis.report.gather import Gathered, Subject
+from analysis.trials import statistics
+from replayer.schema import TIERS
+
+_UNITS: Final = (
+    ("_tok_s", "tok/s"),
+    ("_per_sec", "tok/s"),
+    ("_gib_s", "GiB/s"),
+    ("_ms", "ms"),
+    ("_s", "s"),
+    ("_bytes_per_day", "bytes/day"),
+    ("_bytes", "bytes"),
+    ("_years", "years"),
+    ("_tokens", "tokens"),
+)
+_SHARES: Final = ("hit_rate", "_compliance", "_utilisation", "cpu_share", "_efficiency")
+_HELD_BY: Final = {
+    "cpu": "the replayer itself, which kept the cores busy",
+    "source": "the workload, which paused more than half of the time",
+    "plan": "the plan's order, which moves waited for longest",
+    "queue": "the queue: moves waited longest for a worker, a buffer or a permit",
+    "host": "the host: opening, closing and the interpreter took longest",
+    "device": "the device, which moves spent most of their time in",
+}
+CLAIMS: Final = (
+    "Placement was decided by the plan, from the order of the trace alone, not by this system's speed: a live server on"
+    " a slower device could hit more or less.",
+    "Hits and bytes are properties of the workload and the capacities; times are properties of the system.",
+    "Waiting that the plan itself causes is logged apart, as plan wait. What was read was checked against what was"
+    " written, unless the settings say verify off; a failed move is a row of the log and fails the run.",
+    "Latencies are of whole objects, waiting excluded and evictions included. Quantiles are exact and interpolate"
+    " linearly. 1 GiB = 2^30 bytes.",
+)
+
+
+def unit(name: str) -> str:
+    """The unit that a metric's name ends in; none of counts and ratios."""
+    if name == "tokens_generated" or name.endswith("tokens_processed"):
+        return "tokens"
+    return next((word for end, word in _UNITS if name.endswith(end) and not is_share(name)), "")
+
+
+def is_share(name: str) -> bool:
+    """Whether a metric is a share of 1, shown in percent."""
+    return any(part in name for part in _SHARES)
+
+
+def number(value: Any) -> str:
+    """Four significant figures, thousands apart."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 1e-4 or not value else f"{value:.2e}"
+
+
+def shown(name: str, value: Any) -> str:
+    """A metric's value without its unit."""
+    return number(value) if value is None or not is_share(name) else f"{value:.1%}"
+
+
+def state(data: Gathered) -> str:
+    """VALID or not, of all runs."""
+    valid = sum(summary["valid"] for summary in data.summaries)
+    if valid == len(data.runs):
+        return "VALID"
+    return "NOT VALID" if not valid else f"NOT VALID: {len(data.runs) - valid} of {len(data.runs)} runs"
+
+
+def systems(data: Gathered) -> list[tuple[str, str, str]]:
+    """Name, verdict and headline of each system; of trials the mean of the valid ones."""
+    found = []
+    for system in data.systems:
+        trials = data.trials(system)
+        believed = [run.summary for run in trials if run.summary["valid"]]
+        name = f"{system}, {len(trials)} trials" if len(trials) > 1 else trials[0].name
+        verdict = "VALID" if len(believed) == len(trials) else f"NOT VALID ({', '.join(_others(trials))})"
+        found.append((name, verdict, headline(_mean(believed or [run.summary for run in trials]))))
+    return found
+
+
+def _others(trials: list[Subject]) -> list[str]:
+    return [run.name for run in trials if not run.summary["valid"]]
+
+
+def _mean(summaries: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a headline needs: means of numbers, words where all agree."""
+    if len(summaries) == 1:
+        return summaries[0]
+    found: dict[str, Any] = {}
+    for name, first in summaries[0].items():
+        values = [summary[name] for summary in summaries]
+        numeric = all(isinstance(value, int | float) for value in values)
+        found[name] = statistics(values).mean if numeric else first if all(value == first for value in values) else None
+    return found
+
+
+def headline(summary: dict[str, Any]) -> str:
+    """A run's headline figures, in one sentence."""
+    said = [
+        _said(summary, "{wall_clock_tok_s} tokens per second by the wall clock"),
+        _said(summary, "decode read {decode_read_gib_s} GiB/s"),
+        *(
+            _said(summary, f"nvme {verb} {{nvme_{side}_gib_s}} GiB/s, P95 {{nvme_{side}_p95_ms}} ms per object")
+            for side, verb in (("read", "read"), ("write", "wrote"))
+        ),
+        _said(summary, "{hit_rate} of reads hit (hits / reads, by ops), of reuse {hit_rate_reuse}"),
+    ]
+    told = "; ".join(one for one in said if one) or "nothing was measured"
+    held = _HELD_BY.get(str(summary["bottleneck"]))
+    return f"{told}{f'; held back by {held}' if held else ''}."
+
+
+def _said(summary: dict[str, Any], pattern: str) -> str:
+    names = [part.split("}")[0] for part in pattern.split("{")[1:]]
+    if any(not summary.get(name) for name in names):
+        return ""
+    return pattern.format(**{name: shown(name, summary[name]) for name in names})
+
+
+def worth(summary: dict[str, Any]) -> str:
+    """What the cache is worth, in one sentence."""
+    tiers = [tier for tier in reversed(TIERS) if summary[f"{tier}_break_even_tok_s"]]
+    if not tiers:
+        return render.break_even(summary)
+    first, *others = ((tier, number(summary[f"{tier}_break_even_tok_s"])) for tier in tiers)
+    also = "".join(f"; from {tier} below {speed}" for tier, speed in others)
+    tokens = f"{first[1]} prefill tokens per second per request{also}"
+    return f"Reading this cache from {first[0]} beats recomputing below {tokens}."
+
+
+TABLE: Final[dict[str, str]] = {
+    "wall_clock_tok_s": "throughput by the wall clock",
+    "storage_tok_s": "throughput per unit of concurrency (storage throughput)",
+    "mean_inflight": "moves in flight, mean",
+    "decode_read_gib_s": "decode reads",
+    **{f"{tier}_{side}_gib_s": f"{tier} {side}s" for tier in TIERS for side in ("read", "write")},
+    **{f"{tier}_{side}_p95_ms": f"{tier} {side}s, P95 per object" for tier in TIERS for side in ("read", "write")},
+    "nvme_read_p99_ms": "nvme reads, P99 per object",
+    "ttfb_p95_ms": "time to first byte, P95 per request",
+    "e2e_p95_ms": "end to end, P95 per request",
+    "hit_rate": "hits / reads",
+    "hit_rate_reuse": "hits / reads of reuse (own decode reads left out)",
+    "hit_rate_refs": "hits / (reads + writes)",
+    "tokens_generated": "tokens generated",
+    "elapsed_s": "elapsed, drain included",
+    "nvme_break_even_tok_s": "nvme: prefill speed that reading beats",
+    "bottleneck": "bottleneck",
+}
+"""The headline table: name and what it is called."""
+
+
+def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
+    """Name, what it is called, unit, and each run's value; of what any run has."""
+    found = []
+    for name, label in TABLE.items():
+        values = [summary.get(name) for summary in data.summaries]
+        if any(values):
+            found.append((name, label, unit(name), [shown(name, value) for value in values]))
+    return found
+
+
+def doubts(data: Gathered) -> list[tuple[bool, str, str, str]]:
+    """Whether it invalidates, kind, text, advice; runs alike in kind and advice in one; what invalidates first."""
+    names = [run.name for run in data.runs]
+    found: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
+    for run in data.runs:
+        for doubt in run.summary["doubts"]:
+            texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
+            texts.setdefault(doubt["text"], []).append(run.name)
+    for one in data.doubts:
+        found.setdefault((one.invalidates, one.kind, one.advice), {})[one.text] = names
+    told = {key: _merged(texts, names) for key, texts in found.items()}
+    return [(against, kind, told[against, kind, advice], advice) for against, kind, advice in sorted(told, key=_weight)]
+
+
+def _merged(texts: dict[str, list[str]], names: list[str]) -> str:
+    """What was found where; of more than two findings of a kind the first, and where else."""
+    said = [text if whose == names else f"{', '.join(whose)}: {text}" for text, whose in texts.items()]
+    if len(said) < 3:
+        return "; ".join(said)
+    others = list(dict.fromkeys(name for whose in list(texts.values())[1:] for name in whose))
+    return f"{said[0]}; likewise, with other figures, {', '.join(others)}"
+
+
+def _weight(doubt: tuple[bool, str, str]) -> bool:
+    return not doubt[0]
+
+
+def setting(name: str, value: Any) -> str:
+    """A setting's value for people; sizes in GiB as well."""
+    if value is None:
+        return "unlimited" if name.startswith("usable_bytes") else "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_bytes") or name.startswith("usable_bytes") or name == "window_bytes":
+        return f"{value:,} ({value / GIB:.3g} GiB)" if value else "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, names joined by dots; empty ones left out."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found

@@ -1,0 +1,271 @@
+"""A run directory opened: what its ranks say of themselves, and their logs as one."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from analysis.audit import AUDITED, MAX_NS, Facts, examine, readable
+from analysis.doubts import Doubt
+from analysis.log import DEVICE_COLUMNS, KEPT, Log, Targets, held
+from replayer.schema import (
+    DEVICE_SCHEMA,
+    LOG_ENUMS,
+    counters,
+    parts,
+    read_above,
+    read_run,
+)
+from tracegen.schema import InputError
+
+Info = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of one process or of many ranks.
+
+    Attributes:
+        path: what the user named.
+        ranks: run.json by directory, of the ranks that left a log.
+        expected: how many ranks there should be.
+        doubts: what is wrong with the directory itself.
+        above: the run.json above those of ranks.
+    """
+
+    path: Path
+    ranks: dict[Path, Info]
+    expected: int
+    doubts: list[Doubt]
+    above: Info = field(default_factory=dict)
+
+    @property
+    def infos(self) -> list[Info]:
+        """run.json of each rank."""
+        return list(self.ranks.values())
+
+    @property
+    def conditions(self) -> Info:
+        """What all ranks ran under."""
+        conditions: Info = self.infos[0]["conditions"]
+        return conditions | {"ranks": max(self.expected, conditions.get("ranks") or 1)}
+
+    @property
+    def status(self) -> str:
+        """The first status of a rank that is not complete; else the one above them."""
+        unlike = [info["status"] for info in self.infos if info["status"] != "complete"]
+        missing = ["failed"] if len(self.ranks) < self.expected else []
+        return str([*unlike, *missing, self.above.get("status", "complete")][0])
+
+    @property
+    def executed_ops(self) -> int | None:
+        """All ops below this one were executed; with ranks, how many were."""
+        if self.expected == 1:
+            executed: int | None = self.infos[0].get("executed_ops")
+            return executed
+        return sum(int((info.get("executed") or {}).get("ops") or 0) for info in self.infos)
+
+    def fingerprint(self, what: str) -> str | None:
+        """Of `trace`, the whole `plan` or what was `executed`: one, where ranks agree, else SHA-256 over theirs."""
+        found: list[str | None] = [_FINGERPRINTS[what](info) for info in self.infos]
+        if len(set(found)) == 1:
+            return found[0]
+        return hashlib.sha256("".join(map(str, found)).encode()).hexdigest()
+
+    @cached_property
+    def facts(self) -> list[Facts]:
+        """What `audit.examine` finds in the log of each rank, and `sampled_ns`, how long its counters went on.
+
+        Raises:
+            InputError: one cannot be read, or holds rows that no replay writes.
+        """
+        ends = {place: samples["time_ns"].max() for place, samples in self.samples.items()}
+        return [
+            examine(place, self.rows[place], info) | {"sampled_ns": ends.get(place)}
+            for place, info in self.ranks.items()
+        ]
+
+    @cached_property
+    def count(self) -> int:
+        """Rows of all logs."""
+        return sum(pq.read_metadata(part.absolute()).num_rows for place in self.ranks for part in parts(place))
+
+    @cached_property
+    def rows(self) -> dict[Path, pl.LazyFrame]:
+        """The rows of each rank on its own clock, with the columns KEPT and those that only an audit looks at.
+
+        Raises:
+            InputError: a log cannot be read.
+        """
+        found = {}
+        for place in self.ranks:
+            words = [pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
+            rows = pl.scan_parquet(parts(place), glob=False).select(
+                "warmup", *(set(KEPT) - set(LOG_ENUMS)), *words, *AUDITED
+            )
+            with readable(place):
+                found[place] = held(rows, self.count)
+        return found
+
+    @cached_property
+    def samples(self) -> dict[Path, pl.DataFrame]:
+        """device.parquet of the ranks that have one.
+
+        Raises:
+            InputError: one is damaged, or of something else.
+        """
+        found = {place: path for place in self.ranks if (path := counters(place)) is not None}
+        return {place: _read_samples(path) for place, path in found.items()}
+
+    def device_bytes(self, column: str, since_ns: int = 0) -> int | None:
+        """What the devices under the caches counted in intervals that ended later; None where none counted."""
+        parts = self._sampled(dict(zip(self.ranks, self._shifts(), strict=True)))
+        counted = [part.filter(~pl.col("shared") & (pl.col("time_ns") > since_ns))[column] for part in parts]
+        return sum(int(one.sum()) for one in counted) if any(one.count() for one in counted) else None
+
+    def delivered_bytes(self) -> int | None:
+        """What the devices under the caches read at most since the warm-up ended; None where none counted.
+
+        The counters' clock starts before the log's, so that none of the later reads is left out.
+        """
+        ends = [(info.get("warmup") or {}).get("end_ns") or 0 for info in self.infos]
+        return self.device_bytes(
+            "read_bytes", min(end + shift for end, shift in zip(ends, self._shifts(), strict=True))
+        )
+
+    def log(self, targets: Targets | None = None, first_ops: int | None = None) -> Log:
+        """The log of all ranks on the first one's clock, opened.
+
+        Args:
+            targets: what to hold the run against.
+            first_ops: leave out what ops from this one on did.
+
+        Raises:
+            InputError: a part is missing, damaged or of something else, or the ranks' clocks are days apart.
+        """
+        shifts = dict(zip(self.ranks, self._shifts(), strict=True))
+        rows = [_shifted(rows, rank, shifts[place]) for rank, (place, rows) in enumerate(self.rows.items())]
+        whole = pl.concat(rows) if first_ops is None else pl.concat(rows).filter(pl.col("op_id") < first_ops)
+        ends = [(info.get("warmup") or {}).get("end_ns") for info in self.infos]
+        warm_ends = [end + shift for end, shift in zip(ends, shifts.values(), strict=True) if end is not None]
+        return Log(
+            whole,
+            self.count,
+            token_ns=round((self.conditions.get("token_ms") or 0) * 1e6),
+            warm_end_ns=max(warm_ends) if warm_ends else None,
+            device=pl.concat(sampled).lazy() if (sampled := self._sampled(shifts)) else None,
+            ranks=len(self.ranks),
+            cores=self._cores(),
+            targets=targets,
+        )
+
+    def _shifts(self) -> list[int]:
+        """Where each log's time 0 lies on the earliest one's clock; 0 for a rank that died before it could say."""
+        zeros = [(info.get("clock") or {}).get("zero_ns") for info in self.infos]
+        first = min((zero for zero in zeros if zero is not None), default=0)
+        shifts = [0 if zero is None else zero - first for zero in zeros]
+        if max(shifts) > MAX_NS:
+            raise InputError(
+                f"{self.path}: the clocks of its ranks are days apart: copy all ranks of one run together."
+            )
+        return shifts
+
+    def _sampled(self, shifts: dict[Path, int]) -> list[pl.DataFrame]:
+        """The counters of each rank; `shared` where an earlier rank of the host has counted the same device."""
+        seen, found = set(), []
+        for rank, (place, info) in enumerate(self.ranks.items()):
+            if place not in self.samples:
+                continue
+            machine = info.get("machine") or {}
+            device = (machine.get("host"), (machine.get("storage") or {}).get("device"))
+            known = (pl.lit(rank, pl.Int64).alias("rank"), pl.lit(device in seen).alias("shared"))
+            samples = self.samples[place].with_columns(pl.col("time_ns") + shifts[place], *known)
+            found.append(samples.select(*DEVICE_COLUMNS))
+            seen.add(device)
+        return found
+
+    def _cores(self) -> int:
+        machines = [info.get("machine") or {} for info in self.infos]
+        return sum({machine.get("host"): machine.get("cores") or 1 for machine in machines}.values())
+
+
+_FINGERPRINTS: Final = {
+    "trace": lambda info: info["trace"]["fingerprint"],
+    "plan": lambda info: info["plan"].get("plan_fingerprint"),
+    "executed": lambda info: info.get("executed_fingerprint"),
+}
+
+
+def _shifted(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
+    """On another clock; in the log of a rank all rows are the rank's."""
+    own = rows if rank == 0 else rows.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
+    return own.with_columns(pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns) if shift_ns else own
+
+
+def _read_samples(path: Path) -> pl.DataFrame:
+    """A device.parquet that counts forwards."""
+    try:
+        samples = pl.read_parquet(path, glob=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        reason = (str(error).strip().splitlines() or ["?"])[0]
+        raise InputError(f"{path} cannot be read ({reason}); copy the run anew.") from None
+    backwards = [(pl.col(name) < 0).any() for name in DEVICE_SCHEMA.names]
+    times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
+    missing = pl.any_horizontal(pl.col(one.name).is_null() for one in DEVICE_SCHEMA if not one.nullable).any()
+    if samples.select(pl.any_horizontal(*backwards, times, missing)).item():
+        raise InputError(f"{path} holds counters that run backwards: it was altered or damaged; copy the run anew.")
+    return samples
+
+
+def open_run(path: Path) -> Run:
+    """A run directory, or one that holds those of ranks.
+
+    Raises:
+        InputError: it is missing or damaged, or no rank left a log.
+    """
+    if (above := read_above(path)) is None:
+        info = read_run(path)
+        several = info["conditions"].get("ranks") or 1
+        alone = [_of_ranks(f"this is one of {several} ranks; the others are left out")] if several > 1 else []
+        return Run(path, {path: info}, 1, alone)
+    size, ranks, doubts = above["ranks"], {}, []
+    expected = [path / f"rank-{rank:04}" for rank in range(size)]
+    for rank, place in enumerate(expected):
+        try:
+            info = read_run(place)
+            parts(place)
+        except InputError as error:
+            doubts.append(_of_ranks(f"rank {rank} of {size} is missing: {error.message.removesuffix('.')}"))
+            continue
+        ranks[place] = info
+        if (info.get("rank"), info["conditions"].get("ranks") or size) != (rank, size):
+            doubts.append(_of_ranks(f"{place.name} is not rank {rank} of {size}: it comes from another run"))
+    if surplus := sorted(place.name for place in path.glob("rank-*") if place not in expected):
+        doubts.append(_of_ranks(f"{surplus[0]} is none of the {size} ranks of this run"))
+    if not ranks:
+        raise InputError(f"{path}: none of its {size} ranks left a log; replay it anew.")
+    return Run(path, ranks, size, [*doubts, *_of_above(above, ranks)], above)
+
+
+def _of_above(above: Info, ranks: dict[Path, Info]) -> Iterator[Doubt]:
+    """What the run.json above the ranks' own says, against theirs."""
+    infos = list(ranks.values())
+    if above["status"] != "complete" and all(info["status"] == "complete" for info in infos):
+        text = f"the run is {above['status']}: {above.get('reason') or 'a rank was killed, or still goes on'}"
+        yield Doubt("incomplete", text, "replay it to its end", invalidates=True)
+    executed = [int((info.get("executed") or {"ops": -1})["ops"]) for info in infos]
+    whole = len(infos) == above["ranks"] and -1 not in executed
+    if whole and above.get("executed_ops") not in (None, sum(executed)):
+        yield _of_ranks(f"the ranks executed {sum(executed):,} ops, the run {above['executed_ops']:,}")
+    clocks = [info.get("clock") or {} for info in infos]
+    if whole and above.get("clocks") is not None and above["clocks"] != clocks:
+        yield _of_ranks("the clocks of the ranks are not those that the run began with")
+
+
+def _of_ranks(text: str) -> Doubt:
+    return Doubt("ranks", text, "copy all ranks of one run together, or replay it", invalidates=True)

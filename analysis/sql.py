@@ -1,0 +1,130 @@
+"""SQL over a run's log, for questions that no metric answers. It only reads."""
+
+import difflib
+import errno
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import polars as pl
+
+from analysis.runs import open_run
+from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, parts
+from tracegen.schema import InputError
+
+TABLE_ROWS: Final = 50
+FORMATS: Final = ("table", "json", "csv")
+_TIMES: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
+_CHANGES: Final = re.compile(r"\s*(create|drop|delete|truncate|insert|update|alter|copy)\b", re.IGNORECASE)
+_UNKNOWN_COLUMN: Final = re.compile(r"(?:unable to find column|no column named) [\"'](.+?)[\"']")
+_UNKNOWN_TABLE: Final = re.compile(r"relation '(.+?)' was not found")
+
+
+def tables(run: Path) -> dict[str, pl.LazyFrame]:
+    """`moves`, the log with enums as words, and `device`, if it was sampled; of all ranks, on the first one's clock.
+
+    Raises:
+        InputError: the run is missing, damaged or without a log.
+    """
+    ranks = open_run(run).ranks
+    zeros = {place: (info.get("clock") or {}).get("zero_ns") for place, info in ranks.items()}
+    first = next((zero for zero in zeros.values() if zero is not None), 0)
+    shifts = {place: 0 if zero is None else zero - first for place, zero in zeros.items()}
+    found = {"moves": pl.concat([_moves(place, shift_ns) for place, shift_ns in shifts.items()])}
+    sampled = [
+        _device(place / "device.parquet", shift_ns, ranks[place].get("rank", 0))
+        for place, shift_ns in shifts.items()
+        if (place / "device.parquet").is_file()
+    ]
+    return found | ({"device": pl.concat(sampled)} if sampled else {})
+
+
+def _moves(place: Path, shift_ns: int) -> pl.LazyFrame:
+    words = pl.col(list(LOG_ENUMS)).cast(pl.String)
+    log = pl.scan_parquet(parts(place), glob=False).select(LOG_COLUMNS)
+    return log.with_columns(words, pl.col(_TIMES) + shift_ns)
+
+
+def _device(path: Path, shift_ns: int, rank: int) -> pl.LazyFrame:
+    samples = pl.scan_parquet(path, glob=False).select(DEVICE_SCHEMA.names)
+    return samples.with_columns(pl.col("time_ns") + shift_ns, pl.lit(rank, pl.Int32).alias("rank"))
+
+
+def execute(run: Path, statement: str, how: str, rows: int | None, out: BinaryIO) -> None:
+    """Answer a query on a run: a table for people, an array of JSON objects, or CSV.
+
+    Args:
+        run: its directory.
+        statement: one select, in the dialect of Polars.
+        how: one of FORMATS; a table and CSV are written as they are computed, an array is held in memory.
+        rows: print at most so many; None: 50 in a table, else all.
+        out: where to.
+
+    Raises:
+        InputError: the run cannot be read, or the query not be answered.
+    """
+    if _CHANGES.match(statement):
+        raise InputError("analysis sql only reads; pass a select.")
+    known = tables(run)
+    try:
+        frame = pl.SQLContext(known, eager=False).execute(statement)
+        if how == "table":
+            out.write(_table(frame, TABLE_ROWS if rows is None else rows).encode())
+        elif how == "csv":
+            (frame if rows is None else frame.head(rows)).sink_csv(out, engine="streaming")
+        else:
+            out.write(_json((frame if rows is None else frame.head(rows)).collect(engine="streaming")).encode())
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InputError(_refusal(str(error), known)) from None
+    except OSError as error:
+        if "os error 32" in str(error):  # Polars writes to the descriptor itself; whoever read the output has enough
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe") from None
+        raise InputError(f"{run}: {str(error).splitlines()[0]}; copy the run anew, or make room.") from None
+
+
+def _refusal(message: str, known: dict[str, pl.LazyFrame]) -> str:
+    """One sentence for what Polars says in many lines, with the name that was meant."""
+    reason = message.strip().splitlines()[0].split("; valid columns")[0].removesuffix(":") if message.strip() else "?"
+    column, table = _UNKNOWN_COLUMN.search(message), _UNKNOWN_TABLE.search(message)
+    near = difflib.get_close_matches(table[1], known, n=1) if table else []
+    if column:
+        names = [name for frame in known.values() for name in frame.collect_schema().names()]
+        near = difflib.get_close_matches(column[1], names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"tables: {', '.join(known)} (docs/reading-logs.md)."
+    return f"SQL: {reason[:200]}; {hint}"
+
+
+def _table(frame: pl.LazyFrame, rows: int) -> str:
+    """The first rows, every column in full, and how many more there are."""
+    shown, counted = pl.collect_all([frame.head(rows), frame.select(pl.len())], engine="streaming")
+    cells = [shown.columns, *([_cell(value) for value in row] for row in shown.iter_rows())]
+    widths = [max(len(row[column]) for row in cells) for column in range(shown.width)]
+    right = [kind.is_numeric() for kind in shown.dtypes]
+    lines = ["  ".join(_padded(row, widths, right)).rstrip() for row in cells]
+    if more := counted.item() - shown.height:
+        lines.append(f"… and {more:,} more rows; print more with --rows.")
+    return "\n".join(lines) + "\n"
+
+
+def _padded(row: list[str], widths: list[int], right: list[bool]) -> list[str]:
+    return [
+        cell.rjust(width) if align else cell.ljust(width) for cell, width, align in zip(row, widths, right, strict=True)
+    ]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _json(frame: pl.DataFrame) -> str:
+    """An array with a line per row; JSON knows no NaN and no infinity, they are null."""
+    rows = ({name: _plain(value) for name, value in row.items()} for row in frame.iter_rows(named=True))
+    return "[" + ",\n ".join(json.dumps(row, default=str) for row in rows) + "]\n"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

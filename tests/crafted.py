@@ -1,0 +1,174 @@
+"""Runs made by hand that `analysis` calls VALID and has no doubt about; tests change one thing and see what is said."""
+
+import json
+from copy import deepcopy
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replayer.model import TokenBytes
+from replayer.plan import Plan, PlanHash, PlanOptions, Totals, simulate
+from replayer.schema import LOG_COLUMNS, LOG_ENUMS, RunDirectory
+from tests.conftest import ROOT
+from tests.traces import columns, write
+from tracegen.schema import Columns, Trace
+
+PER_TOKEN = 1 << 17
+TOKENS = 400
+SIZE = TOKENS * PER_TOKEN
+REQUESTS = 600
+SECOND = 10**9
+EXAMPLE = json.loads((ROOT / "tests" / "data" / "run" / "run.json").read_text())
+
+
+@dataclass
+class Crafted:
+    """A run before it is written: change it, `settle` what follows from the change, and `save`.
+
+    Attributes:
+        rows: the log, enums as codes, -1 for none.
+        samples: of device.parquet; None: there is none.
+    """
+
+    info: dict[str, Any]
+    rows: dict[str, Any]
+    samples: list[dict[str, Any]] | None
+
+    def settle(self) -> "Crafted":
+        """Let run.json and the counters tell of the times that the log now has."""
+        rows, info = self.rows, self.info
+        last_s, asked_s = float(rows["end_ns"].max()) / 1e9, info["conditions"]["duration_s"]
+        cut = info["window"]["cut_s"] is not None
+        info["window"] |= {
+            "duration_s": asked_s, "issued_s": float(rows["start_ns"].max()) / 1e9,
+            "drain_s": max(0.0, last_s - asked_s) if cut else 0.0,
+        }  # fmt: skip
+        steady = rows["start_ns"][~rows["warmup"]]
+        info["warmup"] = {
+            "ops": int(rows["op_id"][rows["warmup"]].max(initial=-1)) + 1,
+            "end_ns": int(steady.min()) if len(steady) else None,
+        }
+        self.samples = sampled(rows) if self.samples is not None else None
+        return self
+
+    def slower(self, times: float) -> "Crafted":
+        """The same, everything so many times as late and long."""
+        for name in [name for name in self.rows if name.endswith("_ns")]:
+            self.rows[name] = (self.rows[name] * times).astype(np.int64)
+        return self.settle()
+
+    def save(self, path: Path, parts: int = 2) -> Path:
+        directory = RunDirectory(path)
+        for part in range(parts):
+            directory.write_part({name: self.rows[name][part::parts] for name in LOG_COLUMNS})
+        if self.samples is not None:
+            directory.write_device(self.samples)
+        directory.save(self.info)
+        directory.close()
+        return path
+
+
+def sampled(rows: dict[str, Any], read: float = 1.0, written: float = 1.0) -> list[dict[str, Any]]:
+    """Counters that agree with a log, a row per second, or that saw only a share of its bytes."""
+    nvme, moves = LOG_ENUMS["from_tier"].index("nvme"), LOG_ENUMS["move"]
+    second = rows["start_ns"] // SECOND
+    found, ends = [], int(rows["end_ns"].max()) // SECOND + 1
+    reads = (rows["from_tier"] == nvme) & np.isin(rows["move"], [moves.index(m) for m in ("hit", "promote", "demote")])
+    for at in range(ends):
+        here = second == at
+        found.append({
+            "time_ns": (at + 1) * SECOND, "interval_ns": SECOND, "queue": 1.0, "utilisation": 0.8, "process_cpu": 0.3,
+            "system_cpu": 0.5, "read_requests": 1, "write_requests": 1,
+            "read_bytes": int(rows["size_bytes"][here & reads].sum() * read),
+            "written_bytes": int(rows["size_bytes"][here & (rows["to_tier"] == nvme)].sum() * written),
+        })  # fmt: skip
+    return found
+
+
+def steps(requests: int) -> tuple[Columns, list[int]]:
+    """Each request writes its object, reads the one before, and reads its own to decode."""
+    ops, owner = [], []
+    for i in range(requests):
+        mine = [("w", i, TOKENS), *([("r", i - 1, TOKENS)] if i else []), ("d", i, TOKENS)]
+        ops += mine
+        owner += [i] * len(mine)
+    return columns(ops, owner), owner
+
+
+@cache
+def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed: int | None) -> Any:
+    with TemporaryDirectory() as place:
+        batch, _ = steps(requests)
+        written = write(Path(place) / "trace.parquet", batch, counts={"tokens_generated": len(batch["op_id"])})
+        trace = Trace(written.path)
+        gib = Decimal(SIZE) / 2**30
+        capacity = (Decimal(0), gib * cpu_objects, None if nvme_objects is None else gib * nvme_objects)
+        options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1))
+        whole = simulate(Plan(trace, options), lambda _: None)
+        plan, totals, hashed, taken = Plan(trace, options), Totals(), PlanHash(), []
+        for part in plan.stream():
+            mine = part.slice(0, len(part.ends) if executed is None else executed)
+            totals.add(mine)
+            hashed.update(mine.moves)
+            taken.append(mine)
+        (mine,) = taken
+        return trace, whole, totals.summary(), hashed.hexdigest(), mine
+
+
+def clean(
+    requests: int = REQUESTS, *, cpu_objects: int = 0, nvme_objects: int | None = None, executed: int | None = None
+) -> Crafted:
+    """A complete run of a trace of `steps`, planned by the replayer itself, on a device that moves 1 GiB/s.
+
+    Args:
+        requests: of the trace.
+        cpu_objects: how many fit the cpu tier.
+        nvme_objects: how many fit the nvme tier; None: all.
+        executed: cut after so many ops.
+    """
+    trace, whole, counted, fingerprint, part = _planned(requests, cpu_objects, nvme_objects, executed)
+    op, count = part.op_of_move(), len(part.moves)
+    at = np.arange(count) * 50_000_000 + 1000
+    io = np.full(count, SIZE // 2**20 * SECOND // 1024)
+    moves, rows = part.moves, {name: part.ops[name][op].astype(np.int64) for name in LOG_COLUMNS[2:11]}
+    reads, writes = np.isin(moves.move, [0, 3, 4]) * io, np.isin(moves.move, [1, 3]) * io
+    rows |= {
+        "op_id": moves.op_id, "seq": moves.seq, "key": moves.key, "tokens": part.tokens.astype(np.int64),
+        "new_tokens": np.where(moves.seq == 0, part.ops["new_tokens"][op], 0).astype(np.int64),
+        "size_bytes": moves.size, "move": moves.move, "from_tier": moves.from_tier, "to_tier": moves.to_tier,
+        "status": np.zeros(count, np.int64), "due_ns": at, "ready_ns": at + 1000, "start_ns": at + 2000,
+        "end_ns": at + 2000 + reads + writes, "read_ns": reads, "write_ns": writes, "device_read_ns": reads * 9 // 10,
+        "device_write_ns": writes * 9 // 10, "verify_ns": reads // 100 + writes // 100, "worker": np.arange(count) % 4,
+        "rank": np.zeros(count, np.int64), "warmup": np.zeros(count, bool), "error": np.full(count, None),
+    }  # fmt: skip
+    info = deepcopy(EXAMPLE)
+    info["trace"] |= {
+        "ops": trace.ops,
+        "fingerprint": trace.metadata.fingerprint,
+        "counts": dict(trace.metadata.counts),
+    }
+    info["conditions"] |= {
+        "bytes_per_token": PER_TOKEN, "workers": 4, "pace": "closed", "headroom": "1.0",
+        "usable_bytes": {"gpu": 0, "cpu": cpu_objects * SIZE, "nvme": nvme_objects and nvme_objects * SIZE},
+    }  # fmt: skip
+    info |= {
+        "plan": deepcopy(whole), "executed": deepcopy(counted), "executed_fingerprint": fingerprint,
+        "executed_ops": trace.ops if executed is None else executed, "warnings": [],
+        "machine": info["machine"] | {"cores": 16},
+    }  # fmt: skip
+    if executed is not None:
+        asked_s = float(rows["start_ns"].max()) / 1e9
+        info["conditions"]["duration_s"] = asked_s
+        info["window"] |= {"cut_s": asked_s}
+    return Crafted(info, rows, []).settle()
+
+
+def frame(run: Path) -> pl.DataFrame:
+    """The log of a run that was saved, as one table."""
+    return pl.read_parquet(sorted((run / "moves").glob("*.parquet")))
