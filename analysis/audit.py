@@ -32,14 +32,7 @@ _SHAPE: Final = {  # moves by the tiers that they must and must not name
     ("delete",): ~_TO,
 }
 _STAMPS: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
-_IDS: Final = ("op_id", "seq", "key", "tokens", "new_tokens", "size_bytes", "request_id", "worker")
-
-
-AUDITED: Final = (
-    *("key", "worker"),
-    pl.col("error").is_not_null().alias("says_error"),
-)
-"""Columns that metrics do not use."""
+_IDS: Final = ("op_id", "seq", "tokens", "new_tokens", "size_bytes", "request_id")
 
 
 @contextmanager
@@ -55,16 +48,34 @@ def readable(place: Path) -> Iterator[None]:
         raise InputError(_unreadable(place, parts(place), error)) from None
 
 
-def examine(place: Path, rows: pl.LazyFrame, info: Info) -> Facts:
-    """Figures of one process's log that its run.json must agree with, in one pass.
+def examine(place: Path, files: list[Path], rows: pl.LazyFrame, info: Info) -> Facts:
+    """Figures of one process's log that its run.json must agree with.
+
+    Args:
+        place: where the log is.
+        files: its parts.
+        rows: its rows, with the columns that metrics use.
+        info: its run.json.
 
     Raises:
         InputError: it cannot be read, or holds rows that no replay writes.
     """
+    # What no metric uses is not worth its memory.
+    rest = pl.scan_parquet(files, glob=False).select(
+        worker=pl.col("worker").max(),
+        told_errors=((pl.col("status") != "error") & pl.col("error").is_not_null()).sum(),
+        other_least=pl.min_horizontal(pl.col("key").min(), pl.col("worker").min()),
+        other_nulls=pl.col("key").null_count() + pl.col("worker").null_count(),
+    )
     with readable(place):
-        facts: Facts = rows.select(**_facts(info), **_impossible(info)).collect(engine="streaming").row(0, named=True)
+        facts: Facts = rest.collect(engine="streaming").row(0, named=True)
+        facts |= rows.select(**_facts(info), **_impossible(info)).collect(engine="streaming").row(0, named=True)
+    more = {
+        "negative numbers": (facts.pop("other_least") or 0) < 0,
+        "nulls where a replay leaves none": facts.pop("other_nulls"),
+    }
     for name in _impossible(info):
-        if facts.pop(name):
+        if facts.pop(name) or more.get(name):
             raise InputError(f"{place}: its log holds {name}: it was altered or damaged; copy the run anew.")
     return facts
 
@@ -160,8 +171,6 @@ def _facts(info: Info) -> dict[str, pl.Expr]:
         "flags": (pl.col("warmup") != (pl.col("op_id") < warm_ops)).sum(),
         "least_rank": pl.col("rank").min(),
         "most_rank": pl.col("rank").max(),
-        "worker": pl.col("worker").max(),
-        "told_errors": ((pl.col("status") != "error") & pl.col("says_error")).sum(),
         "late_tokens": pl.col("new_tokens").filter(pl.col("seq") > 0).sum(),
         "oversized": (pl.col("size_bytes") > most_bytes).sum(),
         "checked_reads": (kept & stored).sum(),

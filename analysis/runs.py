@@ -10,7 +10,7 @@ from typing import Any, Final
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.audit import AUDITED, MAX_NS, Facts, examine, readable
+from analysis.audit import MAX_NS, Facts, examine, readable
 from analysis.doubts import Doubt
 from analysis.log import DEVICE_COLUMNS, KEPT, Log, Targets, held
 from replayer.schema import (
@@ -86,28 +86,35 @@ class Run:
         """
         ends = {place: samples["time_ns"].max() for place, samples in self.samples.items()}
         return [
-            examine(place, self.rows[place], info) | {"sampled_ns": ends.get(place)}
+            examine(place, self.files[place], self.rows[place], info) | {"sampled_ns": ends.get(place)}
             for place, info in self.ranks.items()
         ]
 
     @cached_property
+    def files(self) -> dict[Path, list[Path]]:
+        """The parts of each rank's log.
+
+        Raises:
+            InputError: one is missing, damaged or of something else.
+        """
+        return {place: parts(place) for place in self.ranks}
+
+    @cached_property
     def count(self) -> int:
         """Rows of all logs."""
-        return sum(pq.read_metadata(part.absolute()).num_rows for place in self.ranks for part in parts(place))
+        return sum(pq.read_metadata(part.absolute()).num_rows for found in self.files.values() for part in found)
 
     @cached_property
     def rows(self) -> dict[Path, pl.LazyFrame]:
-        """The rows of each rank on its own clock, with the columns KEPT and those that only an audit looks at.
+        """The rows of each rank on its own clock, with the columns KEPT.
 
         Raises:
             InputError: a log cannot be read.
         """
         found = {}
-        for place in self.ranks:
+        for place, files in self.files.items():
             words = [pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
-            rows = pl.scan_parquet(parts(place), glob=False).select(
-                "warmup", *(set(KEPT) - set(LOG_ENUMS)), *words, *AUDITED
-            )
+            rows = pl.scan_parquet(files, glob=False).with_columns(words).select("warmup", *KEPT)
             with readable(place):
                 found[place] = held(rows, self.count)
         return found

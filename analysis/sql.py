@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from analysis.runs import open_run
-from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, parts
+from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters, parts
 from tracegen.schema import InputError
 
 TABLE_ROWS: Final = 50
@@ -30,13 +30,13 @@ def tables(run: Path) -> dict[str, pl.LazyFrame]:
     """
     ranks = open_run(run).ranks
     zeros = {place: (info.get("clock") or {}).get("zero_ns") for place, info in ranks.items()}
-    first = next((zero for zero in zeros.values() if zero is not None), 0)
+    first = min((zero for zero in zeros.values() if zero is not None), default=0)
     shifts = {place: 0 if zero is None else zero - first for place, zero in zeros.items()}
     found = {"moves": pl.concat([_moves(place, shift_ns) for place, shift_ns in shifts.items()])}
     sampled = [
-        _device(place / "device.parquet", shift_ns, ranks[place].get("rank", 0))
+        _device(path, shift_ns, ranks[place].get("rank") or 0)
         for place, shift_ns in shifts.items()
-        if (place / "device.parquet").is_file()
+        if (path := counters(place)) is not None
     ]
     return found | ({"device": pl.concat(sampled)} if sampled else {})
 

@@ -193,8 +193,8 @@ def device(data: Gathered, width: int) -> Plot | None:
         list(names), index=["run", "rank", "t_s"], variable_name="panel", value_name="y"
     )
     rows = rows.rename({"t_s": "x"}).drop_nulls("y").with_columns(pl.col("panel").replace(names))
-    rows = rows.with_columns(run=pl.format("{} {}", "run", "rank"))  # a line per rank
     rows, look = _of_systems(data, rows, "blue")
+    rows = rows.with_columns(run=pl.format("{} {}", "run", "rank"))  # a line per rank
     return lines(_tell(rows, ""), Lines(TIME, Axis(""), look, step=True, height=90), width)
 
 

@@ -52,7 +52,8 @@ _CONFIG: Final[dict[str, Any]] = {
         "tickColor": GRID,
     },
     "header": _TEXT | {"labelColor": INK, "labelFontWeight": "bold", "labelPadding": 3, "title": None},
-    "legend": _TEXT | {"orient": "top", "title": None, "labelColor": INK, "symbolStrokeWidth": 2, "offset": 4},
+    "legend": _TEXT
+    | {"orient": "top", "title": None, "labelColor": INK, "symbolStrokeWidth": 2, "symbolSize": 60, "offset": 4},
     "line": {"strokeWidth": 1.6},
     "facet": {"spacing": 14},
 }

@@ -73,7 +73,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             "comparison",
             "Headline metrics",
             "Bars: mean of the valid trials; line: its 95% bootstrap interval, where there are two or more; marks: the"
-            " trials, a cross where one is not valid. Intervals that do not overlap differ by more than chance.",
+            " trials, a cross where one is not valid. Where intervals overlap, the order may be chance.",
             against.comparison,
             _compared,
         ),

@@ -1,6 +1,7 @@
 """The report as one HTML file: no script, nothing fetched, read on a phone, in print and in the dark."""
 
 import re
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from analysis.metrics import METRICS
 from analysis.report import drawing, wording
 from analysis.report.figures import SECTIONS, Figure
 from analysis.report.gather import DRAWN, Gathered, Subject
+from analysis.report.marks import Plot
 from replayer.schema import TIERS
 
 _HEADINGS = {"t_s": "time, s", "gib": "GiB", "room_gib": "room, GiB", "break_even_tok_s": "break-even, tok/s"}
@@ -33,11 +35,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with its chart, as wide as a column of a desktop page and as a phone."""
+    """A figure with its chart, for a column of a desktop page and for a phone."""
 
     figure: Figure
-    wide: Markup
-    narrow: Markup
+    charts: list[Markup]
     tables: list[Table]
 
 
@@ -74,24 +75,29 @@ def _title(names: list[str]) -> str:
 
 
 def _sections(data: Gathered) -> dict[str, list[Drawn]]:
-    """The figures that these runs have something for."""
+    """The figures that these runs have something for; one is rendered while the next is put together."""
     figures = [(title, figure) for title, figures in SECTIONS.items() for figure in figures if data.shown]
-    found: dict[str, list[Drawn]] = {}
-    for title, figure in tqdm(figures, "drawing", unit="chart", delay=1, disable=None, leave=False):
-        wide, narrow = (_drawn(data, figure, width) for width in (drawing.WIDE, drawing.NARROW))
-        if wide and narrow:
-            tables = [_shown(caption, table) for caption, table in figure.tables(data).items()]
-            found.setdefault(title, []).append(Drawn(figure, wide, narrow, tables))
-    return found
+    found: dict[str, list[tuple[Figure, list[Future[Markup]]]]] = {}
+    # Altair's validation of every part takes longer than drawing.
+    with debug_mode(False), ThreadPoolExecutor(1) as renderer:
+        for title, figure in tqdm(figures, "drawing", unit="chart", delay=1, disable=None, leave=False):
+            plots = {width: figure.draw(data, width) for width in (drawing.WIDE, drawing.NARROW)}
+            rendered = [renderer.submit(_rendered, figure, width, plot) for width, plot in plots.items() if plot]
+            if rendered:
+                found.setdefault(title, []).append((figure, rendered))
+        return {
+            title: [Drawn(figure, [one.result() for one in both], _tables(data, figure)) for figure, both in drawn]
+            for title, drawn in found.items()
+        }
 
 
-def _drawn(data: Gathered, figure: Figure, width: int) -> Markup | None:
-    with debug_mode(False):  # Altair's validation of every part takes longer than drawing
-        plot = figure.draw(data, width)
-    if plot is None:
-        return None
+def _rendered(figure: Figure, width: int, plot: Plot) -> Markup:
     told = f"{figure.title}. The table below has its data."
     return Markup(drawing.svg(plot.chart, plot.rows, f"{figure.name}-{width}-", told))  # noqa: S704 (XML)
+
+
+def _tables(data: Gathered, figure: Figure) -> list[Table]:
+    return [_shown(caption, table) for caption, table in figure.tables(data).items()]
 
 
 def _shown(caption: str, table: pl.DataFrame) -> Table:

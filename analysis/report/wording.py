@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from analysis import render
 from analysis.log import GIB
-from analysis.report.gather import Gathered, Subject
+from analysis.report.gather import Gathered
 from analysis.trials import statistics
 from replayer.schema import TIERS
 
@@ -82,13 +82,10 @@ def systems(data: Gathered) -> list[tuple[str, str, str]]:
         trials = data.trials(system)
         believed = [run.summary for run in trials if run.summary["valid"]]
         name = f"{system}, {len(trials)} trials" if len(trials) > 1 else trials[0].name
-        verdict = "VALID" if len(believed) == len(trials) else f"NOT VALID ({', '.join(_others(trials))})"
+        wrong = [run.name for run in trials if not run.summary["valid"]]
+        verdict = f"NOT VALID ({', '.join(wrong)})" if wrong else "VALID"
         found.append((name, verdict, headline(_mean(believed or [run.summary for run in trials]))))
     return found
-
-
-def _others(trials: list[Subject]) -> list[str]:
-    return [run.name for run in trials if not run.summary["valid"]]
 
 
 def _mean(summaries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -101,6 +98,11 @@ def _mean(summaries: list[dict[str, Any]]) -> dict[str, Any]:
         numeric = all(isinstance(value, int | float) for value in values)
         found[name] = statistics(values).mean if numeric else first if all(value == first for value in values) else None
     return found
+
+
+def findings(summary: dict[str, Any]) -> str:
+    """Why a run's figures must not be published; nothing of a valid one."""
+    return "".join(f"{text}. " for text in summary["findings"]) + ("" if summary["valid"] else "What it measured: ")
 
 
 def headline(summary: dict[str, Any]) -> str:
