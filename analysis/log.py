@@ -97,6 +97,11 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
 }
 
 
+_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * (1 << 40) + pl.col("request_id")).alias(
+    "request"
+)  # one key is quick
+
+
 @dataclass(frozen=True)
 class Targets:
     """What a run is held against.
@@ -196,7 +201,7 @@ class Log:
 
     @cached_property
     def requests(self) -> pl.LazyFrame:
-        """One row per request and rank: what its own moves waited for and found, evictions for others left out.
+        """One row per request of a rank: what its own moves waited for and found, evictions for others left out.
 
         Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
         included; queue_ns, plan_wait_ns, generation_ns sums; reads, hits; prefill_bytes, moved before its first token.
@@ -204,7 +209,7 @@ class Log:
         prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
         moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
         generation = pl.col("new_tokens").cast(pl.Int64) * self.token_ns
-        found = self.moves.group_by("rank", "request_id").agg(
+        found = self.moves.group_by(_REQUEST).agg(
             pl.col("qos").to_physical().min(),
             pl.when(own).then("due_ns").min().alias("due_ns"),
             pl.when(own).then("start_ns").min().alias("start_ns"),
@@ -226,10 +231,10 @@ class Log:
             return requests
         several = self.moves.filter((pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS).select("rank", "op_id")
         tokens = pl.col("new_tokens").cast(pl.Int64).sum()
-        ops = self.moves.join(several, on=["rank", "op_id"], how="semi").group_by("rank", "request_id", "op_id")
+        ops = self.moves.join(several, on=["rank", "op_id"], how="semi").group_by(_REQUEST, "rank", "op_id")
         done = ops.agg((pl.when(~FOR_OTHERS).then("end_ns").max() + tokens * self.token_ns).alias("op_done_ns"))
-        last = done.group_by("rank", "request_id").agg(pl.col("op_done_ns").max())
-        joined = requests.join(last, on=["rank", "request_id"], how="left")
+        last = done.group_by("request").agg(pl.col("op_done_ns").max())
+        joined = requests.join(last, on="request", how="left")
         return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
 
     @cached_property

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+PIECE: Final = 1 << 16
 STATS: Final = ("mean", *QUANTILES, "max")
 
 Ints = NDArray[np.int64]
@@ -112,11 +113,18 @@ def _runs(packed: Ints, classes: Classes, bits: int) -> Sorted:
     while at < len(packed):  # a step per class, of which there are few
         number = int(packed[at]) >> bits
         end = int(np.searchsorted(packed, (number + 1) << bits))
-        runs.append((number, at, end, float(np.sum(packed[at:end] & ((1 << bits) - 1), dtype=np.float64))))
+        total = sum(float(np.sum(some & ((1 << bits) - 1), dtype=np.float64)) for some in pieces(packed[at:end]))
+        runs.append((number, at, end, total))
         at = end
     schema = {"code": pl.Int64, "begin": pl.Int64, "end": pl.Int64, "sum": pl.Float64}
     table = pl.DataFrame(runs, schema=schema, orient="row")
     return Sorted(packed, table.with_columns(decode(table["code"], classes)), bits)
+
+
+def pieces(values: Ints) -> Iterator[Ints]:
+    """An array in pieces that fit in a core's cache, so that what is computed from it needs no memory of its size."""
+    for begin in range(0, len(values), PIECE):
+        yield values[begin : begin + PIECE]
 
 
 def code(classes: Classes) -> pl.Expr:

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from analysis.log import ELAPSED_S, GIB, OK, SIDES, SIZE, TOUCHES, Log
-from analysis.spreads import sort
+from analysis.spreads import pieces, sort
 from replayer.schema import TIERS
 
 _BEST_S = 10
@@ -62,7 +62,8 @@ def _busy(log: Log, side: str) -> pl.LazyFrame:
     found: dict[str, float | None] = dict.fromkeys(TIERS)
     for code, first, last in starts.runs.select("tier", "begin", "end").iter_rows():
         start, end = starts.packed[first:last], ends.packed[first:last]
-        busy_ns = int(end[-1] - start[0]) - int(np.clip(start[1:] - end[:-1], 0, None).sum())
+        gaps = zip(pieces(start[1:]), pieces(end[:-1]), strict=True)
+        busy_ns = int(end[-1] - start[0]) - sum(int(np.clip(later - sooner, 0, None).sum()) for later, sooner in gaps)
         if busy_ns:
             found[TIERS[code]] = sizes[TIERS[code]] / GIB / (busy_ns / 1e9)
     return pl.LazyFrame(
