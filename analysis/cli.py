@@ -45,7 +45,10 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
 @target_options
 def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
-    """Every metric of one or more runs side by side, and whether they may be believed."""
+    """Print metrics of runs side by side.
+
+    Doubts and advice first, verdicts last; --json has every metric.
+    """
     summaries = [summarise(run, targets=targets) for run in runs]
     if as_json:
         click.echo(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2))
@@ -58,7 +61,10 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
 @click.pass_context
 def check(ctx: click.Context, runs: tuple[Path, ...], as_json: bool) -> None:
-    """Doubts on runs, with the plan's fingerprint recomputed from every row; exit 1 where one invalidates a run."""
+    """Look for what speaks against runs.
+
+    Every row of the log is looked at, and the plan's fingerprint computed from them; exit 1 where a run is not valid.
+    """
     summaries = [checked(run) for run in runs]
     if as_json:
         told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in summaries]
@@ -73,7 +79,10 @@ def check(ctx: click.Context, runs: tuple[Path, ...], as_json: bool) -> None:
 @click.option("--markdown", "as_markdown", is_flag=True, help="As docs/metrics.md shows them.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an array of names with their definition.")
 def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
-    """The glossary: every metric's names and formula, or those of the metrics named."""
+    """Print names and formulas of metrics.
+
+    All, or those of the metrics named.
+    """
     found = glossary.chosen(names)
     if as_json:
         told = [{"metric": term.metric, "names": term.expanded(), "definition": term.definition} for term in found]
@@ -97,7 +106,10 @@ def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
 def assess(
     runs: tuple[Path, ...], profile: str, thresholds: tuple[str, ...], references: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Judge runs by kv-cache.py's criteria: a diagnostic, not part of a submission."""
+    """Judge runs by kv-cache.py's criteria.
+
+    A diagnostic, not part of a submission.
+    """
     criteria = assessment.criteria_of(profile, thresholds)
     others = [result for path in references for result in reference.read(path)]
     found = [assessment.report(summarise(run), profile, criteria, others) for run in runs]
@@ -129,7 +141,9 @@ class Sets(click.Command):
 def compare(
     runs: tuple[Path, ...], vary: tuple[str, ...], by: str | None, names: tuple[str, ...], as_json: bool
 ) -> None:
-    """Statistics of trials; with --against ratios and verdicts, of runs matched by trace, plan and conditions."""
+    """Compare trials or systems.
+
+    Statistics of one set; with --against ratios and verdicts, of runs matched by trace, plan and conditions."""
     sets: list[list[Path]] = [[]]
     for run in runs:
         if str(run) == _AGAINST:
@@ -149,7 +163,9 @@ def compare(
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @target_options
 def report(runs: tuple[Path, ...], output: Path | None, form: str | None, force: bool, targets: Targets) -> None:
-    """Runs as a page of charts in one file that needs no network, or their numbers in other formats.
+    """Write a page of charts, or other formats.
+
+    The page is one file that needs neither network nor script.
 
     Runs of one configuration on one machine are trials; others stand side by side. md, csv and json go to the terminal
     without -o.
@@ -169,5 +185,8 @@ def report(runs: tuple[Path, ...], output: Path | None, form: str | None, force:
 @click.option("--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("--rows", type=click.IntRange(min=1), help="Print at most so many rows: 50 in a table, else all.")
 def sql(run: Path, statement: tuple[str, ...], form: str, rows: int | None) -> None:
-    """Ask a run's log in SQL (Polars' dialect): tables moves and, where it was sampled, device. It only reads."""
+    """Query a run's log in SQL.
+
+    In Polars' dialect; tables are moves and, where it was sampled, device. It only reads.
+    """
     execute(run, " ".join(statement), form, rows, sys.stdout.buffer)

@@ -288,7 +288,9 @@ def _stand_ins(run: Evidence) -> Found:
     conditions = run.conditions
     has = conditions["usable_bytes"]
     if conditions.get("layout") == "null" and has["nvme"] != 0:
-        yield Doubt("emulated tier", "the nvme tier is the null layout, which stores nothing", "no figure here is a device's")
+        yield Doubt(
+            "emulated tier", "the nvme tier is the null layout, which stores nothing", "no figure here is a device's"
+        )
     if throttle := conditions.get("throttle"):
         text = f"{', '.join(throttle)} was slowed down on purpose"
         yield Doubt("throttled tier", text, "a what-if, not a measurement")
