@@ -143,7 +143,8 @@ def compare(
 ) -> None:
     """Compare trials or systems.
 
-    Statistics of one set; with --against ratios and verdicts, of runs matched by trace, plan and conditions."""
+    Statistics of one set; with --against ratios and verdicts, of runs matched by trace, plan and conditions.
+    """
     sets: list[list[Path]] = [[]]
     for run in runs:
         if str(run) == _AGAINST:
