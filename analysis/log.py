@@ -1,5 +1,6 @@
-"""The log as metrics see it: terms for its columns, and the condensed forms that metrics are computed from."""
+"""The log as metrics see it: the condensed forms that they are computed from."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -7,46 +8,28 @@ from typing import Final
 import polars as pl
 
 from analysis.spreads import Classes, code, decode, sort
+from analysis.terms import (
+    EVICTION,
+    FOR_OTHERS,
+    IO,
+    KEPT,
+    OK,
+    OPENS,
+    PLAN_WAIT,
+    QUEUE,
+    READS,
+    SERVED,
+    SIZE,
+    SIZE_CLASS,
+    TIMES,
+    TOUCHES,
+)
 from replayer.schema import LOG_ENUMS, TIERS
 
-GIB: Final = 2**30
-EAGER_ROWS: Final = 1 << 24
-"""Up to so many rows are held in memory, at 110 bytes each; larger logs are streamed from their parts at every look."""
-
-OK: Final = pl.col("status") == "ok"
-SIZE: Final = pl.col("size_bytes")
-SERVED: Final = pl.col("move").is_in(["hit", "promote"])  # a read that found its KV
-READS: Final = pl.col("move").is_in(["hit", "promote", "miss"])
-STORED: Final = pl.col("move") == "store"
-EVICTION: Final = pl.col("move") == "demote"
-FOR_OTHERS: Final = pl.col("move").is_in(
-    ["demote", "drop"]
-)  # a request makes room, and waits for it as the next one does
-OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # rows of the same op may follow
-QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
-PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
-IO: Final = pl.col("end_ns") - pl.col("start_ns")
-SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).clip(0)
-"""Class n holds objects from 4^n bytes up to 4^(n+1)."""
-ELAPSED_S: Final = (pl.col("end_ns").max() - pl.col("start_ns").min()) / 1e9  # drain included
-
-TOUCHES: Final = {"read": ("from_tier", ["hit", "promote", "demote"]), "write": ("to_tier", ["store", "demote"])}
-"""Per side: the column that names the tier, and the moves that read or write one, evictions included."""
-SIDES: Final = {
-    f"{tier}_{side}": OK & (pl.col(column) == tier) & pl.col("move").is_in(kinds)
-    for tier in TIERS
-    for side, (column, kinds) in TOUCHES.items()
-}
-
-_TIMES: Final = ["read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns"]
-_STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
-KEPT: Final = (
-    *("rank", "op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes"),
-    *_STAMPS,
-    *_TIMES,
-    *LOG_ENUMS,
-)
-"""The columns that metrics use."""
+STRETCH: Final = 1 << 24
+"""Rows that are grouped at once. A log of up to so many is held in memory, at 110 bytes each."""
+AT_ONCE: Final = 3 << 26
+"""Times that are taken from a log at one look, at 8 bytes each and as much again while they are sorted."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SPLITS: Final[dict[str, dict[int, str]]] = {
@@ -97,9 +80,8 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
 }
 
 
-_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * (1 << 40) + pl.col("request_id")).alias(
-    "request"
-)  # one key is quick
+# One key is quicker than two.
+_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * (1 << 40) + pl.col("request_id")).alias("request")
 
 
 @dataclass(frozen=True)
@@ -121,29 +103,84 @@ class Targets:
     tbw: float | None = None
 
 
-def held(rows: pl.LazyFrame, count: int) -> pl.LazyFrame:
-    """Rows to be looked at many times: in memory, where so many fit."""
-    return rows.collect(engine="streaming").lazy() if count <= EAGER_ROWS else rows
+def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
+    """Rows to be looked at many times, in stretches of at most STRETCH.
+
+    Where the log is too large for memory only words are held, at 9 bytes a row: to decode them takes as long as all the
+    numbers, which are read from the parts at every look.
+
+    Args:
+        rows: of a rank.
+        count: how many.
+        whole: how many there are of all ranks.
+    """
+    if whole <= STRETCH:
+        return [rows.collect(engine="streaming").lazy()]
+    words = rows.select("warmup", *LOG_ENUMS).collect(engine="streaming").lazy()
+    both = pl.concat([words, rows.drop("warmup", *LOG_ENUMS)], how="horizontal")
+    return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
+
+
+def added_up(rows: pl.LazyFrame) -> pl.DataFrame:
+    """Rows that are alike in every enum, in `warmup`, `first` (seq 0) and `size_class`, added up; a few hundred.
+
+    Columns: those; `rows`; sums of tokens, new_tokens, size_bytes, each time, `io_ns`, `queue_ns`, `plan_wait_ns`;
+    start_ns the first, last_start_ns, end_ns the last; least and most of op_id and rank; `most_bytes` the most of
+    size_bytes / tokens. In honest logs `nulls` is 0, and 0 or more are `least_step_ns` of the stamps in their order,
+    `least_number` of ids and counts, `least_time_ns` of times and of what I/O leaves of a move, and
+    `least_host_{side}_ns` of what system calls leave of that.
+    """
+    required = ["warmup", *(name for name in KEPT if name not in ("from_tier", "to_tier"))]
+    numbers = ("op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
+    spent = IO - pl.col("read_ns") - pl.col("write_ns")
+    cells = (
+        rows.group_by(code(_CELL).alias("code"))
+        .agg(
+            *(pl.col(name).cast(pl.Int64).sum() for name in ("tokens", "new_tokens", "size_bytes", *TIMES)),
+            pl.len().cast(pl.Int64).alias("rows"),
+            IO.sum().alias("io_ns"),
+            QUEUE.sum().alias("queue_ns"),
+            PLAN_WAIT.sum().alias("plan_wait_ns"),
+            pl.col("start_ns").min(),
+            pl.col("start_ns").max().alias("last_start_ns"),
+            pl.col("end_ns").max(),
+            *(pl.col(name).min().alias(f"least_{name}") for name in ("op_id", "rank")),
+            *(pl.col(name).max().alias(f"most_{name}") for name in ("op_id", "rank")),
+            (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
+            _least(pl.col("due_ns"), PLAN_WAIT, QUEUE, IO).alias("least_step_ns"),
+            _least(*(pl.col(name) for name in numbers)).alias("least_number"),
+            _least(spent, *(pl.col(name) for name in TIMES)).alias("least_time_ns"),
+            *(_least(pl.col(f"{s}_ns") - pl.col(f"device_{s}_ns")).alias(f"least_host_{s}_ns") for s in TOUCHES),
+            pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
+        )
+        .collect(engine="streaming")
+    )
+    codes = {series.name: series for series in decode(cells["code"], _CELL)}
+    words = [_words(codes[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
+    return cells.drop("code").with_columns(*words, codes["warmup"] == 1, codes["first"] == 1, codes["size_class"])
+
+
+def _least(*values: pl.Expr) -> pl.Expr:
+    return pl.min_horizontal(values).min()
 
 
 class Log:
     """A run's rows without its warm-up, over all ranks, on one clock.
 
     Args:
-        rows: one row per move, with `warmup` and the columns KEPT, enums as such.
-        count: how many rows there are, at most.
+        rows: one row per move, with `warmup` and the columns KEPT, enums as such; in stretches.
         token_ns: generation per token.
         warm_end_ns: when the warm-up ended; None: with the first start.
         device: samples of device.parquet of all ranks, with `rank`, and `shared` where an earlier rank has the device.
         ranks: how many there are.
         cores: of all hosts together.
         targets: what to hold the run against.
+        cells: the rows added up, where they are already.
     """
 
     def __init__(
         self,
-        rows: pl.LazyFrame,
-        count: int,
+        rows: Sequence[pl.LazyFrame],
         *,
         token_ns: int = 0,
         warm_end_ns: int | None = None,
@@ -151,13 +188,15 @@ class Log:
         ranks: int = 1,
         cores: int = 1,
         targets: Targets | None = None,
+        cells: pl.DataFrame | None = None,
     ) -> None:
-        self.every_move = rows
-        self.at_once = 4 if count <= EAGER_ROWS else 2
+        self.every_move = pl.concat(rows)
         self.moves = self.every_move.filter(~pl.col("warmup"))
+        self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
         self.token_ns, self.warm_end_ns, self.ranks, self.cores = token_ns, warm_end_ns, ranks, cores
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
+        self._cells = cells
 
     @property
     def cells(self) -> pl.LazyFrame:
@@ -166,38 +205,8 @@ class Log:
 
     @cached_property
     def every_cell(self) -> pl.LazyFrame:
-        """Rows that are alike in every enum, in `warmup`, `first` (seq 0) and `size_class`, added up; a few hundred.
-
-        Columns: those; `rows`; sums of tokens, new_tokens, size_bytes, each time, `io_ns`, `queue_ns`, `plan_wait_ns`;
-        start_ns the first, last_start_ns, end_ns the last; `least_ns` the least of all times, `nulls`: both 0 or more,
-        and 0, in honest logs.
-        """
-        required = [name for name in KEPT if name not in ("from_tier", "to_tier")]
-        cells = (
-            self.every_move.group_by(code(_CELL).alias("code"))
-            .agg(
-                *(pl.col(name).cast(pl.Int64).sum() for name in ("tokens", "new_tokens", "size_bytes", *_TIMES)),
-                pl.len().cast(pl.Int64).alias("rows"),
-                IO.sum().alias("io_ns"),
-                QUEUE.sum().alias("queue_ns"),
-                PLAN_WAIT.sum().alias("plan_wait_ns"),
-                pl.col("start_ns").min(),
-                pl.col("start_ns").max().alias("last_start_ns"),
-                pl.col("end_ns").max(),
-                pl.min_horizontal(
-                    IO.min(), QUEUE.min(), PLAN_WAIT.min(), *(pl.col(name).min() for name in ("size_bytes", *_TIMES))
-                ).alias("least_ns"),
-                pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
-            )
-            .collect(engine="streaming")
-        )
-        codes = {series.name: series for series in decode(cells["code"], _CELL)}
-        words = [_words(codes[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
-        return (
-            cells.drop("code")
-            .with_columns(*words, codes["warmup"] == 1, codes["first"] == 1, codes["size_class"])
-            .lazy()
-        )
+        """All rows added up (`added_up`)."""
+        return (added_up(self.every_move) if self._cells is None else self._cells).lazy()
 
     @cached_property
     def requests(self) -> pl.LazyFrame:
@@ -209,31 +218,48 @@ class Log:
         prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
         moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
         generation = pl.col("new_tokens").cast(pl.Int64) * self.token_ns
-        found = self.moves.group_by(_REQUEST).agg(
-            pl.col("qos").to_physical().min(),
-            pl.when(own).then("due_ns").min().alias("due_ns"),
-            pl.when(own).then("start_ns").min().alias("start_ns"),
-            pl.when(prefill & own).then("end_ns").max().alias("prefill_end_ns"),
-            pl.when(own).then(pl.col("end_ns") + generation * ~OPENS).max().alias("done_ns"),
-            (QUEUE * own).sum().alias("queue_ns"),
-            (PLAN_WAIT * own).sum().alias("plan_wait_ns"),
-            generation.sum().alias("generation_ns"),
-            READS.sum().alias("reads"),
-            (OK & SERVED).sum().alias("hits"),
-            (SIZE * (prefill & moved)).sum().alias("prefill_bytes"),
-        )
-        known = found.filter(pl.col("due_ns").is_not_null())
-        return self._generated(known).collect(engine="streaming").lazy()
+        sums = {
+            "queue_ns": QUEUE * own,
+            "plan_wait_ns": PLAN_WAIT * own,
+            "generation_ns": generation,
+            "reads": READS,
+            "hits": OK & SERVED,
+            "prefill_bytes": SIZE * (prefill & moved),
+        }
+        firsts = {"qos": pl.col("qos").to_physical()} | {n: pl.when(own).then(n) for n in ("due_ns", "start_ns")}
+        lasts = {
+            "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
+            "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
+        }
+        parts = [
+            stretch.group_by(_REQUEST)
+            .agg(
+                *(value.min().alias(name) for name, value in firsts.items()),
+                *(value.max().alias(name) for name, value in lasts.items()),
+                *(value.cast(pl.Int64).sum().alias(name) for name, value in sums.items()),
+            )
+            .collect(engine="streaming")
+            for stretch in self.stretches
+        ]
+        return self._generated(_joined(parts, firsts, lasts, sums)).collect(engine="streaming").lazy()
 
     def _generated(self, requests: pl.LazyFrame) -> pl.LazyFrame:
         """An op generates when its last row has ended, which is not the one with its tokens if there are several."""
         if not self.token_ns:
             return requests
-        several = self.moves.filter((pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS).select("rank", "op_id")
-        tokens = pl.col("new_tokens").cast(pl.Int64).sum()
-        ops = self.moves.join(several, on=["rank", "op_id"], how="semi").group_by(_REQUEST, "rank", "op_id")
-        done = ops.agg((pl.when(~FOR_OTHERS).then("end_ns").max() + tokens * self.token_ns).alias("op_done_ns"))
-        last = done.group_by("request").agg(pl.col("op_done_ns").max())
+        opens = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS
+        ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
+        rows = [
+            stretch.filter(opens | (pl.col("seq") > 0) & ~FOR_OTHERS)
+            .select(_REQUEST, "op_id", ends, pl.col("new_tokens").cast(pl.Int64))
+            .collect(engine="streaming")
+            for stretch in self.stretches
+        ]
+        ops = (
+            pl.concat(rows).lazy().group_by("request", "op_id").agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
+        )
+        done = (pl.col("end_ns") + pl.col("new_tokens") * self.token_ns).max().alias("op_done_ns")
+        last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
         joined = requests.join(last, on="request", how="left")
         return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
 
@@ -243,7 +269,7 @@ class Log:
         found = []
         for measure, value in REQUEST_TIMES.items():
             ((_, values),) = sort(
-                self.requests.filter(value.is_not_null()), {"qos": (pl.col("qos"), 3)}, {measure: value}
+                [self.requests.filter(value.is_not_null())], {"qos": (pl.col("qos"), 3)}, {measure: value}
             )
             whole = values.spread().with_columns(pl.lit("all").alias("qos"))
             by_class = values.spread(["qos"])
@@ -276,11 +302,14 @@ class Log:
     def _spreads(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         spreads, curves = [], []
         for side, (tier, kinds) in TOUCHES.items():
-            rows = self.moves.filter(OK & pl.col("move").is_in(kinds))
+            chosen = OK & pl.col("move").is_in(kinds)
+            count = self.cells.filter(chosen).select(pl.col("rows").sum()).collect().item()
+            at_once = max(1, AT_ONCE // max(1, count))
+            rows = [stretch.filter(chosen) for stretch in self.stretches]
             total, device = pl.col(f"{side}_ns"), pl.col(f"device_{side}_ns")
             clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
             classes = {"tier": _codes(tier), **_SPLIT_CODES}
-            for clock, values in sort(rows, classes, clocks, self.at_once):
+            for clock, values in sort(rows, classes, clocks, at_once):
                 head = (pl.lit(side).alias("side"), pl.lit(clock).alias("clock"))
                 for split, names in SPLITS.items():
                     spread = values.spread(["tier"] if split == "all" else ["tier", split])
@@ -291,6 +320,19 @@ class Log:
                 if clock == "total":
                     curves.append(values.points(["tier"], SHARES).with_columns(head[0]))
         return _with_tier(pl.concat(spreads)), _with_tier(pl.concat(curves))
+
+
+def _joined(
+    parts: Sequence[pl.DataFrame], firsts: Iterable[str], lasts: Iterable[str], sums: Iterable[str]
+) -> pl.LazyFrame:
+    """Requests of several stretches; few lie in more than one, and only these are added up again."""
+    found = pl.concat(parts)
+    if len(parts) > 1:
+        twice = found["request"].is_duplicated()
+        again = found.filter(twice).group_by("request")
+        added = again.agg(pl.col(*firsts).min(), pl.col(*lasts).max(), pl.col(*sums).sum())
+        found = pl.concat([found.filter(~twice), added])
+    return found.lazy().filter(pl.col("due_ns").is_not_null())
 
 
 def _with_tier(table: pl.DataFrame) -> pl.DataFrame:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.doubts import between
-from analysis.log import GIB
 from analysis.summary import differences
+from analysis.terms import GIB
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from analysis.audit import MAX_NS, Facts, examine, readable
 from analysis.doubts import Doubt
-from analysis.log import DEVICE_COLUMNS, KEPT, Log, Targets, held
+from analysis.log import DEVICE_COLUMNS, Log, Targets, added_up, held
+from analysis.terms import KEPT
 from replayer.schema import (
     DEVICE_SCHEMA,
     LOG_ENUMS,
@@ -86,9 +87,22 @@ class Run:
         """
         ends = {place: samples["time_ns"].max() for place, samples in self.samples.items()}
         return [
-            examine(place, self.files[place], self.rows[place], info) | {"sampled_ns": ends.get(place)}
+            examine(place, self.files[place], self.cells[place], info) | {"sampled_ns": ends.get(place)}
             for place, info in self.ranks.items()
         ]
+
+    @cached_property
+    def cells(self) -> dict[Path, pl.DataFrame]:
+        """The rows of each rank added up, on its own clock.
+
+        Raises:
+            InputError: a log cannot be read.
+        """
+        found = {}
+        for place, rows in self.rows.items():
+            with readable(place):
+                found[place] = added_up(pl.concat(rows))
+        return found
 
     @cached_property
     def files(self) -> dict[Path, list[Path]]:
@@ -100,23 +114,22 @@ class Run:
         return {place: parts(place) for place in self.ranks}
 
     @cached_property
-    def count(self) -> int:
-        """Rows of all logs."""
-        return sum(pq.read_metadata(part.absolute()).num_rows for found in self.files.values() for part in found)
-
-    @cached_property
-    def rows(self) -> dict[Path, pl.LazyFrame]:
-        """The rows of each rank on its own clock, with the columns KEPT.
+    def rows(self) -> dict[Path, list[pl.LazyFrame]]:
+        """The rows of each rank on its own clock, in stretches, with the columns KEPT.
 
         Raises:
             InputError: a log cannot be read.
         """
         found = {}
+        counts = {
+            place: sum(pq.read_metadata(part.absolute()).num_rows for part in files)
+            for place, files in self.files.items()
+        }
         for place, files in self.files.items():
             words = [pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
             rows = pl.scan_parquet(files, glob=False).with_columns(words).select("warmup", *KEPT)
             with readable(place):
-                found[place] = held(rows, self.count)
+                found[place] = held(rows, counts[place], sum(counts.values()))
         return found
 
     @cached_property
@@ -156,19 +169,26 @@ class Run:
             InputError: a part is missing, damaged or of something else, or the ranks' clocks are days apart.
         """
         shifts = dict(zip(self.ranks, self._shifts(), strict=True))
-        rows = [_shifted(rows, rank, shifts[place]) for rank, (place, rows) in enumerate(self.rows.items())]
-        whole = pl.concat(rows) if first_ops is None else pl.concat(rows).filter(pl.col("op_id") < first_ops)
+        rows = [
+            _shifted(stretch, rank, shifts[place])
+            for rank, (place, stretches) in enumerate(self.rows.items())
+            for stretch in stretches
+        ]
+        if first_ops is not None:
+            rows = [stretch.filter(pl.col("op_id") < first_ops) for stretch in rows]
+        stamps = pl.col("start_ns", "last_start_ns", "end_ns")
+        cells = [cells.with_columns(stamps + shifts[place]) for place, cells in self.cells.items()]
         ends = [(info.get("warmup") or {}).get("end_ns") for info in self.infos]
         warm_ends = [end + shift for end, shift in zip(ends, shifts.values(), strict=True) if end is not None]
         return Log(
-            whole,
-            self.count,
+            rows,
             token_ns=round((self.conditions.get("token_ms") or 0) * 1e6),
             warm_end_ns=max(warm_ends) if warm_ends else None,
             device=pl.concat(sampled).lazy() if (sampled := self._sampled(shifts)) else None,
             ranks=len(self.ranks),
             cores=self._cores(),
             targets=targets,
+            cells=pl.concat(cells) if first_ops is None else None,
         )
 
     def _shifts(self) -> list[int]:

@@ -86,23 +86,24 @@ class Sorted:
 
 
 def sort(
-    rows: pl.LazyFrame, classes: Classes, values: Mapping[str, pl.Expr], at_once: int = 1
+    rows: Sequence[pl.LazyFrame], classes: Classes, values: Mapping[str, pl.Expr], at_once: int = 1
 ) -> Iterator[tuple[str, Sorted]]:
     """Sort quantities by class, one after the other.
 
     0 ≤ value < 2^(63 − bits of the class): beside the classes of moves 13 days in ns.
 
     Args:
-        rows: what to sort.
+        rows: what to sort, in stretches.
         classes: what to tell apart.
         values: by name.
         at_once: how many to take from the rows at one look, each at 8 bytes per row.
     """
     bits = 63 - math.prod(size + 1 for _, size in classes.values()).bit_length()
-    packed = {name: code(classes) * (1 << bits) + value.cast(pl.Int64) for name, value in values.items()}
+    packed = {name: code(classes).cast(pl.Int64) * (1 << bits) + value.cast(pl.Int64) for name, value in values.items()}
     for begin in range(0, len(packed), at_once):
         names = list(packed)[begin : begin + at_once]
-        looked = rows.select(packed[name].alias(name) for name in names).collect(engine="streaming")
+        chosen = [packed[name].alias(name) for name in names]
+        looked = pl.concat(stretch.select(chosen).collect(engine="streaming") for stretch in rows)
         for name in names:
             yield name, _runs(looked.drop_in_place(name).sort().to_numpy(), classes, bits)
 
@@ -128,10 +129,10 @@ def pieces(values: Ints) -> Iterator[Ints]:
 
 
 def code(classes: Classes) -> pl.Expr:
-    """One integer for the values of all classes."""
-    packed = pl.lit(0, pl.Int64)
+    """One integer for the values of all classes, of which there may be 2^31."""
+    packed = pl.lit(0, pl.Int32)
     for expression, size in classes.values():
-        packed = packed * (size + 1) + expression.cast(pl.Int64).fill_null(size)
+        packed = packed * (size + 1) + expression.cast(pl.Int32).fill_null(size)
     return packed
 
 

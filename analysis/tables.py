@@ -5,8 +5,9 @@ from typing import Final
 
 import polars as pl
 
-from analysis.log import GIB, OK, READS, SERVED, SIZE, SPLITS, TOUCHES, Log
+from analysis.log import SPLITS, Log
 from analysis.spreads import sort
+from analysis.terms import GIB, OK, READS, SERVED, SIZE, TOUCHES
 from replayer.schema import TIERS
 
 BINS: Final = 120
@@ -103,7 +104,7 @@ def latency_over_time(log: Log) -> pl.DataFrame:
     width, count = _bins(log)
     found = []
     for side, (tier, kinds) in TOUCHES.items():
-        rows = log.moves.filter(OK & pl.col("move").is_in(kinds))
+        rows = [stretch.filter(OK & pl.col("move").is_in(kinds)) for stretch in log.stretches]
         classes = {"tier": (pl.col(tier).to_physical(), len(TIERS)), "bin": (_bin(log, "end_ns"), count)}
         ((_, values),) = sort(rows, classes, {side: pl.col(f"{side}_ns")})
         spread = values.spread(["tier", "bin"])
@@ -151,7 +152,7 @@ def lateness_over_time(log: Log) -> pl.DataFrame:
     """How late requests began, by when they were due: per t_s; requests, p50_ms, p95_ms."""
     width, count = _bins(log)
     due = _bin(log, "due_ns").clip(0, max(0, count - 1))
-    ((_, late),) = sort(log.requests, {"bin": (due, count)}, {"late": pl.col("start_ns") - pl.col("due_ns")})
+    ((_, late),) = sort([log.requests], {"bin": (due, count)}, {"late": pl.col("start_ns") - pl.col("due_ns")})
     return _timed(late.spread(["bin"]).select("bin", pl.col("count").alias("requests"), "p50_ms", "p95_ms"), width)
 
 

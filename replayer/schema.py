@@ -164,7 +164,11 @@ class RunDirectory:
 
     def _write(self, path: Path, table: pa.Table) -> None:
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        integers = [one.name for one in table.schema if pa.types.is_integer(one.type)]
+        others = [one.name for one in table.schema if one.name not in integers]
+        # Deltas pack stamps and ids smaller and sooner than dictionaries, which overflow on them.
+        packed = dict.fromkeys(integers, "DELTA_BINARY_PACKED")
+        pq.write_table(table, sink, compression="zstd", use_dictionary=others, column_encoding=packed)
         _replace(path, sink.getvalue())
 
 

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from analysis import glossary, log, spreads, summary
 from analysis.cli import main
-from analysis.log import KEPT, Log, Targets
+from analysis.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.runs import open_run
 from analysis.tables import TABLES
+from analysis.terms import KEPT
 from replayer.schema import LOG_ENUMS, TIERS
 from tests import reference
 from tests.conftest import ROOT
@@ -40,7 +41,7 @@ def log_of(rows: Rows, **settings: Any) -> Log:
     kinds = {name: pl.Enum(words) for name, words in LOG_ENUMS.items()} | {"warmup": pl.Boolean}
     columns = ["warmup", *KEPT]
     frame = pl.DataFrame({n: [row[n] for row in rows] for n in columns}, {n: kinds.get(n, pl.Int64) for n in columns})
-    return Log(frame.lazy(), len(rows), token_ns=TOKEN_NS, **settings)
+    return Log(log.held(frame.lazy(), len(rows), len(rows)), token_ns=TOKEN_NS, **settings)
 
 
 def same(found: Dict, expected: Dict) -> None:
@@ -380,7 +381,7 @@ def classed(draw: st.DrawFn) -> Rows:
 def test_spreads_of_any_classes(rows: Rows, by: list[str]) -> None:
     frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.Boolean, "v": pl.Int64})
     classes = {"a": (pl.col("a"), 5), "b": (pl.col("b"), 2)}
-    ((_, values),) = spreads.sort(frame.lazy(), classes, {"v": pl.col("v")})
+    ((_, values),) = spreads.sort([frame.lazy()], classes, {"v": pl.col("v")})
     groups = reference.grouped(rows, lambda row: tuple(None if row[name] is None else int(row[name]) for name in by))
     found = values.spread(by).rows(named=True)
     assert len(found) == len(groups)
@@ -393,7 +394,7 @@ def test_spreads_of_any_classes(rows: Rows, by: list[str]) -> None:
 
 
 def test_spreads_of_nothing() -> None:
-    ((_, values),) = spreads.sort(pl.LazyFrame(schema={"v": pl.Int64}), {}, {"v": pl.col("v")})
+    ((_, values),) = spreads.sort([pl.LazyFrame(schema={"v": pl.Int64})], {}, {"v": pl.col("v")})
     assert values.spread().height == values.points([], (0.5,)).height == 0
 
 
@@ -436,11 +437,12 @@ def test_how_rows_lie_in_parts_does_not_matter(tmp_path: Path, parts: int) -> No
 
 @settings(max_examples=8)
 @given(rows=logs())
-def test_streaming_says_the_same(rows: Rows) -> None:
+def test_a_log_in_stretches_says_the_same(rows: Rows) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        whole = log_of(rows)
-        patch.setattr(log, "EAGER_ROWS", 0)
-        agree(log_of(rows), whole)
+        whole = numbers(log_of(rows))
+        patch.setattr(log, "STRETCH", 7)
+        patch.setattr(log, "AT_ONCE", 1)
+        same(numbers(log_of(rows)), whole)
 
 
 @settings(max_examples=10)
@@ -594,7 +596,7 @@ def test_targets_go_by_name(tmp_path: Path) -> None:
 
 def test_means_of_large_values() -> None:
     frame = pl.DataFrame({"v": [2**61] * 5})
-    ((_, values),) = spreads.sort(frame.lazy(), {}, {"v": pl.col("v")})
+    ((_, values),) = spreads.sort([frame.lazy()], {}, {"v": pl.col("v")})
     assert values.spread()["mean_ms"].to_list() == pytest.approx([2**61 / 1e6])
 
 

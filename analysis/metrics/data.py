@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from analysis.log import ELAPSED_S, GIB, OK, SERVED, SIDES, SIZE, STORED, Log
+from analysis.log import Log
+from analysis.terms import ELAPSED_S, GIB, OK, SERVED, SIDES, SIZE, STORED
 from replayer.schema import TIERS
 
 

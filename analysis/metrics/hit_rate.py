@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from analysis.log import OK, READS, SERVED, Log
+from analysis.log import Log
+from analysis.terms import OK, READS, SERVED
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 

@@ -4,8 +4,9 @@ from itertools import product
 
 import polars as pl
 
-from analysis.log import SIDES, Log
+from analysis.log import Log
 from analysis.spreads import STATS
+from analysis.terms import SIDES
 
 SPLIT_OF = {
     "": ("total", "all"),

@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from analysis.log import OK, SERVED, SIDES, SIZE, Log
+from analysis.log import Log
+from analysis.terms import OK, SERVED, SIDES, SIZE
 from replayer.schema import MOVES, TIERS
 
 NAMES = {kind: {"miss": "misses", "bypass": "bypasses"}.get(kind, f"{kind}s") for kind in MOVES}

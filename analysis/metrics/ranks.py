@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from analysis.log import ELAPSED_S, GIB, SIDES, SIZE, Log
+from analysis.log import Log
+from analysis.terms import ELAPSED_S, GIB, SIDES, SIZE
 
 
 def ranks(log: Log) -> pl.LazyFrame:

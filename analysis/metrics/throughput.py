@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from analysis.log import ELAPSED_S, GIB, IO, OK, SERVED, SIZE, Log
+from analysis.log import Log
+from analysis.terms import ELAPSED_S, GIB, IO, OK, SERVED, SIZE
 
 
 def throughput(log: Log) -> pl.LazyFrame:

@@ -2,8 +2,9 @@
 
 import polars as pl
 
-from analysis.log import ELAPSED_S, OK, SERVED, SIDES, Log
+from analysis.log import Log
 from analysis.metrics.wear import device as device_counters
+from analysis.terms import ELAPSED_S, OK, SERVED, SIDES
 from replayer.schema import TIERS
 
 _BUSY_CPU = 0.9

@@ -2,8 +2,9 @@
 
 import polars as pl
 
-from analysis.log import GIB, REQUEST_TIMES, Log
+from analysis.log import REQUEST_TIMES, Log
 from analysis.spreads import STATS
+from analysis.terms import GIB
 from tracegen.schema import ENUMS
 
 

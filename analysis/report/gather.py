@@ -8,11 +8,12 @@ from typing import Any, Final
 import polars as pl
 
 from analysis.doubts import Doubt, between
-from analysis.log import GIB, Targets
+from analysis.log import Targets
 from analysis.matching import labels
 from analysis.runs import Info, open_run
 from analysis.summary import judged, open_log
 from analysis.tables import TABLES
+from analysis.terms import GIB
 from replayer.schema import TIERS
 from tracegen.schema import InputError
 

@@ -13,12 +13,12 @@ from markupsafe import Markup
 from tqdm import tqdm
 
 from analysis import glossary, render
-from analysis.log import GIB
 from analysis.metrics import METRICS
 from analysis.report import drawing, wording
 from analysis.report.figures import SECTIONS, Figure
 from analysis.report.gather import DRAWN, Gathered, Subject
 from analysis.report.marks import Plot
+from analysis.terms import GIB
 from replayer.schema import TIERS
 
 _HEADINGS = {"t_s": "time, s", "gib": "GiB", "room_gib": "room, GiB", "break_even_tok_s": "break-even, tok/s"}

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from analysis import render
-from analysis.log import GIB
 from analysis.report.gather import Gathered
+from analysis.terms import GIB
 from analysis.trials import statistics
 from replayer.schema import TIERS
 

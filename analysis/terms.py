@@ -1,0 +1,42 @@
+"""Terms for the log's columns: what metrics count and sum."""
+
+from typing import Final
+
+import polars as pl
+
+from replayer.schema import LOG_ENUMS, TIERS
+
+GIB: Final = 2**30
+OK: Final = pl.col("status") == "ok"
+SIZE: Final = pl.col("size_bytes")
+SERVED: Final = pl.col("move").is_in(["hit", "promote"])  # a read that found its KV
+READS: Final = pl.col("move").is_in(["hit", "promote", "miss"])
+STORED: Final = pl.col("move") == "store"
+EVICTION: Final = pl.col("move") == "demote"
+FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop"])
+"""A request makes room, and waits for it as the next one does."""
+OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # rows of the same op may follow
+QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
+PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
+IO: Final = pl.col("end_ns") - pl.col("start_ns")
+SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).clip(0)
+"""Class n holds objects from 4^n bytes up to 4^(n+1)."""
+ELAPSED_S: Final = (pl.col("end_ns").max() - pl.col("start_ns").min()) / 1e9  # drain included
+
+TOUCHES: Final = {"read": ("from_tier", ["hit", "promote", "demote"]), "write": ("to_tier", ["store", "demote"])}
+"""Per side: the column that names the tier, and the moves that read or write one, evictions included."""
+SIDES: Final = {
+    f"{tier}_{side}": OK & (pl.col(column) == tier) & pl.col("move").is_in(kinds)
+    for tier in TIERS
+    for side, (column, kinds) in TOUCHES.items()
+}
+
+TIMES: Final = ["read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns"]
+_STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
+KEPT: Final = (
+    *("rank", "op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes"),
+    *_STAMPS,
+    *TIMES,
+    *LOG_ENUMS,
+)
+"""The columns that metrics use."""
