@@ -1,6 +1,6 @@
 """`make bench`: each figure beside its reference, measured in turn in one run. Nothing here gates anything.
 
-python -m tests.bench [PART…]; without parts, all that this machine can run but analysis100, which takes minutes and 5 GB.
+python -m tests.bench [PART…]; without parts, all that this machine can run but analysis100, which takes minutes and 3 GB.
 """
 
 import os

@@ -36,7 +36,7 @@ def analysis(place: Path, rows: int = 10_000_000) -> None:
 
 
 def analysis100(place: Path) -> None:
-    """The same of 100 million rows; 5 GB of disk."""
+    """The same of 100 million rows; 3 GB of disk."""
     analysis(place, 100_000_000)
 
 
