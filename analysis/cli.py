@@ -9,6 +9,7 @@ import click
 
 from analysis import assess as assessment
 from analysis import glossary, reference
+from analysis.between import together
 from analysis.compare import compare as compared
 from analysis.compare_text import as_json as compared_json
 from analysis.compare_text import render as compared_text
@@ -49,7 +50,7 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
 
     Doubts and advice first, verdicts last; --json has every metric.
     """
-    summaries = [summarise(run, targets=targets) for run in runs]
+    summaries = together([summarise(run, targets=targets) for run in runs])
     if as_json:
         click.echo(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2))
     else:
@@ -65,7 +66,7 @@ def check(ctx: click.Context, runs: tuple[Path, ...], as_json: bool) -> None:
 
     Every row of the log is looked at, and the plan's fingerprint computed from them; exit 1 where a run is not valid.
     """
-    summaries = [checked(run) for run in runs]
+    summaries = together([checked(run) for run in runs])
     if as_json:
         told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in summaries]
         click.echo(json.dumps(told[0] if len(told) == 1 else told, indent=2))

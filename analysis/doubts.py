@@ -21,8 +21,6 @@ ONE_REQUEST_GIB_S: Final = 64.0  # one object from one device: what PCIe 5.0 x16
 DEVICE_SHARE: Final = 0.05  # of the time of large objects: opening and Python never take the other 95%
 LARGE_BYTES: Final = 1 << 20  # below it opening a file may well take longer than its bytes
 BEYOND_PERCENTILE: Final = 5  # samples: with fewer the next run's percentile is another
-SPREAD_CV: Final = 0.05  # what kv-cache.py's authors allow between trials
-HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans differ by nothing
 MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
 
 Values = dict[str, Any]
@@ -97,46 +95,6 @@ def of_run(run: Evidence) -> list[Doubt]:
 def in_order(found: list[Doubt]) -> list[Doubt]:
     """Each once, what invalidates first."""
     return sorted(dict.fromkeys(found), key=lambda doubt: not doubt.invalidates)
-
-
-def between(summaries: list[Values]) -> list[Doubt]:
-    """Doubts on several runs that are shown together: trials that disagree, unlike hit rates, unlike machines."""
-    found = []
-    alike: dict[tuple[str, str], dict[str, list[Values]]] = {}
-    for summary in summaries:
-        machine = str(summary["machine"][1:])  # without the host's name
-        kinds = alike.setdefault((str(summary["trace_fingerprint"]), str(summary["conditions"])), {})
-        kinds.setdefault(machine, []).append(summary)
-    for kinds in alike.values():
-        for trials in kinds.values():
-            speeds = [trial["wall_clock_tok_s"] for trial in trials if trial["wall_clock_tok_s"]]
-            if len(speeds) > 1 and (cv := _cv(speeds)) > SPREAD_CV:
-                text = f"{len(speeds)} trials of one configuration disagree: wall-clock throughput varies by {cv:.1%}"
-                advice = "find what else the machine did, and replay more trials"
-                found.append(Doubt("trials disagree", f"{text} (CV)", advice))
-        if len(kinds) > 1:
-            text = f"runs of one configuration come from {len(kinds)} unlike machines"
-            advice = "compare machines with `analysis compare`; do not pool their runs as trials"
-            found.append(Doubt("unlike machines", text, advice))
-    if len({summary["trace_fingerprint"] for summary in summaries}) == 1:
-        found += _hit_rates(summaries)
-    return found
-
-
-def _hit_rates(summaries: list[Values]) -> Found:
-    for name, what in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
-        rates = [summary[name] or 0.0 for summary in summaries]
-        if max(rates) - min(rates) > HIT_RATE_POINTS:
-            text = f"{what} differ, {min(rates):.1%} to {max(rates):.1%}: these systems were spared unequal work"
-            advice = "rank systems by runs of one plan: equal capacities and options"
-            yield Doubt("hit rates differ", text, advice)
-            return
-
-
-def _cv(values: list[float]) -> float:
-    mean = sum(values) / len(values)
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return float(variance**0.5 / mean)
 
 
 def _status(run: Evidence) -> Found:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.doubts import between
 from analysis.summary import differences
 from analysis.terms import GIB
 from replayer.schema import TIERS
@@ -116,8 +115,6 @@ def doubts(summaries: list[Summary]) -> list[str]:
         for doubt in summary["doubts"]:
             texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
             texts.setdefault(doubt["text"], []).append(name)
-    for doubt in between(summaries):
-        found[doubt.invalidates, doubt.kind, doubt.advice] = {doubt.text: names}
     lines = []
     for (against, kind, advice), texts in sorted(found.items(), key=lambda item: not item[0][0]):
         told = [text if whose == names else f"{', '.join(whose)}: {text}" for text, whose in texts.items()]

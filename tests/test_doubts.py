@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis import audit, doubts
+from analysis import audit, between, doubts, render
+from analysis.between import together
 from analysis.cli import main
 from analysis.summary import checked, summarise
 from replayer import run_json
@@ -463,34 +464,51 @@ def test_one_seed_and_unlike_work(tmp_path: Path) -> None:
 def summary_of(**values: Any) -> Dict:
     return {
         "trace_fingerprint": "t", "conditions": {"model": "m"}, "machine": ["h", "cpu", 8, "/dev/a"], "executed_ops": 5,
-        "wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5,
+        "wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5, "doubts": [],
     } | values  # fmt: skip
+
+
+def kinds(*summaries: Dict) -> list[list[str]]:
+    """Of the doubts that each has beside the others."""
+    return [[doubt["kind"] for doubt in summary["doubts"]] for summary in together([*summaries])]
 
 
 def test_trials_that_disagree() -> None:
     """Of one machine and one configuration, however far each of them came in its window."""
-    (doubt,) = doubts.between([summary_of(), summary_of(wall_clock_tok_s=107.5, executed_ops=6)])
-    assert doubt.kind == "trials disagree"
-    assert doubt.text.startswith("2 trials of one configuration disagree: wall-clock throughput varies by 5.1%")
-    assert doubts.between([summary_of(), summary_of(wall_clock_tok_s=107.2)]) == []
-    assert doubts.between([summary_of(), summary_of(wall_clock_tok_s=500.0, conditions={"model": "n"})]) == []
-    assert doubts.between([summary_of(), summary_of(wall_clock_tok_s=None)]) == []
-    assert doubts.between([summary_of()]) == []
+    first, second = together([summary_of(doubts=[{}]), summary_of(wall_clock_tok_s=107.5, executed_ops=6)])
+    assert first["doubts"] == [{}, *second["doubts"]]
+    (doubt,) = second["doubts"]
+    assert doubt["kind"] == "trials disagree"
+    assert doubt["text"].startswith("2 trials of one configuration disagree: wall-clock throughput varies by 5.1%")
+    assert kinds(summary_of(), summary_of(wall_clock_tok_s=107.2)) == [[], []]
+    assert kinds(summary_of(), summary_of(wall_clock_tok_s=500.0, conditions={"model": "n"})) == [[], []]
+    assert kinds(summary_of(), summary_of(wall_clock_tok_s=None)) == [[], []]
+    assert kinds(summary_of()) == [[]]
+
+
+def test_each_configuration_has_its_own_trials() -> None:
+    """Two that disagree are told apart, and a third that does not stays out of it."""
+    runs = [summary_of(conditions={"model": m}, wall_clock_tok_s=v) for m in "no" for v in (100.0, 120.0 + 20 * ord(m))]
+    told = together([*runs, summary_of()])
+    texts = [[doubt["text"] for doubt in summary["doubts"]] for summary in told]
+    assert texts[0] == texts[1] != texts[2] == texts[3]
+    assert texts[4] == []
+    assert render.doubts([summary | {"run": f"run{i}"} for i, summary in enumerate(told)])[0].count(" trials of ") == 2
 
 
 def test_unlike_machines_are_no_trials() -> None:
     other = summary_of(machine=["h", "cpu", 8, "/dev/b"], wall_clock_tok_s=500.0)
-    assert [doubt.kind for doubt in doubts.between([summary_of(), other])] == ["unlike machines"]
-    assert doubts.between([summary_of(), summary_of(machine=["h2", "cpu", 8, "/dev/a"])]) == []
+    assert kinds(summary_of(), other) == [["unlike machines"]] * 2
+    assert kinds(summary_of(), summary_of(machine=["h2", "cpu", 8, "/dev/a"])) == [[], []]
 
 
 def test_hit_rates_that_differ() -> None:
-    (doubt,) = doubts.between([summary_of(), summary_of(hit_rate_reuse=0.502)])
-    assert (doubt.kind, "50.0% to 50.2%" in doubt.text) == ("hit rates differ", True)
-    assert doubts.between([summary_of(), summary_of(hit_rate_reuse=0.5009)]) == []
-    assert [doubt.kind for doubt in doubts.between([summary_of(), summary_of(hit_rate=0.6)])] == ["hit rates differ"]
-    assert doubts.between([summary_of(), summary_of(hit_rate_reuse=0.9, trace_fingerprint="u")]) == []
-    assert doubts.between([summary_of(hit_rate_reuse=None), summary_of(hit_rate_reuse=None)]) == []
+    (doubt,) = together([summary_of(), summary_of(hit_rate_reuse=0.502)])[0]["doubts"]
+    assert (doubt["kind"], "50.0% to 50.2%" in doubt["text"]) == ("hit rates differ", True)
+    assert kinds(summary_of(), summary_of(hit_rate_reuse=0.5009)) == [[], []]
+    assert kinds(summary_of(), summary_of(hit_rate=0.6)) == [["hit rates differ"]] * 2
+    assert kinds(summary_of(), summary_of(hit_rate_reuse=0.9, trace_fingerprint="u")) == [[], []]
+    assert kinds(summary_of(hit_rate_reuse=None), summary_of(hit_rate_reuse=None)) == [[], []]
 
 
 # Ranks
@@ -1079,7 +1097,7 @@ DOC = ROOT / "docs" / "doubts.md"
 
 
 def test_the_docs_list_every_kind_that_the_code_can_tell() -> None:
-    sources = [ROOT / "analysis" / f"{name}.py" for name in ("doubts", "audit", "runs", "summary")]
+    sources = [ROOT / "analysis" / f"{name}.py" for name in ("doubts", "between", "audit", "runs", "summary")]
     calls = [
         node
         for path in sources
@@ -1095,9 +1113,8 @@ def test_the_docs_name_every_threshold() -> None:
     listed = {
         name: float(value.replace(",", "")) for name, value in re.findall(r"`([A-Z_]+)` ([\d.,]*\d)", DOC.read_text())
     }
-    known = {
-        name: float(value) for name, value in vars(doubts).items() if name.isupper() and isinstance(value, int | float)
-    }
+    constants = vars(doubts) | vars(between)
+    known = {name: float(value) for name, value in constants.items() if name.isupper() and type(value) in (int, float)}
     known["DEVICE_CACHE_BYTES"] /= GIB
     known["LARGE_BYTES"] /= 2**20
     assert listed == {name: value for name, value in known.items() if name != "GIB"}

@@ -50,11 +50,11 @@ def as_parquet(data: Gathered) -> bytes:
 
 
 def as_json(data: Gathered) -> bytes:
-    """Summaries as `analysis summary --json` gives them, each with its tables, and the doubts on all together."""
+    """Summaries as `analysis summary --json` gives them, each with its tables."""
     runs = [
         run.summary | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}} for run in data.runs
     ]
-    return (json.dumps({"runs": runs, "doubts": [vars(doubt) for doubt in data.doubts]}, indent=1) + "\n").encode()
+    return (json.dumps({"runs": runs}, indent=1) + "\n").encode()
 
 
 def as_xlsx(data: Gathered) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from analysis.doubts import Doubt, between
+from analysis.between import together
 from analysis.log import Targets
 from analysis.matching import labels
 from analysis.runs import Info, open_run
@@ -47,12 +47,10 @@ class Gathered:
 
     Attributes:
         runs: in the order given.
-        doubts: on the runs together.
         targets: what they were held against.
     """
 
     runs: list[Subject]
-    doubts: list[Doubt]
     targets: Targets
 
     @property
@@ -110,9 +108,10 @@ def gather(paths: Sequence[Path], targets: Targets) -> Gathered:
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError(f"{path} is named twice; name it once.")
     found = [_read(path, targets) for path in paths]
-    systems = _systems(paths, [summary for summary, _, _ in found])
-    runs = [Subject(name, system, *parts) for name, system, parts in zip(_names(paths), systems, found, strict=True)]
-    return Gathered(runs, between([run.summary for run in runs]), targets)
+    summaries = together([summary for summary, _, _ in found])
+    each = zip(_names(paths), _systems(paths, summaries), summaries, found, strict=True)
+    runs = [Subject(name, system, summary, tables, infos) for name, system, summary, (_, tables, infos) in each]
+    return Gathered(runs, targets)
 
 
 def _configuration(summary: dict[str, Any]) -> tuple[str, ...]:

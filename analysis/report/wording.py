@@ -178,8 +178,6 @@ def doubts(data: Gathered) -> list[tuple[bool, str, str, str]]:
         for doubt in run.summary["doubts"]:
             texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
             texts.setdefault(doubt["text"], []).append(run.name)
-    for one in data.doubts:
-        found.setdefault((one.invalidates, one.kind, one.advice), {})[one.text] = names
     told = {key: _merged(texts, names) for key, texts in found.items()}
     return [(against, kind, told[against, kind, advice], advice) for against, kind, advice in sorted(told, key=_weight)]
 

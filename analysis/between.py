@@ -1,0 +1,56 @@
+"""Doubts on runs that are shown together: what only a look at the others tells."""
+
+from collections.abc import Iterator
+from statistics import mean, stdev
+from typing import Any, Final
+
+from analysis.doubts import Doubt
+
+SPREAD_CV: Final = 0.05  # what kv-cache.py's authors allow between trials
+HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans differ by nothing
+
+Summary = dict[str, Any]
+
+
+def together(summaries: list[Summary]) -> list[Summary]:
+    """The same, each with the doubts that only a look at the others shows.
+
+    Trials that disagree, unlike hit rates, unlike machines.
+    """
+    found = [*_between_trials(summaries), *_between_rates(summaries)]
+    return [
+        summary | {"doubts": [*summary["doubts"], *(vars(doubt) for doubt, runs in found if number in runs)]}
+        for number, summary in enumerate(summaries)
+    ]
+
+
+def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
+    """With the places of the runs that it concerns."""
+    alike: dict[tuple[str, str], dict[str, list[int]]] = {}
+    for number, summary in enumerate(summaries):
+        machine = str(summary["machine"][1:])  # without the host's name
+        kinds = alike.setdefault((str(summary["trace_fingerprint"]), str(summary["conditions"])), {})
+        kinds.setdefault(machine, []).append(number)
+    for kinds in alike.values():
+        for trials in kinds.values():
+            speeds = [speed for number in trials if (speed := summaries[number]["wall_clock_tok_s"])]
+            if len(speeds) > 1 and (cv := stdev(speeds) / mean(speeds)) > SPREAD_CV:
+                text = f"{len(speeds)} trials of one configuration disagree: wall-clock throughput varies by {cv:.1%}"
+                advice = "find what else the machine did, and replay more trials"
+                yield Doubt("trials disagree", f"{text} (CV)", advice), trials
+        if len(kinds) > 1:
+            text = f"runs of one configuration come from {len(kinds)} unlike machines"
+            advice = "compare machines with `analysis compare`; do not pool their runs as trials"
+            yield Doubt("unlike machines", text, advice), [number for trials in kinds.values() for number in trials]
+
+
+def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
+    if len({summary["trace_fingerprint"] for summary in summaries}) > 1:
+        return
+    for name, what in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
+        rates = [summary[name] or 0.0 for summary in summaries]
+        if max(rates) - min(rates) > HIT_RATE_POINTS:
+            text = f"{what} differ, {min(rates):.1%} to {max(rates):.1%}: these systems were spared unequal work"
+            advice = "rank systems by runs of one plan: equal capacities and options"
+            yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]
+            return
