@@ -144,7 +144,7 @@ class Run:
 
     def device_bytes(self, column: str, since_ns: int = 0) -> int | None:
         """What the devices under the caches counted in intervals that ended later; None where none counted."""
-        parts = self._sampled(dict(zip(self.ranks, self._shifts(), strict=True)))
+        parts = self._sampled()
         counted = [part.filter(~pl.col("shared") & (pl.col("time_ns") > since_ns))[column] for part in parts]
         return sum(int(one.sum()) for one in counted) if any(one.count() for one in counted) else None
 
@@ -155,7 +155,7 @@ class Run:
         """
         ends = [(info.get("warmup") or {}).get("end_ns") or 0 for info in self.infos]
         return self.device_bytes(
-            "read_bytes", min(end + shift for end, shift in zip(ends, self._shifts(), strict=True))
+            "read_bytes", min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
         )
 
     def log(self, targets: Targets | None = None, first_ops: int | None = None) -> Log:
@@ -168,7 +168,7 @@ class Run:
         Raises:
             InputError: a part is missing, damaged or of something else, or the ranks' clocks are days apart.
         """
-        shifts = dict(zip(self.ranks, self._shifts(), strict=True))
+        shifts = self.shifts
         rows = [
             _shifted(stretch, rank, shifts[place])
             for rank, (place, stretches) in enumerate(self.rows.items())
@@ -184,15 +184,20 @@ class Run:
             rows,
             token_ns=round((self.conditions.get("token_ms") or 0) * 1e6),
             warm_end_ns=max(warm_ends) if warm_ends else None,
-            device=pl.concat(sampled).lazy() if (sampled := self._sampled(shifts)) else None,
+            device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
             cores=self._cores(),
             targets=targets,
             cells=pl.concat(cells) if first_ops is None else None,
         )
 
-    def _shifts(self) -> list[int]:
-        """Where each log's time 0 lies on the earliest one's clock; 0 for a rank that died before it could say."""
+    @cached_property
+    def shifts(self) -> dict[Path, int]:
+        """Where each log's time 0 lies on the earliest one's clock; 0 for a rank that died before it could say.
+
+        Raises:
+            InputError: the clocks are days apart.
+        """
         zeros = [(info.get("clock") or {}).get("zero_ns") for info in self.infos]
         first = min((zero for zero in zeros if zero is not None), default=0)
         shifts = [0 if zero is None else zero - first for zero in zeros]
@@ -200,9 +205,9 @@ class Run:
             raise InputError(
                 f"{self.path}: the clocks of its ranks are days apart: copy all ranks of one run together."
             )
-        return shifts
+        return dict(zip(self.ranks, shifts, strict=True))
 
-    def _sampled(self, shifts: dict[Path, int]) -> list[pl.DataFrame]:
+    def _sampled(self) -> list[pl.DataFrame]:
         """The counters of each rank; `shared` where an earlier rank of the host has counted the same device."""
         seen, found = set(), []
         for rank, (place, info) in enumerate(self.ranks.items()):
@@ -211,7 +216,7 @@ class Run:
             machine = info.get("machine") or {}
             device = (machine.get("host"), (machine.get("storage") or {}).get("device"))
             known = (pl.lit(rank, pl.Int64).alias("rank"), pl.lit(device in seen).alias("shared"))
-            samples = self.samples[place].with_columns(pl.col("time_ns") + shifts[place], *known)
+            samples = self.samples[place].with_columns(pl.col("time_ns") + self.shifts[place], *known)
             found.append(samples.select(*DEVICE_COLUMNS))
             seen.add(device)
         return found

@@ -26,16 +26,13 @@ def tables(run: Path) -> dict[str, pl.LazyFrame]:
     """`moves`, the log with enums as words, and `device`, if it was sampled; of all ranks, on the first one's clock.
 
     Raises:
-        InputError: the run is missing, damaged or without a log.
+        InputError: the run is missing, damaged or without a log, or its ranks' clocks are days apart.
     """
-    ranks = open_run(run).ranks
-    zeros = {place: (info.get("clock") or {}).get("zero_ns") for place, info in ranks.items()}
-    first = min((zero for zero in zeros.values() if zero is not None), default=0)
-    shifts = {place: 0 if zero is None else zero - first for place, zero in zeros.items()}
-    found = {"moves": pl.concat([_moves(place, shift_ns) for place, shift_ns in shifts.items()])}
+    opened = open_run(run)
+    found = {"moves": pl.concat([_moves(place, shift_ns) for place, shift_ns in opened.shifts.items()])}
     sampled = [
-        _device(path, shift_ns, ranks[place].get("rank") or 0)
-        for place, shift_ns in shifts.items()
+        _device(path, shift_ns, opened.ranks[place].get("rank") or 0)
+        for place, shift_ns in opened.shifts.items()
         if (path := counters(place)) is not None
     ]
     return found | ({"device": pl.concat(sampled)} if sampled else {})
