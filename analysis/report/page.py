@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import polars as pl
 from altair.utils.schemapi import debug_mode
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from tqdm import tqdm
 
 from analysis import glossary, render
@@ -21,6 +21,7 @@ from analysis.report.marks import Plot
 from analysis.terms import GIB
 from replayer.schema import TIERS
 
+_FLAG = re.compile(r"--[a-z][a-z-]*")
 _HEADINGS = {"t_s": "time, s", "gib": "GiB", "room_gib": "room, GiB", "break_even_tok_s": "break-even, tok/s"}
 
 
@@ -48,7 +49,7 @@ def html(data: Gathered) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    environment.filters["number"] = wording.number
+    environment.filters |= {"number": wording.number, "flags": _flags}
     names = [run.name for run in data.runs]
     return environment.get_template("page.html.jinja").render(
         title=_title(names if len(names) < 4 else data.systems),
@@ -89,6 +90,11 @@ def _sections(data: Gathered) -> dict[str, list[Drawn]]:
             title: [Drawn(figure, [one.result() for one in both], _tables(data, figure)) for figure, both in drawn]
             for title, drawn in found.items()
         }
+
+
+def _flags(text: str) -> Markup:
+    """A text in which no line ends within the name of a flag."""
+    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 
 
 def _rendered(figure: Figure, width: int, plot: Plot) -> Markup:
