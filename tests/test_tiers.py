@@ -724,7 +724,7 @@ def move(tier: Tier, sides: list[str], requests: int, size: int) -> float:
     return time.perf_counter() - began
 
 
-def quickest(once: Callable[[], float], least: float, enough: float, tries: int = 8) -> float:
+def quickest(once: Callable[[], float], least: float, enough: float, tries: int = 30) -> float:
     """The shortest of a few tries, each of which takes `least` at any rate: a noisy machine only ever adds."""
     best = float("inf")
     for _ in range(tries):

@@ -1,6 +1,7 @@
 """Counting tokens: bundled mistral-common tokenizers, local directories and hub names behind one callable."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -57,6 +58,8 @@ def _load_tekken(name: str, path: Path) -> Tokenizer:
 
 
 def _load_auto(name: str, shipped: list[str]) -> Tokenizer:
+    # Without PyTorch it says on being imported that there are no models; none is asked for.
+    logging.getLogger("transformers").addFilter(lambda record: "PyTorch" not in record.getMessage())
     from transformers import AutoTokenizer  # noqa: PLC0415
 
     try:
