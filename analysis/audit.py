@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from analysis.doubts import Doubt
+from analysis.terms import MAX_REQUESTS
 from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, PLAN_VERSION, TIERS, parts
 from tracegen.schema import InputError
 
@@ -69,7 +70,7 @@ def examine(place: Path, files: list[Path], cells: pl.DataFrame, info: Info) -> 
         facts: Facts = rest.collect(engine="streaming").row(0, named=True)
     facts |= cells.select(**_facts(info), **_impossible(info)).row(0, named=True)
     more = {
-        "negative numbers": (facts.pop("other_least") or 0) < 0,
+        "numbers that are negative or too large": (facts.pop("other_least") or 0) < 0,
         "nulls where a replay leaves none": facts.pop("other_nulls"),
     }
     for name in _impossible(info):
@@ -136,15 +137,17 @@ def _impossible(info: Info) -> dict[str, pl.Expr]:
         ]
     return {
         "nulls where a replay leaves none": (pl.col("nulls") > 0).any(),
-        "times that run backwards or for days": (pl.col("least_step_ns") < 0).any() | (pl.col("end_ns") > MAX_NS).any(),
-        "negative numbers": (pl.col("least_number") < 0).any(),
+        "times that run backwards or for days": (pl.col("least_step_ns") < 0).any()
+        | (pl.col("most_ns") > MAX_NS).any(),
+        "numbers that are negative or too large": (pl.col("least_number") < 0).any()
+        | (pl.col("most_request_id") >= MAX_REQUESTS).any(),
         "times of I/O that do not fit in their moves": pl.min_horizontal(times) < 0,
         "moves between tiers that do not go together": pl.any_horizontal(shape.any() for shape in shapes),
     }
 
 
 def _facts(info: Info) -> dict[str, pl.Expr]:
-    warm_ops = (info.get("warmup") or {}).get("ops", 0)
+    warm_ops = (info.get("warmup") or {}).get("ops") or 0
     kept = (pl.col("from_tier") != "gpu") & pl.col("move").is_in(["hit", "promote"]) & (pl.col("status") == "ok")
     stored = pl.col("from_tier") == "cpu"
     if info["conditions"].get("layout") != "null":
@@ -218,9 +221,10 @@ def altered(infos: list[Info], facts: list[Facts], counted: dict[str, int]) -> I
         counted: `tally` of all logs together.
     """
     complete = [(info, found) for info, found in zip(infos, facts, strict=True) if info["status"] == "complete"]
-    texts = [
-        text for info, found in complete for text in (*_of_rows(info, found), *_of_times(info, found), *_of_info(info))
-    ]
+    texts = [text for info, _ in complete for text in _of_info(info)]
+    for info, found in complete:
+        if found["last_op"] is not None:  # a rank may have had nothing to do; that it had is counted below
+            texts += [*_of_rows(info, found), *_of_times(info, found)]
     if len(complete) == len(infos):
         texts += [*_of_counts(infos, counted), *_of_tokens(infos, counted["new_tokens"])]
     for text in dict.fromkeys(texts):

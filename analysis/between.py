@@ -17,11 +17,27 @@ def together(summaries: list[Summary]) -> list[Summary]:
 
     Trials that disagree, unlike hit rates, unlike machines.
     """
-    found = [*_between_trials(summaries), *_between_rates(summaries)]
+    found = [*_copies(summaries), *_between_trials(summaries), *_between_rates(summaries)]
     return [
         summary | {"doubts": [*summary["doubts"], *(vars(doubt) for doubt, runs in found if number in runs)]}
         for number, summary in enumerate(summaries)
     ]
+
+
+def origin(summary: Summary) -> tuple[Any, ...] | None:
+    """Where and when a run was made, to the nanosecond, which tells copies from trials; None where it does not say."""
+    return None if None in summary["zero_ns"] else (summary["machine"][0], *summary["zero_ns"])
+
+
+def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
+    born: dict[tuple[Any, ...], list[int]] = {}
+    for number, summary in enumerate(summaries):
+        if (where := origin(summary)) is not None:
+            born.setdefault(where, []).append(number)
+    for copies in born.values():
+        if len(copies) > 1:
+            text = f"{len(copies)} of these are one run, named or copied more than once"
+            yield Doubt("copies", text, "name each run once; trials are replayed, each anew"), copies
 
 
 def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:

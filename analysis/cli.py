@@ -33,6 +33,10 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("\nInterrupted.", err=True)
             ctx.exit(130)
+        except BrokenPipeError:
+            raise  # click's to handle: the reader has gone
+        except OSError as error:  # of a path or an output that no check of ours met
+            raise InputError(f"{error.filename or 'the output'}: {error.strerror or error}; name another.") from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -172,7 +176,7 @@ def report(runs: tuple[Path, ...], output: Path | None, form: str | None, force:
     Runs of one configuration on one machine are trials; others stand side by side. md, csv and json go to the terminal
     without -o.
     """
-    form = export.chosen(form, output, force=force)
+    form = export.chosen(form, output, runs, force=force)
     content = export.FORMATS[form](gather(runs, targets))
     if output is None:
         click.echo(content.decode(), nl=False)

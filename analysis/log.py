@@ -13,6 +13,7 @@ from analysis.terms import (
     FOR_OTHERS,
     IO,
     KEPT,
+    MAX_REQUESTS,
     OK,
     OPENS,
     PLAN_WAIT,
@@ -21,6 +22,7 @@ from analysis.terms import (
     SERVED,
     SIZE,
     SIZE_CLASS,
+    STAMPS,
     TIMES,
     TOUCHES,
 )
@@ -81,7 +83,7 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
 
 
 # One key is quicker than two.
-_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * (1 << 40) + pl.col("request_id")).alias("request")
+_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,10 @@ def added_up(rows: pl.LazyFrame) -> pl.DataFrame:
     """Rows that are alike in every enum, in `warmup`, `first` (seq 0) and `size_class`, added up; a few hundred.
 
     Columns: those; `rows`; sums of tokens, new_tokens, size_bytes, each time, `io_ns`, `queue_ns`, `plan_wait_ns`;
-    start_ns the first, last_start_ns, end_ns the last; least and most of op_id and rank; `most_bytes` the most of
-    size_bytes / tokens. In honest logs `nulls` is 0, and 0 or more are `least_step_ns` of the stamps in their order,
-    `least_number` of ids and counts, `least_time_ns` of times and of what I/O leaves of a move, and
-    `least_host_{side}_ns` of what system calls leave of that.
+    start_ns the first, last_start_ns, end_ns the last; least and most of op_id and rank, most of request_id;
+    `most_bytes` the most of size_bytes / tokens, `most_ns` of stamps and times. In honest logs `nulls` is 0, and 0 or
+    more are `least_step_ns` of the stamps and from one to the next, `least_number` of ids and counts, `least_time_ns`
+    of times and of what I/O leaves of a move, and `least_host_{side}_ns` of what system calls leave of that.
     """
     required = ["warmup", *(name for name in KEPT if name not in ("from_tier", "to_tier"))]
     numbers = ("op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
@@ -145,9 +147,10 @@ def added_up(rows: pl.LazyFrame) -> pl.DataFrame:
             pl.col("start_ns").max().alias("last_start_ns"),
             pl.col("end_ns").max(),
             *(pl.col(name).min().alias(f"least_{name}") for name in ("op_id", "rank")),
-            *(pl.col(name).max().alias(f"most_{name}") for name in ("op_id", "rank")),
+            *(pl.col(name).max().alias(f"most_{name}") for name in ("op_id", "rank", "request_id")),
             (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
-            _least(pl.col("due_ns"), PLAN_WAIT, QUEUE, IO).alias("least_step_ns"),
+            pl.max_horizontal(*STAMPS, *TIMES).max().alias("most_ns"),
+            _least(*(pl.col(name) for name in STAMPS), PLAN_WAIT, QUEUE, IO).alias("least_step_ns"),
             _least(*(pl.col(name) for name in numbers)).alias("least_number"),
             _least(spent, *(pl.col(name) for name in TIMES)).alias("least_time_ns"),
             *(_least(pl.col(f"{s}_ns") - pl.col(f"device_{s}_ns")).alias(f"least_host_{s}_ns") for s in TOUCHES),

@@ -74,6 +74,9 @@ def execute(run: Path, statement: str, how: str, rows: int | None, out: BinaryIO
         else:
             out.write(_json((frame if rows is None else frame.head(rows)).collect(engine="streaming")).encode())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        if str(error).startswith("parquet: "):
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{run}: its log cannot be read ({reason}); copy the run anew.") from None
         raise InputError(_refusal(str(error), known)) from None
     except OSError as error:
         if "os error 32" in str(error):  # Polars writes to the descriptor itself; whoever read the output has enough

@@ -32,10 +32,12 @@ SIDES: Final = {
 }
 
 TIMES: Final = ["read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns"]
-_STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
+STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
+MAX_REQUESTS: Final = 1 << 40
+"""Ids of requests are below it, so that a rank and a request are one number."""
 KEPT: Final = (
     *("rank", "op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes"),
-    *_STAMPS,
+    *STAMPS,
     *TIMES,
     *LOG_ENUMS,
 )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from analysis.between import origin
 from analysis.runs import Info, Run, open_run
 from analysis.summary import summarise
 from replayer.schema import CHECKPOINT_OPS
@@ -146,7 +147,7 @@ def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
     Raises:
         InputError: a path holds no run or is named twice, or no run is left.
     """
-    trials, left_out, seen = [], {}, set()
+    trials, left_out, seen, origins = list[Trial](), dict[Path, str](), set[Path](), dict[tuple[Any, ...], Path]()
     for path in tqdm(runs, "reading logs", unit="run", delay=1, disable=None, leave=False):
         if path.resolve() in seen:
             raise InputError(f"{path} is named twice in one set, but is one trial; name it once.")
@@ -155,13 +156,16 @@ def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
         try:
             summary = summarise(path)
         except InputError as error:  # no log, or none that can be read
-            left_out[path] = error.message.removeprefix(f"{path}").lstrip(": ").removesuffix(".")
+            left_out[path] = error.message.removeprefix(f"{path}").lstrip(":/ ").removesuffix(".")
             continue
         if not summary["valid"]:
             left_out[path] = "; ".join(summary["findings"])
         elif any(info.get("executed_ops") is None for info in run.infos):
             left_out[path] = "run.json does not say how many ops were executed"
         else:
+            born = origin(summary)
+            if born is not None and (first := origins.setdefault(born, path)) != path:
+                raise InputError(f"{path} is a copy of {first}, which is one trial; name it once, or replay anew.")
             trials.append(Trial(run, summary))
     if not trials:
         path, why = next(iter(left_out.items()))

@@ -290,7 +290,9 @@ def parts(path: Path) -> list[Path]:
     """
     found = sorted((path / "moves").glob("part-*.parquet"))
     if not found:
-        raise InputError(f"{path} holds no closed part of a log: nothing was executed, or the run died at once.")
+        raise InputError(
+            f"{path} holds no closed part of a log: nothing was executed, or the run died at once; replay it anew."
+        )
     for part in found:
         _check_parquet(part, LOG_SCHEMA, "a move log")
     return found

@@ -152,7 +152,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         findings = [] if info["valid"] else ["the run is failed: by design"]
         return {
             "run": str(path), "valid": info["valid"], "findings": findings, "doubts": [{"kind": "short run"}],
-            "conditions": info["conditions"], "machine": [], "bottleneck": "queue", **work, **info["metrics"],
+            "conditions": info["conditions"], "machine": ["host"], "zero_ns": info.get("zero_ns", [None]), "bottleneck": "queue", **work, **info["metrics"],
         }  # fmt: skip
 
     monkeypatch.setattr(trials, "summarise", crafted)
@@ -240,6 +240,15 @@ def test_a_run_named_twice_is_one_trial(craft: Craft) -> None:
     with pytest.raises(InputError, match="named twice"):
         compare({"a": [one, one], "b": [craft("b")]})
     assert "more than one side" in compare({"a": [one], "b": [one]}).warnings[0]
+
+
+def test_a_copy_is_no_trial(craft: Craft) -> None:
+    """Nor another system."""
+    one, copy, other = (craft(name, zero_ns=[zero]) for name, zero in (("a", 5), ("copy", 5), ("b", 6)))
+    with pytest.raises(InputError, match=r"copy is a copy of .*/a, which is one trial"):
+        compare({"a": [one, copy], "b": [other]})
+    assert "copy is on more than one side" in compare({"a": [one], "b": [copy]}).warnings[0]
+    assert compare({"a": [one], "b": [other]}).warnings == []
 
 
 def test_conditions_that_differ_must_be_named(craft: Craft) -> None:

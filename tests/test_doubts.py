@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -464,7 +465,7 @@ def test_one_seed_and_unlike_work(tmp_path: Path) -> None:
 def summary_of(**values: Any) -> Dict:
     return {
         "trace_fingerprint": "t", "conditions": {"model": "m"}, "machine": ["h", "cpu", 8, "/dev/a"], "executed_ops": 5,
-        "wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5, "doubts": [],
+        "wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5, "doubts": [], "zero_ns": [None],
     } | values  # fmt: skip
 
 
@@ -496,6 +497,13 @@ def test_each_configuration_has_its_own_trials() -> None:
     assert render.doubts([summary | {"run": f"run{i}"} for i, summary in enumerate(told)])[0].count(" trials of ") == 2
 
 
+def test_copies_are_no_trials() -> None:
+    """What began at one nanosecond on one host is one run."""
+    assert kinds(*[summary_of(zero_ns=[5])] * 2, summary_of(zero_ns=[6])) == [["copies"], ["copies"], []]
+    assert kinds(summary_of(zero_ns=[5]), summary_of(zero_ns=[5], machine=["h2", "cpu", 8, "/dev/a"])) == [[], []]
+    assert kinds(*[summary_of(zero_ns=[5, None])] * 2) == [[], []]
+
+
 def test_unlike_machines_are_no_trials() -> None:
     other = summary_of(machine=["h", "cpu", 8, "/dev/b"], wall_clock_tok_s=500.0)
     assert kinds(summary_of(), other) == [["unlike machines"]] * 2
@@ -518,6 +526,21 @@ def test_a_rank_alone_is_not_the_run(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run")
     summary = summarise(place / "rank-0000")
     assert summary["findings"] == ["this is one of 2 ranks; the others are left out"]
+
+
+def test_ranks_stay_apart_where_the_first_is_missing(tmp_path: Path) -> None:
+    place = rank_runs(tmp_path / "run", 3)
+    shutil.rmtree(place / "rank-0000")
+    summary = summarise(place)
+    assert not summary["valid"]
+    assert summary["requests"] == sum(summarise(place / f"rank-{rank:04}")["requests"] for rank in (1, 2))
+
+
+def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
+    place = rank_runs(tmp_path / "run")
+    for part in parts(place / "rank-0001"):
+        pl.read_parquet(part).clear().write_parquet(part)
+    assert "parts are missing or altered" in summarise(place)["findings"][0]
 
 
 @pytest.mark.parametrize(
@@ -852,13 +875,25 @@ IMPOSSIBLE: dict[str, tuple[Log, str]] = {
     "reading for longer than the move": (cell("read_ns", pl.col("end_ns") - pl.col("start_ns") + 1, HITS & (pl.col("op_id") == 9)), "times of I/O that do not fit"),
     "a device slower than the whole": (cell("device_read_ns", pl.col("read_ns") + 1, HITS), "times of I/O that do not fit"),
     "a device slower than the write": (cell("device_write_ns", pl.col("write_ns") + 1, STORES), "times of I/O that do not fit"),
-    "a negative size": (cell("size_bytes", -5), "negative numbers"),
-    "a negative key": (cell("key", -5), "negative numbers"),
-    "negative tokens": (cell("new_tokens", -5), "negative numbers"),
+    "an end that overflows": (cell("end_ns", -(1 << 63)), "times that run backwards"),
+    "a verification of centuries": (cell("verify_ns", (1 << 63) - 1), "for days"),
+    "a start that overflows": (cell("start_ns", -(1 << 63)), "times that run backwards"),
+    "ids that would mix with another rank's": (cell("request_id", 1 << 40), "or too large"),
+    "a negative size": (cell("size_bytes", -5), "numbers that are negative"),
+    "a negative key": (cell("key", -5), "numbers that are negative"),
+    "negative tokens": (cell("new_tokens", -5), "numbers that are negative"),
     "a hit of no tier": (cell("from_tier", None, HITS), "moves between tiers"),
     "a store from a tier": (cell("from_tier", "cpu", STORES), "moves between tiers"),
     "a demotion to nowhere": (cell("to_tier", None, DEMOTES), "moves between tiers"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["device_read_ns", "device_write_ns"])
+def test_no_device_takes_days_whatever_its_clock(tmp_path: Path, column: str) -> None:
+    """cuFile's clock may say more than the host's, and is bounded all the same."""
+    run = clean(60)
+    conditions(run, gds=True)
+    assert "for days" in refusal(tampered(run.save(tmp_path / "run", parts=1), cell(column, 1 << 50)))
 
 
 @pytest.mark.parametrize("what", IMPOSSIBLE)

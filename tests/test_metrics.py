@@ -176,7 +176,7 @@ HELD = {
 }
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
-    "machine",
+    "machine", "zero_ns",
 }  # fmt: skip
 """What a summary says beside numbers."""
 

@@ -2,8 +2,11 @@
 
 import json
 import math
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -457,6 +460,42 @@ def test_a_file_is_replaced_only_by_force_and_whole(replay: Path, tmp_path: Path
     assert CliRunner().invoke(main, [*call, "--force"]).exit_code == 0
     assert page.read_text().startswith("run,metric,value,unit")
     assert list(tmp_path.iterdir()) == [page]
+
+
+def test_what_is_no_file_of_its_own_is_never_replaced(replay: Path, tmp_path: Path) -> None:
+    """Pipes and devices, a run's own files; a link stays a link."""
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link.csv", tmp_path / "target.csv"
+    os.mkfifo(pipe)
+    target.write_text("mine")
+    link.symlink_to(target)
+    before = {path: path.read_bytes() for path in replay.rglob("*") if path.is_file()}
+    for output, said in (
+        (pipe, "is no regular file"),
+        (replay / "run.json", "lies in the run"),
+        (replay / "new", "lies in"),
+    ):
+        done = CliRunner().invoke(main, ["report", str(replay), "--force", "--format", "csv", "-o", str(output)])
+        assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert pipe.is_fifo()
+    assert before == {path: path.read_bytes() for path in replay.rglob("*") if path.is_file()}
+    assert CliRunner().invoke(main, ["report", str(replay), "--force", "-o", str(link)]).exit_code == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("run,metric,value,unit")
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [["metrics"], ["report", "--format", "md"], ["summary"], ["sql"]])
+def test_a_terminal_on_a_full_disk(replay: Path, command: list[str]) -> None:
+    name, *flags = command
+    run = [] if name == "metrics" else [str(replay)]
+    query = ["select * from moves"] if name == "sql" else []
+    with Path("/dev/full").open("wb") as full:
+        call = [sys.executable, "-m", "analysis", name, *run, *query, *flags]
+        done = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr
 
 
 @pytest.mark.parametrize(

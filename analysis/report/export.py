@@ -3,7 +3,7 @@
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,11 +127,11 @@ TEXT: Final = ("md", "csv", "json")
 """What may go to a terminal."""
 
 
-def chosen(form: str | None, output: Path | None, *, force: bool) -> str:
+def chosen(form: str | None, output: Path | None, runs: Sequence[Path], *, force: bool) -> str:
     """The format, and that it can be written: found out before logs are read.
 
     Raises:
-        InputError: no format is named, it needs a file, or the file is there or has no folder.
+        InputError: no format is named, it needs a file, or the file is there, is part of a run or has no folder.
     """
     found = form or (output.suffix.lower().removeprefix(".") if output else "")
     if found not in FORMATS:
@@ -143,7 +143,11 @@ def chosen(form: str | None, output: Path | None, *, force: bool) -> str:
         return found
     if output.is_dir():
         raise InputError(f"-o {output} is a folder; name a file in it.")
-    if os.path.lexists(output) and not force:
+    if within := next((run for run in runs if output.resolve().is_relative_to(run.resolve())), None):
+        raise InputError(f"-o {output} lies in the run {within}, which stays as it is; name a file elsewhere.")
+    if os.path.lexists(output) and not output.is_file():
+        raise InputError(f"-o {output} is no regular file; name another, or leave out -o to write to the terminal.")
+    if output.exists() and not force:
         raise InputError(f"{output} exists; name another file with -o, or pass --force.")
     if not output.parent.is_dir():
         raise InputError(f"-o {output}: there is no folder {output.parent}; make it, or name another file.")
@@ -156,10 +160,11 @@ def write(output: Path, content: bytes) -> None:
     Raises:
         InputError: there is no room, or no right to.
     """
-    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    target = output.resolve()  # a link stays one
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(content)
-        partial.replace(output)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise InputError(f"{output} cannot be written ({error.strerror}); name another file with -o.") from None
