@@ -24,6 +24,19 @@ def together(summaries: list[Summary]) -> list[Summary]:
     ]
 
 
+def grouped(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
+    """Doubts of runs, those alike in kind and advice in one, what invalidates first.
+
+    Each is whether it invalidates, its kind, its advice, and by what was found the names of the runs it was found in.
+    """
+    found: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
+    for name, summary in zip(names, summaries, strict=True):
+        for doubt in summary["doubts"]:
+            texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
+            texts.setdefault(doubt["text"], []).append(name)
+    return [(*key, found[key]) for key in sorted(found, key=lambda key: not key[0])]
+
+
 def origin(summary: Summary) -> tuple[Any, ...] | None:
     """Where and when a run was made, to the nanosecond, which tells copies from trials; None where it does not say."""
     return None if None in summary["zero_ns"] else (summary["machine"][0], *summary["zero_ns"])

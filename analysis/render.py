@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from analysis.between import grouped
 from analysis.summary import differences
 from analysis.terms import GIB
 from replayer.schema import TIERS
@@ -110,13 +111,8 @@ def render(summaries: list[Summary]) -> str:
 def doubts(summaries: list[Summary]) -> list[str]:
     """A line per kind of doubt, what invalidates first, with what was found in each run and the advice once."""
     names = _names(summaries)
-    found: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
-    for name, summary in zip(names, summaries, strict=True):
-        for doubt in summary["doubts"]:
-            texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
-            texts.setdefault(doubt["text"], []).append(name)
     lines = []
-    for (against, kind, advice), texts in sorted(found.items(), key=lambda item: not item[0][0]):
+    for against, kind, advice, texts in grouped(names, summaries):
         told = [text if whose == names else f"{', '.join(whose)}: {text}" for text, whose in texts.items()]
         lines.append(f"{'INVALID' if against else 'Doubt'}: {kind}: {'; '.join(told)}. Advice: {advice}.")
     return [*lines, ""] if lines else []

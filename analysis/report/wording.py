@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from analysis import render
+from analysis.between import grouped
 from analysis.report.gather import Gathered
 from analysis.terms import GIB
 from analysis.trials import statistics
@@ -173,13 +174,8 @@ def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
 def doubts(data: Gathered) -> list[tuple[bool, str, str, str]]:
     """Whether it invalidates, kind, text, advice; runs alike in kind and advice in one; what invalidates first."""
     names = [run.name for run in data.runs]
-    found: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
-    for run in data.runs:
-        for doubt in run.summary["doubts"]:
-            texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
-            texts.setdefault(doubt["text"], []).append(run.name)
-    told = {key: _merged(texts, names) for key, texts in found.items()}
-    return [(against, kind, told[against, kind, advice], advice) for against, kind, advice in sorted(told, key=_weight)]
+    found = grouped(names, data.summaries)
+    return [(against, kind, _merged(texts, names), advice) for against, kind, advice, texts in found]
 
 
 def _merged(texts: dict[str, list[str]], names: list[str]) -> str:
@@ -189,10 +185,6 @@ def _merged(texts: dict[str, list[str]], names: list[str]) -> str:
         return "; ".join(said)
     others = list(dict.fromkeys(name for whose in list(texts.values())[1:] for name in whose))
     return f"{said[0]}; likewise, with other figures, {', '.join(others)}"
-
-
-def _weight(doubt: tuple[bool, str, str]) -> bool:
-    return not doubt[0]
 
 
 def setting(name: str, value: Any) -> str:
