@@ -265,6 +265,9 @@ def ranks_of(path: Path) -> int | None:
     return None if above is None else int(above["ranks"])
 
 
+_DENIED: Final = "{}: you may not read it; ask its owner for the right to."
+
+
 def _load(path: Path) -> dict[str, Any]:
     name = f"{path}/run.json"
     try:
@@ -272,6 +275,8 @@ def _load(path: Path) -> dict[str, Any]:
         version = info["run_version"]
         if not isinstance(info, dict) or type(version) is not int or version < 1:
             raise TypeError("run_version is no number of a format")
+    except PermissionError:
+        raise InputError(_DENIED.format(name)) from None
     except OSError as error:
         raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -288,7 +293,12 @@ def parts(path: Path) -> list[Path]:
     Raises:
         InputError: there are none, or one is not a part of such a log.
     """
-    found = sorted((path / "moves").glob("part-*.parquet"))
+    try:
+        found = sorted(one for one in (path / "moves").iterdir() if one.match("part-*.parquet"))
+    except PermissionError:
+        raise InputError(_DENIED.format(path / "moves")) from None
+    except OSError:
+        found = []
     if not found:
         raise InputError(
             f"{path} holds no closed part of a log: nothing was executed, or the run died at once; replay it anew."
@@ -316,6 +326,8 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
     try:
         about = pq.read_metadata(path.absolute())  # a relative a:b would be taken for an address
         schema = about.schema.to_arrow_schema()
+    except PermissionError:
+        raise InputError(_DENIED.format(path)) from None
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(f"{path} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
     version = (about.metadata or {}).get(b"kv-run", str(RUN_VERSION).encode()).decode(errors="replace")

@@ -2,8 +2,10 @@
 
 import ast
 import json
+import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -805,6 +807,23 @@ def test_counters_that_are_none(tmp_path: Path, change: Callable[[Path], object]
     message = refusal(place)
     assert reason in message
     assert "device.parquet" in message
+
+
+@pytest.mark.parametrize("name", ["run.json", "moves", "moves/part-00000.parquet", "device.parquet"])
+def test_what_belongs_to_others_is_not_called_damaged(name: str) -> None:
+    """Not in tmp_path, which others may not enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        place = clean(50).save(Path(folder) / "run", parts=1)
+        (place / name).chmod(0)
+        me = os.geteuid()
+        try:
+            os.seteuid(me or 65534)  # root may read everything
+            message = refusal(place)
+        finally:
+            os.seteuid(me)
+            (place / name).chmod(0o755)
+    assert f"{place / name}: you may not read it" in message
 
 
 # Tampering
