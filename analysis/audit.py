@@ -221,10 +221,11 @@ def altered(infos: list[Info], facts: list[Facts], counted: dict[str, int]) -> I
         counted: `tally` of all logs together.
     """
     complete = [(info, found) for info, found in zip(infos, facts, strict=True) if info["status"] == "complete"]
-    texts = [text for info, _ in complete for text in _of_info(info)]
+    texts = []
     for info, found in complete:
         if found["last_op"] is not None:  # a rank may have had nothing to do; that it had is counted below
             texts += [*_of_rows(info, found), *_of_times(info, found)]
+        texts += _of_info(info)
     if len(complete) == len(infos):
         texts += [*_of_counts(infos, counted), *_of_tokens(infos, counted["new_tokens"])]
     for text in dict.fromkeys(texts):

@@ -15,7 +15,7 @@ Summary = dict[str, Any]
 def together(summaries: list[Summary]) -> list[Summary]:
     """The same, each with the doubts that only a look at the others shows.
 
-    Trials that disagree, unlike hit rates, unlike machines.
+    Copies of one run, trials that disagree, unlike machines, unlike hit rates.
     """
     found = [*_copies(summaries), *_between_trials(summaries), *_between_rates(summaries)]
     return [

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.between import origin
 from analysis.matching import (
     Configuration,
     check_varied,
@@ -261,10 +260,9 @@ def _warnings(
     """What makes the comparison doubtful, in sentences."""
     found = []
     everyone = [trial for trials in sides.values() for trial in trials]
-    runs = [origin(trial.summary) or trial.run.path.resolve() for trial in everyone]
-    if twice := [str(trial.run.path) for trial, run in zip(everyone, runs, strict=True) if runs.count(run) > 1]:
-        told = ", ".join(dict.fromkeys(twice))
-        found.append(f"{told} is on more than one side: a run is no other system than itself.")
+    times = Counter(trial.origin for trial in everyone)
+    if twice := dict.fromkeys(str(trial.run.path) for trial in everyone if times[trial.origin] > 1):
+        found.append(f"{', '.join(twice)} is on more than one side: a run is no other system than itself.")
     for side, trials in ({"the set of workloads": everyone} if workloads else sides).items():
         if len(machines := dict.fromkeys(" ".join(trial.machine) for trial in trials)) > 1:
             found.append(f"{side} mixes machines ({'; '.join(machines)}): trials of one system must run on one.")

@@ -304,11 +304,10 @@ class Log:
     @cached_property
     def _spreads(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         spreads, curves = [], []
-        for side, (tier, kinds) in TOUCHES.items():
-            chosen = OK & pl.col("move").is_in(kinds)
-            count = self.cells.filter(chosen).select(pl.col("rows").sum()).collect().item()
+        for side, (tier, touching) in TOUCHES.items():
+            count = self.cells.filter(touching).select(pl.col("rows").sum()).collect().item()
             at_once = max(1, AT_ONCE // max(1, count))
-            rows = [stretch.filter(chosen) for stretch in self.stretches]
+            rows = [stretch.filter(touching) for stretch in self.stretches]
             total, device = pl.col(f"{side}_ns"), pl.col(f"device_{side}_ns")
             clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
             classes = {"tier": _codes(tier), **_SPLIT_CODES}

@@ -176,8 +176,10 @@ class Run:
         ]
         if first_ops is not None:
             rows = [stretch.filter(pl.col("op_id") < first_ops) for stretch in rows]
-        stamps = pl.col("start_ns", "last_start_ns", "end_ns")
-        cells = [cells.with_columns(stamps + shifts[place]) for place, cells in self.cells.items()]
+        known = pl.concat(
+            cells.with_columns(pl.col("start_ns", "last_start_ns", "end_ns") + shifts[place])
+            for place, cells in self.cells.items()
+        )
         ends = [(info.get("warmup") or {}).get("end_ns") for info in self.infos]
         warm_ends = [end + shift for end, shift in zip(ends, shifts.values(), strict=True) if end is not None]
         return Log(
@@ -188,7 +190,7 @@ class Run:
             ranks=len(self.ranks),
             cores=self._cores(),
             targets=targets,
-            cells=pl.concat(cells) if first_ops is None else None,
+            cells=known if first_ops is None else None,
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from analysis.runs import open_run
-from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters, parts
+from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
 from tracegen.schema import InputError
 
 TABLE_ROWS: Final = 50
@@ -29,7 +29,7 @@ def tables(run: Path) -> dict[str, pl.LazyFrame]:
         InputError: the run is missing, damaged or without a log, or its ranks' clocks are days apart.
     """
     opened = open_run(run)
-    found = {"moves": pl.concat([_moves(place, shift_ns) for place, shift_ns in opened.shifts.items()])}
+    found = {"moves": pl.concat([_moves(opened.files[place], shift_ns) for place, shift_ns in opened.shifts.items()])}
     sampled = [
         _device(path, shift_ns, opened.ranks[place].get("rank") or 0)
         for place, shift_ns in opened.shifts.items()
@@ -38,9 +38,9 @@ def tables(run: Path) -> dict[str, pl.LazyFrame]:
     return found | ({"device": pl.concat(sampled)} if sampled else {})
 
 
-def _moves(place: Path, shift_ns: int) -> pl.LazyFrame:
+def _moves(files: list[Path], shift_ns: int) -> pl.LazyFrame:
     words = pl.col(list(LOG_ENUMS)).cast(pl.String)
-    log = pl.scan_parquet(parts(place), glob=False).select(LOG_COLUMNS)
+    log = pl.scan_parquet(files, glob=False).select(LOG_COLUMNS)
     return log.with_columns(words, pl.col(_TIMES) + shift_ns)
 
 

@@ -105,10 +105,10 @@ def judged(run: Run, log: Log, *, whole: bool = True) -> dict[str, Any]:
 
 def measure(log: Log) -> dict[str, Any]:
     """Every metric of METRICS by its flat name."""
-    _ = log.latency  # sorting takes the most memory: before requests are held
-    steps = tqdm(METRICS.values(), desc="judging", unit="metric", leave=False, disable=None, delay=1)
-    frames = [metric(log).collect(engine="streaming") for metric in steps]
-    return {name: _finite(value) for frame in frames for name, value in frame.row(0, named=True).items()}
+    order = sorted(METRICS, key=lambda name: name != "latency")  # it takes the most memory: before requests are held
+    steps = tqdm(order, desc="judging", unit="metric", leave=False, disable=None, delay=1)
+    rows = {name: METRICS[name](log).collect(engine="streaming").row(0, named=True) for name in steps}
+    return {name: _finite(value) for metric in METRICS for name, value in rows[metric].items()}
 
 
 def _finite(value: Any) -> Any:

@@ -33,10 +33,10 @@ def traffic(log: Log) -> pl.DataFrame:
     """What went where and why: per tier, side, source and cause (foreground, eviction); moves, gib, tokens."""
     eviction = pl.when(pl.col("move") == "demote").then(pl.lit("eviction")).otherwise(pl.lit("foreground"))
     found = [
-        log.cells.filter(OK & pl.col("move").is_in(kinds))
+        log.cells.filter(touching)
         .group_by(pl.col(tier).alias("tier"), pl.lit(side).alias("side"), "source", eviction.alias("cause"))
         .agg(moves=pl.col("rows").sum(), gib=SIZE.sum() / GIB, tokens=pl.col("tokens").sum())
-        for side, (tier, kinds) in TOUCHES.items()
+        for side, (tier, touching) in TOUCHES.items()
     ]
     return pl.concat(found).sort("side", "tier", "source", "cause").collect()
 
@@ -53,10 +53,10 @@ def hits(log: Log) -> pl.DataFrame:
 def sizes(log: Log) -> pl.DataFrame:
     """Sizes of the objects moved: per tier, side and size (lower bound of the class, which ends at four times that)."""
     found = [
-        log.cells.filter(OK & pl.col("move").is_in(kinds))
+        log.cells.filter(touching)
         .group_by(pl.col(tier).alias("tier"), pl.lit(side).alias("side"), "size_class")
         .agg(moves=pl.col("rows").sum(), gib=SIZE.sum() / GIB)
-        for side, (tier, kinds) in TOUCHES.items()
+        for side, (tier, touching) in TOUCHES.items()
     ]
     return pl.concat(found).sort("side", "tier", "size_class").with_columns(_size_name()).collect()
 
@@ -91,10 +91,10 @@ def bandwidth_over_time(log: Log) -> pl.DataFrame:
     """Bytes of the moves that ended in each interval: per t_s (its begin), tier and side; gib_s."""
     width, count = _bins(log)
     found = [
-        log.moves.filter(OK & pl.col("move").is_in(kinds))
+        log.moves.filter(touching)
         .group_by(_bin(log, "end_ns"), pl.col(tier).cast(pl.String).alias("tier"), pl.lit(side).alias("side"))
         .agg(gib_s=SIZE.sum() / GIB / width)
-        for side, (tier, kinds) in TOUCHES.items()
+        for side, (tier, touching) in TOUCHES.items()
     ]
     return _timed(_dense(pl.concat(found).collect(engine="streaming"), count, "side", "tier"), width)
 
@@ -103,8 +103,8 @@ def latency_over_time(log: Log) -> pl.DataFrame:
     """Total times of the moves that ended in each interval: per t_s, tier and side; count, p50_ms, p95_ms, p99_ms."""
     width, count = _bins(log)
     found = []
-    for side, (tier, kinds) in TOUCHES.items():
-        rows = [stretch.filter(OK & pl.col("move").is_in(kinds)) for stretch in log.stretches]
+    for side, (tier, touching) in TOUCHES.items():
+        rows = [stretch.filter(touching) for stretch in log.stretches]
         classes = {"tier": (pl.col(tier).to_physical(), len(TIERS)), "bin": (_bin(log, "end_ns"), count)}
         ((_, values),) = sort(rows, classes, {side: pl.col(f"{side}_ns")})
         spread = values.spread(["tier", "bin"])

@@ -23,12 +23,15 @@ SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).cli
 """Class n holds objects from 4^n bytes up to 4^(n+1)."""
 ELAPSED_S: Final = (pl.col("end_ns").max() - pl.col("start_ns").min()) / 1e9  # drain included
 
-TOUCHES: Final = {"read": ("from_tier", ["hit", "promote", "demote"]), "write": ("to_tier", ["store", "demote"])}
-"""Per side: the column that names the tier, and the moves that read or write one, evictions included."""
+TOUCHES: Final = {
+    "read": ("from_tier", OK & pl.col("move").is_in(["hit", "promote", "demote"])),
+    "write": ("to_tier", OK & pl.col("move").is_in(["store", "demote"])),
+}
+"""Per side: the column that names the tier, and the moves that read or wrote one, evictions included."""
 SIDES: Final = {
-    f"{tier}_{side}": OK & (pl.col(column) == tier) & pl.col("move").is_in(kinds)
+    f"{tier}_{side}": touching & (pl.col(column) == tier)
     for tier in TIERS
-    for side, (column, kinds) in TOUCHES.items()
+    for side, (column, touching) in TOUCHES.items()
 }
 
 TIMES: Final = ["read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns"]

@@ -133,6 +133,11 @@ class Trial:
     summary: Summary
 
     @property
+    def origin(self) -> Any:
+        """What tells it from other trials: where and when it was made; its path, where it does not say."""
+        return origin(self.summary) or self.run.path.resolve()
+
+    @property
     def machine(self) -> tuple[str, ...]:
         """Host, processor, cores and the device of the nvme tier."""
         machine = self.run.infos[0].get("machine") or {}
@@ -147,7 +152,7 @@ def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
     Raises:
         InputError: a path holds no run or is named twice, or no run is left.
     """
-    trials, left_out, seen, origins = list[Trial](), dict[Path, str](), set[Path](), dict[tuple[Any, ...], Path]()
+    trials, left_out, seen, origins = list[Trial](), dict[Path, str](), set[Path](), dict[Any, Path]()
     for path in tqdm(runs, "reading logs", unit="run", delay=1, disable=None, leave=False):
         if path.resolve() in seen:
             raise InputError(f"{path} is named twice in one set, but is one trial; name it once.")
@@ -163,10 +168,9 @@ def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
         elif any(info.get("executed_ops") is None for info in run.infos):
             left_out[path] = "run.json does not say how many ops were executed"
         else:
-            born = origin(summary)
-            if born is not None and (first := origins.setdefault(born, path)) != path:
-                raise InputError(f"{path} is a copy of {first}, which is one trial; name it once, or replay anew.")
             trials.append(Trial(run, summary))
+            if (first := origins.setdefault(trials[-1].origin, path)) != path:
+                raise InputError(f"{path} is a copy of {first}, which is one trial; name it once, or replay anew.")
     if not trials:
         path, why = next(iter(left_out.items()))
         raise InputError(f"{path}: {why}; no valid run is left in its set of {len(runs)}: replay it anew.")

@@ -5,7 +5,7 @@ import polars as pl
 
 from analysis.log import Log
 from analysis.spreads import pieces, sort
-from analysis.terms import ELAPSED_S, GIB, OK, SIDES, SIZE, TOUCHES
+from analysis.terms import ELAPSED_S, GIB, SIDES, SIZE, TOUCHES
 from replayer.schema import TIERS
 
 _BEST_S = 10
@@ -48,16 +48,9 @@ def _over(size: pl.Expr, time_ns: pl.Expr) -> pl.Expr:
 
 def _busy(log: Log, side: str) -> pl.LazyFrame:
     """Sorted, the i-th end and the start after the i-th bound an idle time wherever that start is later."""
-    tier, kinds = TOUCHES[side]
-    rows = [stretch.filter(OK & pl.col("move").is_in(kinds)) for stretch in log.stretches]
-    sizes = {
-        row[0]: row[1]
-        for row in log.cells.filter(OK & pl.col("move").is_in(kinds))
-        .group_by(tier)
-        .agg(SIZE.sum())
-        .collect()
-        .iter_rows()
-    }
+    tier, touching = TOUCHES[side]
+    rows = [stretch.filter(touching) for stretch in log.stretches]
+    sizes = dict(log.cells.filter(touching).group_by(tier).agg(SIZE.sum()).collect().iter_rows())
     classes = {"tier": (pl.col(tier).to_physical(), len(TIERS))}
     (_, starts), (_, ends) = sort(rows, classes, {"start": pl.col("start_ns"), "end": pl.col("end_ns")}, at_once=2)
     found: dict[str, float | None] = dict.fromkeys(TIERS)
