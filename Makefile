@@ -4,10 +4,29 @@ EXTRAS ?= $(if $(shell nvidia-smi -L 2>/dev/null),gpu)
 BIN := .venv/bin
 READY := .venv/.ready$(if $(EXTRAS),-$(EXTRAS))
 DEMO := build/demo
+
+# Of `make submission` and `make sweep`. The smoke scale needs none of them.
+SCALE ?= full
+DIVISION ?= closed
+TRIALS ?= 3
+RANKS ?= 1
+MPIRUN ?= mpirun
+ifneq ($(origin WORK),command line)
+WORK := cut
+endif
+ifeq ($(SCALE),smoke)
+CACHE_DIR ?= build/submission/cache
+RESULTS ?= build/submission/results
+SYSTEM ?= this-machine
+ORG ?= nobody
+endif
+SUBMISSION = $(RESULTS)/work/$(ORG)-$(SYSTEM)-$(DIVISION)
+need = $(if $($(1)),,$(error $(1) is not set: $(2)))
+
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types bench clean
+.PHONY: help setup demo test submission sweep lint format types bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +53,24 @@ demo: setup  ## the shipped conversations: trace, plan, two replays, verdict, re
 
 test: setup  ## the test suite
 	$(BIN)/python -m pytest
+
+submission: setup  ## MLPerf's options: traces, trials, package, validation; CACHE_DIR= RESULTS= SYSTEM= ORG=, or SCALE=smoke
+	$(call need,CACHE_DIR,a directory on the system under test)$(call need,RESULTS,a directory on another file system)
+	$(call need,SYSTEM,the name of the system under test)$(call need,ORG,the name of your organisation)
+	$(if $(filter cut full,$(WORK)),,$(error WORK=$(WORK) must be cut (300 s a trial) or full (to the end of the trace)))
+	$(if $(and $(filter full,$(WORK)),$(filter closed,$(DIVISION))),$(error WORK=full is not CLOSED: pass DIVISION=open))
+	analysis submission begin '$(SUBMISSION)' --org '$(ORG)' --system '$(SYSTEM)' --division '$(DIVISION)' \
+	  --scale '$(SCALE)' --trials '$(TRIALS)' --cache-dir '$(CACHE_DIR)' --results '$(RESULTS)'
+	replayer sweep '$(or $(GRID),traces/submissions/$(SCALE).toml)' --cache-dir '$(CACHE_DIR)' --trials '$(TRIALS)' --ranks '$(RANKS)' \
+	  --mpirun '$(MPIRUN)' $(if $(filter full,$(WORK)),--flag duration=unlimited) -o '$(SUBMISSION)/replays'
+	analysis submission package '$(SUBMISSION)' --results '$(RESULTS)'
+	analysis submission validate '$(RESULTS)/$(DIVISION)/$(ORG)'
+
+sweep: setup  ## the cases of a TOML file: GRID= CACHE_DIR= RESULTS=; trials, comparison, report
+	$(call need,GRID,a TOML file of cases, see docs/sweeps.md)$(call need,RESULTS,a directory to make or go on with)
+	replayer sweep '$(GRID)' $(if $(CACHE_DIR),--cache-dir '$(CACHE_DIR)') --ranks '$(RANKS)' --mpirun '$(MPIRUN)' -o '$(RESULTS)'
+	analysis compare '$(RESULTS)'/*/trial_*
+	analysis report '$(RESULTS)'/*/trial_* -o '$(RESULTS)/report.html' --force
 
 lint: setup  ## ruff: errors, style, formatting
 	ruff check .

@@ -10,6 +10,7 @@ import click
 from analysis import assess as assessment
 from analysis import glossary, reference
 from analysis.between import together
+from analysis.cli_submission import submission
 from analysis.compare import compare as compared
 from analysis.compare_text import as_json as compared_json
 from analysis.compare_text import render as compared_text
@@ -196,3 +197,6 @@ def sql(run: Path, statement: tuple[str, ...], form: str, rows: int | None) -> N
     In Polars' dialect; tables are moves and, where it was sampled, device. It only reads.
     """
     execute(run, " ".join(statement), form, rows, sys.stdout.buffer)
+
+
+main.add_command(submission)

@@ -268,7 +268,7 @@ def open_run(path: Path) -> Run:
         alone = [_of_ranks(f"this is one of {several} ranks; the others are left out")] if several > 1 else []
         return Run(path, {path: info}, 1, alone)
     size, ranks, doubts = above["ranks"], {}, []
-    expected = [path / f"rank-{rank:04}" for rank in range(size)]
+    expected = [path / f"rank_{rank}" for rank in range(size)]
     for rank, place in enumerate(expected):
         try:
             info = read_run(place)
@@ -279,7 +279,7 @@ def open_run(path: Path) -> Run:
         ranks[place] = info
         if (info.get("rank"), info["conditions"].get("ranks") or size) != (rank, size):
             doubts.append(_of_ranks(f"{place.name} is not rank {rank} of {size}: it comes from another run"))
-    if surplus := sorted(place.name for place in path.glob("rank-*") if place not in expected):
+    if surplus := sorted(place.name for place in path.glob("rank_*") if place not in expected):
         doubts.append(_of_ranks(f"{surplus[0]} is none of the {size} ranks of this run"))
     if not ranks:
         raise InputError(f"{path}: none of its {size} ranks left a log; replay it anew.")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from replayer import cli_series
 from replayer.flag_types import Count
 from replayer.flags import plan_options, resolve, run_options, settings_of
 from replayer.plan import Plan, simulate
@@ -148,3 +149,6 @@ def _say(info: dict[str, Any], place: Path, ranks: Ranks) -> None:
     click.echo(f"{place}: {info['status']}, {ops:,} ops; `analysis summary {shlex.quote(str(place))}` judges it")
     if info["status"] != "complete":
         click.secho(f"Error: {place}: {info['reason']}.", err=True, bold=True)
+
+
+main.add_command(cli_series.sweep)

@@ -28,12 +28,17 @@ class Number(click.ParamType[Decimal]):
         return number
 
 
-class Capacity(Number):
-    """GiB, or the word unlimited."""
+class OrUnlimited(click.ParamType[Any]):
+    """What another type takes, or the word unlimited."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Parse the capacity; unlimited is infinity."""
-        return UNLIMITED if value in ("unlimited", UNLIMITED) else super().convert(value, param, ctx)
+    name = "number"
+
+    def __init__(self, limited: click.ParamType[Any]) -> None:
+        self._limited = limited
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse it; unlimited is infinity."""
+        return UNLIMITED if value in ("unlimited", UNLIMITED) else self._limited.convert(value, param, ctx)
 
 
 class Count(click.ParamType[int]):

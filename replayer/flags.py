@@ -9,7 +9,7 @@ import click
 
 from replayer import model as models
 from replayer.feed import Window
-from replayer.flag_types import UNLIMITED, Capacity, Count, Depth, Number, Size, Slower, Warmup
+from replayer.flag_types import UNLIMITED, Count, Depth, Number, OrUnlimited, Size, Slower, Warmup
 from replayer.opening import Settings, request_bytes
 from replayer.pacing import TOKEN_MS, Pace, Span
 from replayer.plan import PlanOptions
@@ -47,7 +47,7 @@ PLAN_FLAGS = (
     ),
     click.option(
         "--storage-capacity-gb",
-        type=Capacity(),
+        type=OrUnlimited(Number()),
         metavar="GIB|unlimited",
         help="Room on NVMe, 0: no such tier.  [default: the trace's, else unlimited]",
     ),
@@ -84,8 +84,9 @@ RUN_FLAGS = (
     ),
     click.option(
         "--max-concurrent-allocs",
-        type=Count(1),
-        help="Stores in flight.  [default: the trace's, else any number]",
+        type=OrUnlimited(Count(1)),
+        metavar="N|unlimited",
+        help="Stores in flight.  [default: the trace's, else unlimited]",
     ),
     click.option(
         "--pace",
@@ -111,7 +112,10 @@ RUN_FLAGS = (
         help="Ops of one step at once.  [default: 1; all for block traces]",
     ),
     click.option(
-        "--duration", type=float, help="Start nothing new after so many seconds.  [default: the trace's, else its end]"
+        "--duration",
+        type=OrUnlimited(click.FLOAT),
+        metavar="S|unlimited",
+        help="Start nothing new after so many seconds.  [default: the trace's, else its end]",
     ),
     click.option(
         "--warmup",
@@ -277,7 +281,8 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
     recipe = _recipe(trace)
 
     def given(flag: str, key: str) -> Any:
-        return flags[flag] if flags[flag] is not None else recipe.get(key)
+        value = flags[flag] if flags[flag] is not None else recipe.get(key)
+        return None if value == UNLIMITED else value
 
     pace: Any = given("pace", "pace") or "closed"
     mode = given("generation_mode", "generation_mode") or "none"

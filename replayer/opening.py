@@ -202,8 +202,17 @@ def nvme_room(plan: Plan, planned: dict[str, Any], window: Window) -> int:
     return int(most + min(plan.waterfall.peak_objects[NVME] + window.ops, objects) * ALIGNMENT)
 
 
-def check_room(plan: Plan, planned: dict[str, Any], settings: Settings, ranks: int = 1) -> None:
+def free_bytes(place: Path) -> int:
+    """What is free to users where a directory is or is to be made."""
+    there = next(path for path in (place, *place.absolute().parents) if path.exists())
+    found = os.statvfs(there)
+    return found.f_bavail * found.f_frsize
+
+
+def check_room(plan: Plan, planned: dict[str, Any], settings: Settings, ranks: int = 1) -> str | None:
     """Refuse a plan whose peak does not fit the memory or the disk, before anything is written.
+
+    How far a run gets that is cut at a time is not known before: where its disk could fill, that is a warning.
 
     Args:
         plan: planned to its end.
@@ -234,19 +243,21 @@ def check_room(plan: Plan, planned: dict[str, Any], settings: Settings, ranks: i
         raise InputError(f"--io-depth {settings.io.depth} is too much for {settings.workers} workers; pass {most}.")
     _allow_files(plan, planned, settings)
     if plan.waterfall.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
-        return
+        return None
     slack = plan.waterfall.peak_objects[NVME] * ALIGNMENT  # of padding
     peak = planned["peak_bytes"]["nvme"] + slack
     if plan.waterfall.usable[NVME] is None:
         # An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
         peak = min(peak + settings.window.bytes, planned["write_bytes"]["nvme"] + slack)
-    place = next(path for path in (settings.cache_dir, *settings.cache_dir.absolute().parents) if path.exists())
-    free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize // ranks
+    free = free_bytes(settings.cache_dir) // ranks
     if peak > free:
-        lack = f"the plan needs {peak / 2**30:.2f} GiB at its peak, {free / 2**30:.2f} GiB are free"
+        lack = f"the plan needs {peak / 2**30:,.2f} GiB at its peak, {free / 2**30:,.2f} GiB are free"
+        if plan.waterfall.usable[NVME] is None and settings.span.duration_s is not None and settings.layout == "files":
+            return f"{lack}; a system that gets there within --duration {settings.span.duration_s:g} will fail."
         room = _gib_below(free * 0.95)
         remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
         raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
+    return None
 
 
 def _allow_files(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:

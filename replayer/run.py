@@ -99,7 +99,7 @@ def _directories(
             top = RunDirectory(output, force=settings.force, parts=False)
             top.save(_above(ranks, "running"))
         ranks.agree(None)
-        mine = mine or RunDirectory(output / f"rank-{ranks.rank:04}")
+        mine = mine or RunDirectory(output / f"rank_{ranks.rank}")
         mine.save(info)
     except (InputError, OSError) as problem:
         if isinstance(problem, OSError):
@@ -135,7 +135,7 @@ def _prepare(
         planned = simulate(plan, shown.update)
     if not planned["ops"]:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
-    check_room(plan, planned, settings, ranks.on_host())
+    doubt = check_room(plan, planned, settings, ranks.on_host())
     started = datetime.now(UTC)
     name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
     tiers = OpenTiers(plan, planned, settings, name, opened)
@@ -148,7 +148,7 @@ def _prepare(
         "plan": planned,
         "conditions": _conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
         "machine": machine.describe() | {"storage": tiers.storage()},
-        "warnings": warnings(settings, tiers),
+        "warnings": [*([doubt] if doubt else []), *warnings(settings, tiers)],
     }
     if tiers.all[GPU] is not None:
         info["machine"]["gpu"] = gpu.describe(settings.gpu_device)

@@ -201,8 +201,8 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
     return sorted(found, key=lambda one: one == path / "run.json")  # last, so that a replacement cut short can go on
 
 
-_FILES: Final = re.compile(r"(rank-\d+/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")
-_FOLDERS: Final = re.compile(r"rank-\d+|(rank-\d+/)?moves")
+_FILES: Final = re.compile(r"(rank_\d+/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")
+_FOLDERS: Final = re.compile(r"rank_\d+|(rank_\d+/)?moves")
 
 
 def _array(name: str, values: Any) -> pa.Array:
@@ -241,7 +241,7 @@ def read_run(path: Path) -> dict[str, Any]:
     """
     info = _load(path)
     if "ranks" in info:
-        raise InputError(f"{path}/run.json stands above those of ranks; name one of {path}/rank-*.")
+        raise InputError(f"{path}/run.json stands above those of ranks; name one of {path}/rank_*.")
     return info
 
 

@@ -185,6 +185,6 @@ def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[Dict]]]:
         for row in mine:
             row |= {"rank": rank}
         clock = {"zero_ns": 10**18 + rank * 10**6}
-        write_run(place / f"rank-{rank:04}", mine, rank=rank, status=status, clock=clock)
+        write_run(place / f"rank_{rank}", mine, rank=rank, status=status, clock=clock)
     (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": len(statuses), "status": "running"}))
     return place, rows

@@ -59,7 +59,7 @@ class Facts:
 def read(path: Path, targets: Dict | None = None, first_ops: int | None = None) -> Facts:
     """A run directory as docs/run-directory.md describes it."""
     above = json.loads((path / "run.json").read_text())
-    places = [path / f"rank-{rank:04}" for rank in range(above["ranks"])] if "ranks" in above else [path]
+    places = [path / f"rank_{rank}" for rank in range(above["ranks"])] if "ranks" in above else [path]
     infos = [json.loads((place / "run.json").read_text()) for place in places]
     zeros = [(info.get("clock") or {}).get("zero_ns") for info in infos]
     known = [zero for zero in zeros if zero is not None]

@@ -117,22 +117,22 @@ def test_parts_are_refused_where_there_are_none(tmp_path: Path) -> None:
 
 def test_a_rank_that_is_missing_or_was_killed_is_named(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "running", "complete")
-    shutil.rmtree(place / "rank-0002")
+    shutil.rmtree(place / "rank_2")
     found = summary.summarise(place)
     assert not found["valid"]
     assert "rank 1 is incomplete" in " ".join(found["findings"])
     assert "rank 2 of 3 is missing" in " ".join(found["findings"])
     for rank in (0, 1):
-        shutil.rmtree(place / f"rank-{rank:04}")
+        shutil.rmtree(place / f"rank_{rank}")
     with pytest.raises(InputError, match="none of its 3 ranks"):
         summary.summarise(place)
 
 
 def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "running")
-    info = json.loads((place / "rank-0001" / "run.json").read_text())
+    info = json.loads((place / "rank_1" / "run.json").read_text())
     del info["clock"]
-    (place / "rank-0001" / "run.json").write_text(json.dumps(info))
+    (place / "rank_1" / "run.json").write_text(json.dumps(info))
     found = summary.summarise(place)
     assert found["elapsed_s"] < 10
     assert found["status"] == "running"
@@ -142,8 +142,8 @@ def test_the_status_of_ranks_is_that_of_the_worst(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "failed")
     assert summary.summarise(place)["status"] == "failed"
     place, _ = ranks(tmp_path / "run2", "complete", "complete")
-    shutil.rmtree(place / "rank-0001")
-    for info in place.glob("rank-*/run.json"):
+    shutil.rmtree(place / "rank_1")
+    for info in place.glob("rank_*/run.json"):
         content = json.loads(info.read_text())
         content["conditions"]["ranks"] = 2
         info.write_text(json.dumps(content))

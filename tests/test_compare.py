@@ -339,7 +339,7 @@ def trial(ops: int, plan: str | None = "p", marks: list[str] | None = None, rank
 
 def ranked(*of: tuple[int, str | None, list[str]]) -> Trial:
     infos = {
-        Path(f"rank-{rank}"): {
+        Path(f"rank_{rank}"): {
             "executed_ops": ops, "executed_fingerprint": f"{plan} {ops}",
             "plan": {"plan_fingerprint": plan, "plan_checkpoints": marks},
         }

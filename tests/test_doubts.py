@@ -392,7 +392,7 @@ def rank_runs(
         run.info["machine"] = run.info["machine"] | {"host": f"host{rank}"}
         if change:
             change(rank, run)
-        run.save(place / f"rank-{rank:04}")
+        run.save(place / f"rank_{rank}")
         infos.append(run.info)
     above = {
         "run_version": 1, "ranks": count, "status": "complete", "reason": None, "clocks": [i["clock"] for i in infos],
@@ -424,7 +424,7 @@ def test_the_p95_of_devices_is_not_that_of_whole_times(tmp_path: Path) -> None:
 def test_a_run_with_a_rank_missing_is_not_complete(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run", 3)
     assert checked(place)["valid"], "of ranks that are all there"
-    for path in sorted((place / "rank-0001").rglob("*"), reverse=True):
+    for path in sorted((place / "rank_1").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     summary = summarise(place)
     assert not summary["valid"]
@@ -526,21 +526,21 @@ def test_hit_rates_that_differ() -> None:
 
 def test_a_rank_alone_is_not_the_run(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run")
-    summary = summarise(place / "rank-0000")
+    summary = summarise(place / "rank_0")
     assert summary["findings"] == ["this is one of 2 ranks; the others are left out"]
 
 
 def test_ranks_stay_apart_where_the_first_is_missing(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run", 3)
-    shutil.rmtree(place / "rank-0000")
+    shutil.rmtree(place / "rank_0")
     summary = summarise(place)
     assert not summary["valid"]
-    assert summary["requests"] == sum(summarise(place / f"rank-{rank:04}")["requests"] for rank in (1, 2))
+    assert summary["requests"] == sum(summarise(place / f"rank_{rank}")["requests"] for rank in (1, 2))
 
 
 def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run")
-    for part in parts(place / "rank-0001"):
+    for part in parts(place / "rank_1"):
         pl.read_parquet(part).clear().write_parquet(part)
     assert "parts are missing or altered" in summarise(place)["findings"][0]
 
@@ -553,7 +553,7 @@ def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
         ({"status": "running"}, "the run is running"),
         ({"executed_ops": 5}, "the ranks executed"),
         ({"clocks": [{"offset_ns": 1}, {}]}, "the clocks of the ranks"),
-        ({"ranks": 1}, "rank-0001 is none of the 1 ranks"),
+        ({"ranks": 1}, "rank_1 is none of the 1 ranks"),
         ({"ranks": 3}, "rank 2 of 3 is missing"),
     ],
 )
@@ -1016,7 +1016,7 @@ def test_parts_of_other_runs(tmp_path: Path) -> None:
     (whole / "moves" / names[0]).write_bytes((trial / "moves" / names[0]).read_bytes())
     assert any("the last move began" in finding for finding in summarise(whole)["findings"])
     ranks = rank_runs(tmp_path / "ranks")
-    (ranks / "rank-0000" / "moves" / names[0]).write_bytes((ranks / "rank-0001" / "moves" / names[0]).read_bytes())
+    (ranks / "rank_0" / "moves" / names[0]).write_bytes((ranks / "rank_1" / "moves" / names[0]).read_bytes())
     assert "rows of rank 1 lie in the log of rank 0" in summarise(ranks)["findings"]
 
 

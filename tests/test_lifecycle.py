@@ -389,7 +389,7 @@ def test_ranks_log_their_share(mpirun: list[object], short: Path, tmp_path: Path
     assert "Traceback" not in said
     top = info(tmp_path / "run")
     assert (top["status"], top["ranks"], len(top["clocks"])) == ("complete", 2, 2)
-    places = [tmp_path / "run" / f"rank-{rank:04}" for rank in (0, 1)]
+    places = [tmp_path / "run" / f"rank_{rank}" for rank in (0, 1)]
     found, logs = [read_run(place) for place in places], [log_of(place) for place in places]
     assert [set(log["rank"]) for log in logs] == [{0}, {1}]
     assert all(one["status"] == "complete" and one["executed"]["ops"] == one["plan"]["ops"] for one in found)
@@ -420,7 +420,7 @@ def test_one_rank_that_fails_fails_the_run() -> None:
 def pair(mpirun: list[object], endless: Path, tmp_path: Path) -> Iterator[tuple[Going, dict[int, int]]]:
     """Two ranks at work, and their process ids."""
     started = ranked(mpirun, endless, tmp_path, "--ranks", "partition", *SLOW)
-    folders = [tmp_path / "run" / f"rank-{rank:04}" for rank in (0, 1)]
+    folders = [tmp_path / "run" / f"rank_{rank}" for rank in (0, 1)]
     try:
         started.wait_for(lambda: all("clock" in info(folder) for folder in folders))
         yield started, ranks_under(started.process.pid)
@@ -445,7 +445,7 @@ def test_a_rank_that_is_killed_leaves_no_complete_run(pair: tuple[Going, dict[in
     assert code != 0
     assert "Traceback" not in said
     assert info(started.output)["status"] in ("running", "incomplete", "failed")
-    for place in started.output.glob("rank-*"):
+    for place in started.output.glob("rank_*"):
         assert info(place)["status"] != "complete"
 
 
@@ -456,7 +456,7 @@ def test_ctrl_c_ends_all_ranks(pair: tuple[Going, dict[int, int]], tmp_path: Pat
     assert code != 0
     assert "Traceback" not in said
     assert info(started.output)["status"] in ("running", "incomplete")
-    assert [info(place)["status"] for place in sorted(started.output.glob("rank-*"))] == ["incomplete"] * 2
+    assert [info(place)["status"] for place in sorted(started.output.glob("rank_*"))] == ["incomplete"] * 2
     assert list((tmp_path / "cache").iterdir()) == []
 
 

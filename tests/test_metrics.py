@@ -114,7 +114,7 @@ def ranks(place: Path) -> Path:
         machine = {"host": f"host{rank // 2}", "cores": 8, "storage": {"device": "/dev/nvme0n1"}}
         warmup = {"ops": 10 * rank, "end_ns": warm_end(rows) if rank else None}
         about = {"rank": rank, "clock": {"zero_ns": 10**18 + zero}, "warmup": warmup, "machine": machine}
-        write_run(place / f"rank-{rank:04}", rows, device=samples(rank, 3, counted=rank < 2), **about)
+        write_run(place / f"rank_{rank}", rows, device=samples(rank, 3, counted=rank < 2), **about)
     (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 3, "status": "failed"}))
     return place
 
@@ -149,7 +149,7 @@ def busy(place: Path) -> Path:
         rows = [row | {"rank": rank} for row in make_rows(rank, 50)]
         counted = [row | {"process_cpu": 0.95} for row in samples(rank, 2)]
         about = {"rank": rank, "machine": {"host": "one", "cores": 2}, "clock": {"zero_ns": 0}}
-        write_run(place / f"rank-{rank:04}", rows, device=counted, **about)
+        write_run(place / f"rank_{rank}", rows, device=counted, **about)
     (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 2, "status": "failed"}))
     return place
 
@@ -217,7 +217,7 @@ def test_a_run_of_no_duration_has_no_rates(tmp_path: Path) -> None:
 
 def test_ranks_are_one_run(tmp_path: Path) -> None:
     found = summary.summarise(ranks(tmp_path / "run"))
-    alone = [summary.summarise(tmp_path / "run" / f"rank-{rank:04}") for rank in range(3)]
+    alone = [summary.summarise(tmp_path / "run" / f"rank_{rank}") for rank in range(3)]
     assert found["conditions"]["ranks"] == 3
     assert found["requests"] == sum(one["requests"] for one in alone), "equal ids in several ranks are several requests"
     assert found["rank_sum_wall_clock_tok_s"] == pytest.approx(sum(one["wall_clock_tok_s"] for one in alone))
@@ -228,7 +228,7 @@ def test_a_rank_that_began_before_the_first(tmp_path: Path) -> None:
     place = tmp_path / "run"
     for rank, zero in enumerate((S, 0)):
         write_run(
-            place / f"rank-{rank:04}", [row | {"rank": rank} for row in by_hand()], rank=rank, clock={"zero_ns": zero}
+            place / f"rank_{rank}", [row | {"rank": rank} for row in by_hand()], rank=rank, clock={"zero_ns": zero}
         )
     (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 2, "status": "failed"}))
     same(summary.summarise(place), reference.summary(reference.read(place)))

@@ -150,7 +150,7 @@ def test_ranks_are_one_table_on_one_clock(copy: Path, tmp_path: Path) -> None:
     place = tmp_path / "ranks"
     place.mkdir()
     for rank in (0, 1):
-        mine = Path(shutil.copytree(copy, place / f"rank-{rank:04}"))
+        mine = Path(shutil.copytree(copy, place / f"rank_{rank}"))
         info = json.loads((mine / "run.json").read_text())
         info |= {"rank": rank, "clock": {"zero_ns": 10**18 + rank * 7_000}}
         info["conditions"]["ranks"] = 2

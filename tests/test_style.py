@@ -2,13 +2,15 @@
 
 import ast
 import re
+import shlex
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click import Group
+from click import Command, Group
 from click.testing import CliRunner
 
 import analysis.cli
@@ -79,18 +81,26 @@ def test_banned_calls(pattern: str) -> None:
             assert not re.search(pattern, line), f"{path.name}:{number}: {BANNED[pattern]}"
 
 
-COMMANDS = [(tool, name) for tool, group in CLIS.items() for name in group.commands]
+def commands(group: Group, *names: str) -> Iterator[tuple[tuple[str, ...], Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, Group):
+            yield from commands(command, *names, name)
+        else:
+            yield (*names, name), command
 
 
-@pytest.mark.parametrize(("tool", "name"), COMMANDS)
-def test_every_help_has_an_example_that_parses(tool: str, name: str) -> None:
-    command = CLIS[tool].commands[name]
-    shown = CliRunner().invoke(CLIS[tool], [name, "--help"])
+COMMANDS = {names: command for tool, group in CLIS.items() for names, command in commands(group, tool)}
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids="-".join)
+def test_every_help_has_an_example_that_parses(names: tuple[str, ...]) -> None:
+    command, tool = COMMANDS[names], names[0]
+    shown = CliRunner().invoke(CLIS[tool], [*names[1:], "--help"])
     assert shown.exit_code == 0
     assert command.epilog
-    example = command.epilog.removeprefix("Example: ").split()
-    assert example[:2] == [tool, name]
-    command.make_context(name, example[2:], resilient_parsing=False)
+    example = shlex.split(command.epilog.removeprefix("Example: "))
+    assert tuple(example[: len(names)]) == names
+    command.make_context(names[-1], example[len(names) :], resilient_parsing=False)
     documented = {option for param in command.params for option in param.opts}
     assert all(param.type.name or documented for param in command.params)
 
@@ -140,13 +150,7 @@ def test_links_and_files_that_docs_name_exist(path: Path) -> None:
 
 
 def test_flags_that_docs_name_exist() -> None:
-    flags = {
-        opt
-        for g in CLIS.values()
-        for c in g.commands.values()
-        for p in c.params
-        for opt in [*p.opts, *p.secondary_opts]
-    }
+    flags = {opt for c in COMMANDS.values() for p in c.params for opt in [*p.opts, *p.secondary_opts]}
     for path in DOCS:
         for block in re.findall(r"`[^`]*`|```.*?```", path.read_text(), re.S):
             for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", block):

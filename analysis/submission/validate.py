@@ -1,0 +1,315 @@
+"""Validating a package, offline: each thing that is wrong in one sentence that names it."""
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from tqdm import tqdm
+
+from analysis.between import together
+from analysis.submission.about import description, unfilled
+from analysis.submission.claims import Trial, claims, open_trial
+from analysis.submission.layout import DIVISIONS, Package, number, ranks_of, read_json
+from analysis.submission.package import digest, submission_yaml
+from analysis.submission.rules import SEED
+from tracegen.schema import InputError
+
+Found = Iterator[str]
+CLOSE: Final = 1e-9  # relative: what sums in another order may differ by
+
+REQUIRED: Final = (
+    "clients", "deployment", "solution.submission_name", "solution.friendly_description", "solution.nodes",
+    "solution.usable_capacity_tib", "solution.architecture.product_API", "solution.architecture.benchmark_API",
+)  # fmt: skip
+CLIENT: Final = ("chassis", "networking", "drives", "operating_system", "quantity")
+
+
+def validate(package: Package) -> tuple[list[str], dict[str, list[Trial]]]:
+    """What is wrong with a package, and its trials by option as far as they can be opened."""
+    found = [*_files(package), *_tree(package), *_complete(package), *_described(package)]
+    trials: dict[str, list[Trial]] = {}
+    paths = [(option, path) for option, all_of in package.options.items() for path in all_of]
+    for option, path in tqdm(paths, "checking", unit="trial", delay=1, disable=None, leave=False):
+        try:
+            trials.setdefault(option, []).append(open_trial(path))
+        except InputError as error:
+            found.append(error.message.replace(f"{package.top}/", ""))
+    for known in package.about.rules.options:
+        for check in CHECKS if known.name in trials else ():
+            found += check(package, trials[known.name])
+    if trials:
+        found += [
+            *_together(trials),
+            *_pauses(package, trials),
+            *_claimed(package, trials),
+            *_environment(package, trials),
+        ]
+    return list(dict.fromkeys(found)), trials
+
+
+def notes(package: Package) -> list[str]:
+    """What keeps a valid package from being a submission."""
+    if package.about.rules.submittable:
+        return []
+    left = unfilled(description(package.description))
+    return [
+        f"its scale is {package.about.scale}: it shows that everything works, and is not to be submitted",
+        *(
+            [f"{len(left)} fields of {package.description.name} are empty, which a submission must fill in"]
+            if left
+            else []
+        ),
+    ]
+
+
+def _files(package: Package) -> Found:
+    """Every file as listed, and none that is not."""
+    listed = read_json(package.manifest).get("files")
+    if not isinstance(listed, dict):
+        yield "manifest.json lists no files"
+        return
+    there = {path.relative_to(package.top).as_posix(): path for path in package.files()}
+    for name, wanted in listed.items():
+        if name not in there:
+            yield f"{name} is missing, though manifest.json lists it"
+        elif there[name].is_symlink():
+            yield f"{name} is a link; a package holds its files"
+        elif digest(there[name]) != wanted:
+            yield f"{name} was changed: its size or sha256 is not that of manifest.json"
+    for name in there.keys() - listed.keys():
+        yield f"{name} is not listed in manifest.json"
+
+
+def _tree(package: Package) -> Found:
+    """Whose it is, and what stands beside the runs."""
+    about = package.about
+    places = {
+        "organisation": (package.top.resolve().name, about.organisation),
+        "division": (package.top.resolve().parent.name, about.division),
+        "system": (package.results.name, about.system),
+    }
+    for what, (directory, named) in places.items():
+        if directory != named and (what != "division" or directory in DIVISIONS):
+            yield f"manifest.json names the {what} {named}, its directory {directory}"
+    try:
+        same = (package.top / "submission.yaml").read_text(encoding="utf-8") == submission_yaml(about)
+    except (OSError, ValueError):
+        same = False
+    if not same:
+        yield "submission.yaml is missing, or not that of this organisation and division"
+    for name in ("report.html", "environment.json"):
+        if not (package.results / name).exists():
+            yield f"{name} is missing"
+
+
+def _complete(package: Package) -> Found:
+    """Every option, every trial, as many ranks in each."""
+    rules = package.about.rules
+    for option in rules.options:
+        if option.name not in package.options:
+            yield f"{option.name} ({option.title}) is missing"
+            continue
+        numbers = [number(trial) for trial in package.options[option.name]]
+        wanted = rules.trials if package.about.division == "closed" else max(*numbers, 1)
+        for trial in sorted({*range(1, wanted + 1), *numbers}):
+            if trial not in numbers:
+                yield f"trial {trial} of {option.name} is missing"
+            elif not 1 <= trial <= wanted or numbers.count(trial) > 1:
+                yield f"trial {trial} of {option.name} is one too many: {wanted} are asked for"
+    for surplus in package.options.keys() - {option.name for option in rules.options}:
+        yield f"{surplus} is no option of these rules"
+    sizes = {len(ranks_of(trial)) for trials in package.options.values() for trial in trials}
+    if len(sizes) > 1:
+        yield f"trials have unlike numbers of ranks ({', '.join(map(str, sorted(sizes)))}): one is missing, or added"
+
+
+def _described(package: Package) -> Found:
+    """The system's description."""
+    name = f"systems/{package.about.system}.yaml"
+    try:
+        found = description(package.description)["system_under_test"]
+    except InputError as error:
+        yield error.message.replace(f"{package.top}/", "").removesuffix(".")
+        return
+    for dotted in REQUIRED:
+        part: Any = found
+        for key in dotted.split("."):
+            part = part.get(key, ...) if isinstance(part, dict) else ...
+        if part is ...:
+            yield f"{name} lacks {dotted}"
+    clients = found.get("clients")
+    if (
+        not isinstance(clients, list)
+        or not clients
+        or not all(isinstance(one, dict) and one.keys() >= {*CLIENT} for one in clients)
+    ):
+        yield f"{name} must describe clients, each with {', '.join(CLIENT)}"
+    if package.about.rules.submittable:
+        for dotted in unfilled(found):
+            yield f"{name}: {dotted} is not filled in"
+
+
+def _valid(_package: Package, trials: Sequence[Trial]) -> Found:
+    """No invalidating doubt; every row is looked at."""
+    for trial in trials:
+        for text in trial.summary["findings"]:
+            yield f"{_place(trial)} is not valid: {text}"
+
+
+def _ranks(_package: Package, trials: Sequence[Trial]) -> Found:
+    """Each a client of its own, with its own trace: seed 42 + rank."""
+    for trial in trials:
+        for place, (rank, info) in zip(ranks_of(trial.path), enumerate(trial.infos), strict=False):
+            seed = info["trace"].get("seed")
+            if seed != SEED + rank:
+                yield f"{_place(trial)}/{place.name} has a trace of seed {seed}, not {SEED + rank}"
+            if (info.get("rank") or 0) != rank:
+                yield f"{_place(trial)}/{place.name} says that it is rank {info.get('rank')}"
+
+
+def _traces(package: Package, trials: Sequence[Trial]) -> Found:
+    """In CLOSED the pinned traces; in OPEN one per rank, in all trials."""
+    option = trials[0].path.parent.name
+    for trial in trials:
+        for rank, (info, first) in enumerate(zip(trial.infos, trials[0].infos, strict=False)):
+            has, planned = info["trace"]["fingerprint"], info["plan"].get("plan_fingerprint")
+            wanted = package.about.rules.pinned(option, rank)
+            where = f"{_place(trial)}/rank_{rank}"
+            if package.about.division == "closed" and wanted is None:
+                yield f"{where}: traces are pinned for {package.about.rules.ranks} ranks only; choose OPEN for more"
+            elif package.about.division == "closed" and has != wanted:
+                yield f"{where} replayed the trace {has[:12]}…, not {str(wanted)[:12]}…, which {option} pins"
+            elif has != first["trace"]["fingerprint"]:
+                yield f"{where} replayed another trace ({has[:12]}…) than trial {number(trials[0].path)}"
+            if planned != first["plan"].get("plan_fingerprint"):
+                yield f"{where} followed another plan ({str(planned)[:12]}…) than trial {number(trials[0].path)}"
+
+
+def _conditions(package: Package, trials: Sequence[Trial]) -> Found:
+    """In CLOSED those of the rules; in OPEN the same in all trials."""
+    closed = package.about.division == "closed"
+    fixed = package.about.rules.option(trials[0].path.parent.name).closed
+    for trial in trials:
+        wanted = fixed if closed else trials[0].infos[0]["conditions"]
+        for rank, info in enumerate(trial.infos):
+            has = info["conditions"]
+            for name in sorted((has.keys() | wanted.keys()) - {"ranks"}):
+                if has.get(name, ...) != wanted.get(name, ...):
+                    why = (
+                        f"CLOSED fixes {_shown(wanted, name)}"
+                        if closed
+                        else f"the first trial has {_shown(wanted, name)}"
+                    )
+                    yield f"{_place(trial)}/rank_{rank} ran with {name} = {_shown(has, name)}; {why}"
+
+
+def _shown(values: dict[str, Any], name: str) -> str:
+    return json.dumps(values[name]) if name in values else "nothing"
+
+
+def _together(trials: dict[str, list[Trial]]) -> Found:
+    """Trials are distinct, and of one system and one release."""
+    every = [trial for all_of in trials.values() for trial in all_of]
+    for doubts in (one["doubts"] for one in together([trial.summary for trial in every])):
+        for doubt in doubts:
+            if doubt["kind"] in ("copies", "unlike machines"):
+                yield f"trials are not of one system, each replayed anew: {doubt['text']}"
+    for name, value_of in _SYSTEM.items():
+        if len(values := dict.fromkeys(str(value_of(info)) for trial in every for info in trial.infos)) > 1:
+            yield f"runs have unlike {name}: {', '.join(values)}"
+
+
+_SYSTEM: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
+    "processors": lambda info: (info.get("machine") or {}).get("cpu"),
+    "devices below the cache": lambda info: ((info.get("machine") or {}).get("storage") or {}).get("device_model"),
+    "releases of this tool": lambda info: ((info.get("machine") or {}).get("packages") or {}).get("kv-tier-bench"),
+}
+
+
+def _pauses(package: Package, trials: dict[str, list[Trial]]) -> Found:
+    """Between options, as far as the runs' clocks say."""
+    spans = {}
+    for option, all_of in trials.items():
+        zeros = [(trial, zero) for trial in all_of for zero in trial.summary["zero_ns"] if zero is not None]
+        if zeros:
+            ends = (zero + (trial.summary["elapsed_s"] or 0) * 1e9 for trial, zero in zeros)
+            spans[option] = (min(zero for _, zero in zeros), max(ends))
+    ordered = sorted(spans.items(), key=lambda one: one[1])
+    asked_s = package.about.rules.pause_s if package.about.division == "closed" else 0
+    for (before, (_, end)), (after, (start, _)) in itertools.pairwise(ordered):
+        rested_s = (start - end) / 1e9
+        if rested_s < asked_s:
+            yield f"{after} began {rested_s:.0f} s after {before} had ended; the rules ask for {asked_s:g} s"
+
+
+def _claimed(package: Package, trials: dict[str, list[Trial]]) -> Found:
+    """summary.json says what the logs say."""
+    for run in package.runs:
+        name = (run / "summary.json").relative_to(package.top).as_posix()
+        try:
+            claimed = read_json(run / "summary.json")
+        except InputError as error:
+            yield f"{name} cannot be read: {error.message.removesuffix('.')}"
+            continue
+        own = {option: trials[option] for option in sorted(trials) if (run / option).exists()}
+        computed = json.loads(json.dumps(claims(package.about, own))) if own else {}
+        for place, says, logs in _unlike(claimed, computed, ""):
+            yield f"{name}: {place} is {says}, its logs say {logs}"
+        for option, (first, *_) in own.items():
+            if (model := first.run.conditions["model"]) != run.parents[1].name:
+                yield f"{option} lies under the model {run.parents[1].name}, but is of {model}"
+
+
+def _unlike(claimed: Any, computed: Any, place: str) -> Iterator[tuple[str, str, str]]:
+    """Where two trees of JSON differ."""
+    if isinstance(claimed, dict) and isinstance(computed, dict):
+        for key in dict.fromkeys([*computed, *claimed]):
+            inner = f"{place}.{key}" if place else str(key)
+            yield from _unlike(claimed.get(key, "missing"), computed.get(key, "nothing of it"), inner)
+    elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
+        for index, (one, other) in enumerate(zip(claimed, computed, strict=True)):
+            yield from _unlike(one, other, f"{place}[{index}]")
+    elif not _equal(claimed, computed):
+        yield place, _short(claimed), _short(computed)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=CLOSE)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _environment(package: Package, trials: dict[str, list[Trial]]) -> Found:
+    """Where it ran, and that results and cache were apart."""
+    try:
+        found = read_json(package.results / "environment.json")
+        hosts = {
+            (info.get("machine") or {}).get("host") for all_of in trials.values() for t in all_of for info in t.infos
+        }
+        if found["host"] not in hosts:
+            yield f"environment.json is of {found['host']}, the runs are of {', '.join(sorted(map(str, hosts)))}"
+        places = found["file_systems"]
+        if (
+            package.about.division == "closed"
+            and package.about.rules.submittable
+            and places["cache"] == places["results"]
+        ):
+            yield "environment.json: results and cache lay on one file system; the rules ask for two"
+    except InputError as error:
+        yield f"environment.json cannot be read: {error.message.removesuffix('.')}"
+    except (KeyError, TypeError, AttributeError):
+        yield "environment.json does not say host and file_systems"
+
+
+def _place(trial: Trial) -> str:
+    return f"{trial.path.parent.name}/{trial.path.name}"
+
+
+CHECKS: Final[tuple[Callable[[Package, Sequence[Trial]], Found], ...]] = (_valid, _ranks, _traces, _conditions)

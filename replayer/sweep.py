@@ -1,0 +1,191 @@
+"""Sweeps: a TOML file of cases, each a trace and flags of `replayer run`; lists of values make a grid."""
+
+import difflib
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+
+from replayer.flags import plan_options, run_options
+from replayer.series import Series, of_rank, pause
+from tracegen.schema import InputError, Trace
+
+_OWN: Final = ("name", "recipe", "trace", "set")
+_OURS: Final = ("cache_dir", "force", "clean", "keep_cache", "as_json", "trace")  # set by the sweep, or no setting
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is replayed in several trials.
+
+    Attributes:
+        name: of its directory.
+        recipe: of the trace to make; or
+        trace: one that there is.
+        settings: KEY=VALUE of the recipe, changed.
+        flags: of `replayer run`, with their values.
+    """
+
+    name: str
+    recipe: Path | None
+    trace: Path | None
+    settings: tuple[str, ...]
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Cases, in the order in which they are replayed.
+
+    Attributes:
+        trials: replays of each.
+        pause_s: of rest before each but the first.
+    """
+
+    trials: int
+    pause_s: float
+    cases: tuple[Case, ...]
+
+
+def load(path: Path, trials: int | None = None, overrides: Sequence[str] = ()) -> Sweep:
+    """A sweep of a file.
+
+    Args:
+        path: TOML: trials, pause_s, and tables [[case]].
+        trials: instead of the file's.
+        overrides: FLAG=VALUE for every case.
+
+    Raises:
+        InputError: it cannot be read, or says something that cannot be done.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; name a TOML file of cases.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}.") from None
+    _known(path, content, ("trials", "pause_s", "case"))
+    trials = trials or content.get("trials", 3)
+    pause_s, tables = content.get("pause_s", 0), content.get("case")
+    if type(trials) is not int or not 1 <= trials <= 1000:
+        raise InputError(f"{path}: trials = {trials!r} must be from 1 to 1,000.")
+    if type(pause_s) not in (int, float) or not 0 <= pause_s <= 86400:
+        raise InputError(f"{path}: pause_s = {pause_s!r} must be from 0 to 86,400 seconds.")
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{path} has no [[case]]; each names a recipe or a trace, and flags of replayer run.")
+    given = dict(_override(text) for text in overrides)
+    cases = [case for number, table in enumerate(tables, 1) for case in _cases(path, number, table, given)]
+    names = [case.name for case in cases]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"{path}: two cases are called {twice}; give each a name of its own.")
+    return Sweep(trials, pause_s, tuple(cases))
+
+
+def run(sweep: Sweep, series: Series) -> Iterator[tuple[Case, Path]]:
+    """Replay all trials, telling of each run directory; those that are complete are kept.
+
+    Raises:
+        InputError: a case asks for more users than its trace has.
+        click.exceptions.Exit: tracegen or a replay failed, and has said why.
+    """
+    traces = {case.name: _trace(case, series) for case in sweep.cases}
+    rested = True
+    for case in sweep.cases:
+        for trial in range(1, sweep.trials + 1):
+            name = f"{case.name}/trial_{trial}"
+            if not rested and trial == 1 and not (series.place / name).exists():
+                pause(sweep.pause_s, case.name)
+            place, ran = series.replay(name, traces[case.name], case.flags)
+            rested = rested and not ran
+            yield case, place
+
+
+def asked(sweep: Sweep) -> dict[str, Any]:
+    """What the replays follow from."""
+    return asdict(sweep)
+
+
+def _trace(case: Case, series: Series) -> Path:
+    path = case.trace or series.trace(case.name.replace("/", "-"), case.recipe, case.settings)
+    counts = Trace(of_rank(path, 0)).metadata.counts
+    users, has = dict(itertools.pairwise(case.flags)).get("--users"), counts.get("users")
+    if users and has and int(users) > has:
+        raise InputError(f"case {case.name}: users = {users}, but {of_rank(path, 0)} has {has:,}; ask for fewer.")
+    return path
+
+
+def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]) -> Iterator[Case]:
+    """The cases of a table: one for each combination of what is listed."""
+    name = table.get("name", f"case_{number}")
+    where = f"{path}, case {name}"
+    flags = _flags()
+    _known(Path(where), table, (*_OWN, *flags))
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.+=,-]+", name) or name.startswith("."):
+        raise InputError(f"{where}: name = {name!r} must be of letters, digits and _.+=,-.")
+    if ("recipe" in table) == ("trace" in table):
+        raise InputError(f"{where} must name either a recipe or a trace.")
+    recipe, trace = (
+        path.resolve().parent / str(table[kind]) if kind in table else None for kind in ("recipe", "trace")
+    )
+    for file in (recipe, trace):
+        if file is not None and not of_rank(file, 0).exists():
+            raise InputError(f"{where}: there is no {of_rank(file, 0)}; paths are relative to the file.")
+    settings = tuple(f"{key}={_value(value)}" for key, value in table.get("set", {}).items())
+    values = {key: value for key, value in table.items() if key not in _OWN} | given
+    listed = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
+    for chosen in itertools.product(*listed.values()):
+        own = dict(zip(listed, chosen, strict=True))
+        varied = [f"{key}={value}" for key, value in own.items() if len(listed[key]) > 1]
+        typed = tuple(word for key, value in own.items() for word in _typed(flags[key], value))
+        _check(where, typed)
+        yield Case("-".join([name, *varied]), recipe, trace, settings, typed)
+
+
+def _known(where: Path, table: dict[str, Any], names: Sequence[str]) -> None:
+    for key in table:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}."
+            raise InputError(f"{where}: {key} is not known; {hint}")
+
+
+def _flags() -> dict[str, click.Parameter]:
+    """The flags of `replayer run` that a case may set, by name."""
+    return {str(one.name): one for one in _command().params if one.name not in _OURS}
+
+
+def _command() -> click.Command:
+    command: Any = click.Command("run", add_help_option=False)  # to which decorators add as they do to functions
+    plan_options(run_options(command))
+    return cast("click.Command", command)
+
+
+def _typed(flag: click.Parameter, value: Any) -> list[str]:
+    """A flag as one types it; false leaves it out."""
+    if isinstance(flag, click.Option) and flag.is_flag:
+        return [flag.opts[0]] if value is True else []
+    return [flag.opts[0], str(value)]
+
+
+def _value(value: Any) -> str:
+    """A value of a recipe, as --set takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _override(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--flag {text}: write it as NAME=VALUE.")
+    return key.replace("-", "_"), value
+
+
+def _check(where: str, typed: Sequence[str]) -> None:
+    try:
+        _command().make_context("replayer run", ["trace", *typed])
+    except click.ClickException as problem:
+        raise InputError(f"{where}: {problem.format_message()}") from None
