@@ -167,9 +167,17 @@ def compare(
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write this file, in the format of its suffix.")
 @click.option("--format", "form", type=click.Choice(list(export.FORMATS)), help="Write this format.")
+@click.option("--baseline", type=click.Path(path_type=Path), metavar="RUN", help="Rank all against this one of them.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @target_options
-def report(runs: tuple[Path, ...], output: Path | None, form: str | None, force: bool, targets: Targets) -> None:
+def report(
+    runs: tuple[Path, ...],
+    output: Path | None,
+    form: str | None,
+    baseline: Path | None,
+    force: bool,
+    targets: Targets,
+) -> None:
     """Write a page of charts, or other formats.
 
     The page is one file that needs neither network nor script.
@@ -178,7 +186,7 @@ def report(runs: tuple[Path, ...], output: Path | None, form: str | None, force:
     without -o.
     """
     form = export.chosen(form, output, runs, force=force)
-    content = export.FORMATS[form](gather(runs, targets))
+    content = export.FORMATS[form](gather(runs, targets, baseline))
     if output is None:
         click.echo(content.decode(), nl=False)
     else:

@@ -151,4 +151,5 @@ def _say(info: dict[str, Any], place: Path, ranks: Ranks) -> None:
         click.secho(f"Error: {place}: {info['reason']}.", err=True, bold=True)
 
 
-main.add_command(cli_series.sweep)
+for command in (cli_series.sweep, cli_series.scenarios, cli_series.autoscale):
+    main.add_command(command)

@@ -6,9 +6,16 @@ from typing import Any
 
 import click
 
+from replayer import autoscale as scaling
+from replayer import passing
+from replayer import scenarios as suite
 from replayer import sweep as sweeps
+from replayer.autoscale import LATENCY, THROUGHPUT, Asked
 from replayer.flag_types import Count
+from replayer.passing import Passing
+from replayer.search import Step, stats
 from replayer.series import Series
+from tracegen.schema import Trace
 
 
 @click.command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
@@ -64,3 +71,134 @@ def _planned(found: sweeps.Sweep) -> list[str]:
         changed = f" with {', '.join(case.settings)}" if case.settings else ""
         lines.append(f"  {case.name}: {made}{changed}; {' '.join(case.flags) or 'flags of its recipe'}")
     return lines
+
+
+@click.command(
+    cls=Passing,
+    without=("pace", "speedup"),
+    epilog="Example: replayer autoscale trace.parquet --mode qos --target 100 --cache-dir /mnt/nvme -o scale",
+)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option(
+    "--mode", type=click.Choice(["qos", "capacity"]), required=True, help="The most users under a target, or the peak."
+)
+@click.option(
+    "--metric", metavar="NAME[+NAME]", help=f"To go by.  [default: {LATENCY} of qos, of capacity {THROUGHPUT}]"
+)
+@click.option(
+    "--target", type=float, default=200, show_default=True, help="Of qos: at most; at least, where more is better."
+)
+@click.option("--users", type=Count(1), help="At most so many.  [default: all of the trace]")
+@click.option(
+    "--duration",
+    type=click.FloatRange(0, 1e9, min_open=True),
+    default=30,
+    show_default=True,
+    help="Seconds of a replay.",
+)
+@click.option("--warmup", metavar="OPS|SECONDSs", help="Of each replay, left out.  [default: a fifth of --duration]")
+@click.option("--trials", type=Count(1, 10), default=5, show_default=True, help="Of a step, at most.")
+@click.option(
+    "--precision",
+    type=click.FloatRange(0, 1),
+    default=0.02,
+    show_default=True,
+    help="Where bisection ends, as a share.",
+)
+@click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: what autoscale.json holds.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The directory to make or go on with."
+)
+def autoscale(
+    trace: Path, cache_dir: Path | None, output: Path, flags: tuple[str, ...], *, as_json: bool, **own: Any
+) -> None:
+    """Find how many users a system carries (docs/sizing.md).
+
+    Each step replays the trace's first users anew, in a closed loop, until its interval is tight enough. It takes the
+    flags of `replayer run`, too. Interrupted, the same command goes on where it was.
+    """
+    duration, warmup = own.pop("duration"), own.pop("warmup")
+    passed = ("--pace", "closed", *flags, "--duration", f"{duration:g}", "--warmup", warmup or f"{duration / 5:g}s")
+    passing.check(passed)
+    metric = own.pop("metric") or (LATENCY if own["mode"] == "qos" else THROUGHPUT)
+    asked = Asked(trace=trace, flags=passed, metric=metric, **own)
+    Trace(trace).check()
+    with Series(output, vars(asked), cache_dir) as series:
+        click.echo(_HEAD, err=True)
+        found = scaling.autoscale(asked, series, lambda step: click.echo(_line(step), err=True))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for warning in found["warnings"]:
+        click.secho(f"Warning: {warning}", err=True, bold=True)
+    click.echo(f"{output}/autoscale.json, {output}/autoscale.svg\n{found['result']['text']}")
+
+
+_HEAD = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'P95 ms':>10}{'busy':>7}  decision"
+
+
+def _line(step: Step) -> str:
+    (row,) = stats([step])
+    p95 = f"{row['p95_ms']:.1f}" if row["p95_ms"] is not None else "-"
+    cells = f"{row['users']:>7,}{row['trials']:>8}{row['throughput_gib_s']:>9.3f}{p95:>10}{row['saturation']:>7.0%}"
+    return f"{cells}  {row['decision']}: {row['reason']}"
+
+
+@click.command(epilog="Example: replayer scenarios cpu-only storage-only cpu+storage --cache-dir /mnt/nvme -o suite")
+@click.argument("names", nargs=-1, type=click.Choice(list(suite.SCENARIOS)), metavar="[NAME]...")
+@click.option(
+    "--model", default="llama3.1-8b", show_default=True, metavar="NAME|FILE", help="As `replayer run` takes it."
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=60),
+    default=600,
+    show_default=True,
+    help="Seconds of replaying in all, drains aside.",
+)
+@click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
+@click.option(
+    "--gpu-device", default="cuda", show_default=True, help="As PyTorch names it; cpu emulates one, for tests."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be run, and what is skipped.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: what scenarios.json holds.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The directory to make or go on with."
+)
+def scenarios(
+    names: tuple[str, ...],
+    model: str,
+    budget: float,
+    cache_dir: Path | None,
+    gpu_device: str,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    output: Path,
+) -> None:
+    """Profile this machine: kv-cache.py's nine scenarios, its tiers ranked, one report (docs/sizing.md).
+
+    Without names all of them; sizes follow from the memory and disk that are free. Interrupted, the same command goes
+    on.
+    """
+    hardware = suite.known(output) or suite.detect(cache_dir, gpu_device)
+    what = suite.planned(names, hardware, model, budget)
+    for line in suite.said(what):
+        click.echo(line, err=not dry_run)
+    if dry_run:
+        return
+    asked = {"names": names, "model": model, "budget": budget, "gpu_device": gpu_device}
+    with Series(output, asked, cache_dir) as series:
+        found = suite.run(what, series, cache_dir, gpu_device, lambda text: click.echo(text, err=True))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for place, row in enumerate(found["ranking"], 1):
+        speed, ops = row["speed_up"], row["first_ops"]
+        times = f"{speed:.2f} × {suite.BASELINE}" if speed else "not compared"
+        over = "" if ops is None else f" over the first {ops:,} ops"
+        click.echo(f"{place:>3}  {row['system']:20}{row['tok_s'] or 0:>12,.0f} tok/s  {times}{over}")
+    for name, why in found["skipped"].items():
+        click.echo(f"  -  {name:20}skipped: {why}")
+    click.echo(f"{output}/report.html, {output}/scenarios.json")

@@ -7,16 +7,15 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 
-from replayer.flags import plan_options, run_options
+from replayer import passing
 from replayer.series import Series, of_rank, pause
 from tracegen.schema import InputError, Trace
 
 _OWN: Final = ("name", "recipe", "trace", "set")
-_OURS: Final = ("cache_dir", "force", "clean", "keep_cache", "as_json", "trace")  # set by the sweep, or no setting
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]
     """The cases of a table: one for each combination of what is listed."""
     name = table.get("name", f"case_{number}")
     where = f"{path}, case {name}"
-    flags = _flags()
+    flags = passing.known()
     _known(Path(where), table, (*_OWN, *flags))
     if not isinstance(name, str) or not re.fullmatch(r"[\w.+=,-]+", name) or name.startswith("."):
         raise InputError(f"{where}: name = {name!r} must be of letters, digits and _.+=,-.")
@@ -141,9 +140,9 @@ def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]
     for chosen in itertools.product(*listed.values()):
         own = dict(zip(listed, chosen, strict=True))
         varied = [f"{key}={value}" for key, value in own.items() if len(listed[key]) > 1]
-        typed = tuple(word for key, value in own.items() for word in _typed(flags[key], value))
-        _check(where, typed)
-        yield Case("-".join([name, *varied]), recipe, trace, settings, typed)
+        words = tuple(word for key, value in own.items() for word in passing.typed(flags[key], value))
+        _check(where, words)
+        yield Case("-".join([name, *varied]), recipe, trace, settings, words)
 
 
 def _known(where: Path, table: dict[str, Any], names: Sequence[str]) -> None:
@@ -152,24 +151,6 @@ def _known(where: Path, table: dict[str, Any], names: Sequence[str]) -> None:
             near = difflib.get_close_matches(key, names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}."
             raise InputError(f"{where}: {key} is not known; {hint}")
-
-
-def _flags() -> dict[str, click.Parameter]:
-    """The flags of `replayer run` that a case may set, by name."""
-    return {str(one.name): one for one in _command().params if one.name not in _OURS}
-
-
-def _command() -> click.Command:
-    command: Any = click.Command("run", add_help_option=False)  # to which decorators add as they do to functions
-    plan_options(run_options(command))
-    return cast("click.Command", command)
-
-
-def _typed(flag: click.Parameter, value: Any) -> list[str]:
-    """A flag as one types it; false leaves it out."""
-    if isinstance(flag, click.Option) and flag.is_flag:
-        return [flag.opts[0]] if value is True else []
-    return [flag.opts[0], str(value)]
 
 
 def _value(value: Any) -> str:
@@ -184,8 +165,8 @@ def _override(text: str) -> tuple[str, Any]:
     return key.replace("-", "_"), value
 
 
-def _check(where: str, typed: Sequence[str]) -> None:
+def _check(where: str, flags: Sequence[str]) -> None:
     try:
-        _command().make_context("replayer run", ["trace", *typed])
+        passing.check(flags)
     except click.ClickException as problem:
         raise InputError(f"{where}: {problem.format_message()}") from None

@@ -3,7 +3,7 @@
 import polars as pl
 
 from analysis.log import Log
-from analysis.terms import ELAPSED_S, GIB, IO, OK, SERVED, SIZE
+from analysis.terms import ELAPSED_S, GIB, IO, OK, SERVED, SIDES, SIZE, TOUCHES
 
 
 def throughput(log: Log) -> pl.LazyFrame:
@@ -33,27 +33,32 @@ def steady(log: Log) -> pl.LazyFrame:
     """The same without ramp and drain: from the end of the warm-up to the last issue, moves that straddle it prorated.
 
     steady_s: last start − end of the warm-up (where there was none, the first start).
-    steady_tok_s: Σ new_tokens × share of start … end within / steady_s.
+    steady_tok_s: Σ new_tokens × share of start … end within / steady_s; moves of the warm-up that end later count, too.
     steady_decode_read_gib_s: bytes of decode hits × that share / steady_s, in GiB.
+    steady_nvme_read_gib_s, steady_nvme_write_gib_s: bytes that nvme read or wrote × that share / steady_s, in GiB.
     """
     first, last = log.cells.select(pl.col("start_ns").min(), pl.col("last_start_ns").max()).collect().row(0)
+    sizes = {
+        "steady_decode_read_gib_s": OK & SERVED & (pl.col("phase") == "decode"),
+        **{f"steady_nvme_{side}_gib_s": SIDES[f"nvme_{side}"] for side in TOUCHES},
+    }
     if last is None:  # all of it is warm-up
-        names = ("steady_s", "steady_tok_s", "steady_decode_read_gib_s")
-        return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
+        return pl.LazyFrame(schema=dict.fromkeys(("steady_s", "steady_tok_s", *sizes), pl.Float64)).clear(1)
     begin = first if log.warm_end_ns is None else log.warm_end_ns
     inside = (pl.min_horizontal("end_ns", last) - pl.max_horizontal("start_ns", begin)).clip(0)
     share = pl.when(IO > 0).then(inside / IO).otherwise(pl.col("start_ns").is_between(begin, last).cast(pl.Float64))
-    # Few moves straddle the edges: only theirs is taken off the sums.
-    edges = log.moves.filter((pl.col("end_ns") > last) | (pl.col("start_ns") < begin)).with_columns(outside=1 - share)
-    decode = OK & SERVED & (pl.col("phase") == "decode")
-    sums = log.cells.select(tokens=pl.col("new_tokens").sum(), bytes=SIZE.filter(decode).sum())
-    lost = edges.select(
-        lost_tokens=(pl.col("new_tokens") * pl.col("outside")).sum(),
-        lost_bytes=(SIZE * pl.col("outside")).filter(decode).sum(),
+    # Few moves straddle the edges: only theirs is taken off the sums, and added where it is of the warm-up.
+    steady, straddling = ~pl.col("warmup"), (pl.col("end_ns") > last) | (pl.col("start_ns") < begin)
+    late = pl.col("warmup") & (pl.col("end_ns") >= begin)
+    edges = log.every_move.filter((steady & straddling) | late).with_columns(more=share - steady.cast(pl.Float64))
+    values = {
+        "steady_tok_s": (pl.col("new_tokens"), pl.lit(True)),
+        **{name: (SIZE / GIB, m) for name, m in sizes.items()},
+    }
+    sums = log.cells.select(**{name: value.filter(which).sum() for name, (value, which) in values.items()})
+    more = edges.select(
+        **{f"{n}_more": (value * pl.col("more")).filter(which).sum() for n, (value, which) in values.items()}
     )
     seconds = pl.lit((last - begin) / 1e9)
-    return pl.concat([sums, lost], how="horizontal").select(
-        steady_s=seconds,
-        steady_tok_s=(pl.col("tokens") - pl.col("lost_tokens")) / seconds,
-        steady_decode_read_gib_s=(pl.col("bytes") - pl.col("lost_bytes")) / GIB / seconds,
-    )
+    rates = {name: (pl.col(name) + pl.col(f"{name}_more")) / seconds for name in values}
+    return pl.concat([sums, more], how="horizontal").select(steady_s=seconds, **rates)

@@ -54,7 +54,8 @@ def as_json(data: Gathered) -> bytes:
     runs = [
         run.summary | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}} for run in data.runs
     ]
-    return (json.dumps({"runs": runs}, indent=1) + "\n").encode()
+    ranking = {"ranking": [vars(one) for one in data.ranking]} if data.ranking else {}
+    return (json.dumps({"runs": runs} | ranking, indent=1) + "\n").encode()
 
 
 def as_xlsx(data: Gathered) -> bytes:
@@ -82,7 +83,7 @@ def as_xlsx(data: Gathered) -> bytes:
 
 
 def as_markdown(data: Gathered) -> bytes:
-    """Verdict, doubts, headline figures and machine, to be pasted into an issue."""
+    """Verdict, doubts, headline figures, ranking and machine, to be pasted into an issue."""
     names = [_cell(run.name) for run in data.runs]
     lines = [f"**{wording.state(data)}**", ""]
     lines += [f"- {_cell(f'{name}: {state}: {headline}')}" for name, state, headline in wording.systems(data)]
@@ -95,6 +96,9 @@ def as_markdown(data: Gathered) -> bytes:
     ]
     lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
     lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
+    if data.ranking:
+        lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---|"]
+        lines += [f"| {' | '.join(map(_cell, row))} |" for row in wording.ranking(data)]
     lines += ["", *(f"- {name}: {_cell(_ran(run.summary))}" for name, run in zip(names, data.runs, strict=True))]
     return ("\n".join(lines) + "\n").encode()
 

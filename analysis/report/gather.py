@@ -1,7 +1,7 @@
 """What a report is made of, with every log opened once: summaries, tables, and which runs are trials of one system."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import polars as pl
 from analysis.between import together
 from analysis.log import Targets
 from analysis.matching import labels
+from analysis.report.ranked import Rank, ranked
 from analysis.runs import Info, open_run
 from analysis.summary import judged, open_log
 from analysis.tables import TABLES
@@ -48,10 +49,12 @@ class Gathered:
     Attributes:
         runs: in the order given.
         targets: what they were held against.
+        ranking: of the systems against one of them, where it was asked for.
     """
 
     runs: list[Subject]
     targets: Targets
+    ranking: list[Rank] = field(default_factory=list)
 
     @property
     def summaries(self) -> list[dict[str, Any]]:
@@ -98,12 +101,15 @@ class Gathered:
         return all(first.equals(other) for other in others)
 
 
-def gather(paths: Sequence[Path], targets: Targets) -> Gathered:
-    """Read runs.
+def gather(paths: Sequence[Path], targets: Targets, baseline: Path | None = None) -> Gathered:
+    """Read runs, and rank those of its trace against a baseline among them.
 
     Raises:
-        InputError: one cannot be read, or is named twice.
+        InputError: one cannot be read or is named twice, or the baseline is none of them.
     """
+    resolved = [path.resolve() for path in paths]
+    if baseline is not None and baseline.resolve() not in resolved:
+        raise InputError(f"--baseline {baseline} is none of the runs; name it among them, too.")
     for i, path in enumerate(paths):
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError(f"{path} is named twice; name it once.")
@@ -111,12 +117,20 @@ def gather(paths: Sequence[Path], targets: Targets) -> Gathered:
     summaries = together([summary for summary, _, _ in found])
     each = zip(_names(paths), _systems(paths, summaries), summaries, found, strict=True)
     runs = [Subject(name, system, summary, tables, infos) for name, system, summary, (_, tables, infos) in each]
-    return Gathered(runs, targets)
+    if baseline is None:
+        return Gathered(runs, targets)
+    base, systems = runs[resolved.index(baseline.resolve())], dict[str, list[Path]]()
+    for run, path in zip(runs, paths, strict=True):
+        if run.summary["trace_fingerprint"] == base.summary["trace_fingerprint"]:
+            systems.setdefault(run.system, []).append(path)
+    return Gathered(runs, targets, ranked(systems, base.system))
 
 
 def _configuration(summary: dict[str, Any]) -> tuple[str, ...]:
-    """What trials of one system share."""
-    return tuple(str(summary[name]) for name in ("trace_fingerprint", "executed_ops", "conditions", "machine"))
+    """What trials of one system share; where they are cut at a time, each executes as much as it can."""
+    cut = summary["conditions"].get("duration_s") is not None
+    names = ("trace_fingerprint", *(() if cut else ("executed_ops",)), "conditions", "machine")
+    return tuple(str(summary[name]) for name in names)
 
 
 def _read(path: Path, targets: Targets) -> tuple[dict[str, Any], dict[str, pl.DataFrame], list[Info]]:

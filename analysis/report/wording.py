@@ -206,3 +206,17 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in values.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return found
+
+
+RANKING: Final = ["", "system", "tok/s", "speed-up", "over ops"]
+
+
+def ranking(data: Gathered) -> list[list[str]]:
+    """Rows of the ranking: place, system, tok/s, speed-up, over which ops."""
+    rows = []
+    for place, one in enumerate(data.ranking, 1):
+        span = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
+        times = f"{one.speed_up:.2f} ×{span}" if one.speed_up is not None else f"not compared: {one.why}"
+        ops = f"the first {one.first_ops:,}" if one.first_ops is not None else "all" if one.speed_up is not None else ""
+        rows.append([str(place), one.system, number(one.tok_s) if one.tok_s is not None else "", times, ops])
+    return rows

@@ -11,8 +11,8 @@ from analysis.submission.layout import SCHEMA, About, number, opened_as, ranks_o
 from analysis.summary import checked, summarise
 
 RATES: Final = (
-    "decode_read_gib_s", "steady_decode_read_gib_s", "nvme_read_gib_s", "nvme_write_gib_s", "wall_clock_tok_s",
-    "steady_tok_s", "storage_tok_s",
+    "decode_read_gib_s", "steady_decode_read_gib_s", "nvme_read_gib_s", "nvme_write_gib_s", "steady_nvme_read_gib_s",
+    "steady_nvme_write_gib_s", "wall_clock_tok_s", "steady_tok_s", "storage_tok_s",
 )  # fmt: skip
 """Summed over ranks, then averaged over trials."""
 WORST: Final = (

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from replayer import machine
 from replayer.tiers.contract import Buffer, Landing, Object, Plain
 from replayer.tiers.memory import Extents, pieces
 from tracegen.schema import InputError
@@ -38,6 +39,16 @@ def torch_for(device: str) -> Any:
         reason = str(error).splitlines()[0]
         raise InputError(f"--gpu-device {device} cannot be used ({reason}); pass --gpu-mem-gb 0.") from None
     return torch
+
+
+def free_bytes(device: str) -> int:
+    """Memory that is free on the device; emulated in host memory, a quarter of what is available there.
+
+    Raises:
+        InputError: as `torch_for`.
+    """
+    torch = torch_for(device)
+    return machine.meminfo("MemAvailable") // 4 if device == "cpu" else int(torch.cuda.mem_get_info(device)[0])
 
 
 def describe(device: str) -> dict[str, Any]:
