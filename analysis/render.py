@@ -1,6 +1,7 @@
 """Summaries as a table for people: verdicts and doubts first."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,9 +141,19 @@ def break_even(summary: Summary) -> str:
 
 
 def _names(summaries: list[Summary]) -> list[str]:
-    """The last part of each path; the whole path where those are not unique."""
-    names = [Path(summary["run"]).name for summary in summaries]
-    return names if len(set(names)) == len(names) and all(names) else [summary["run"] for summary in summaries]
+    return short([Path(summary["run"]) for summary in summaries])
+
+
+def short(paths: Sequence[Path]) -> list[str]:
+    """The last part of each path; where those are not unique, what follows the folder that holds them all."""
+    names = [path.name for path in paths]
+    if len(set(names)) == len(names) and all(names):
+        return names
+    if len(set(paths)) < len(paths):
+        return list(map(str, paths))
+    absolute = [path.absolute() for path in paths]
+    top = os.path.commonpath([path.parent for path in absolute])
+    return [str(path.relative_to(top)) for path in absolute]
 
 
 def _matters(name: str, summary: Summary) -> bool:
@@ -178,6 +189,9 @@ def _ranks(conditions: dict[str, Any]) -> str:
 
 def _sameness(summaries: list[Summary]) -> str:
     if unlike := differences(summaries):
+        if "trace_fingerprint" in unlike:
+            traces = len({summary["trace_fingerprint"] for summary in summaries})
+            return f"unlike work: they replayed {traces} traces"
         return "unlike work, these differ: " + ", ".join(unlike)
     trace, plan = (str(summaries[0][f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
     return f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"

@@ -114,7 +114,6 @@ def _plot(path: Path, asked: Asked, steps: Sequence[Step], result: Result) -> No
     """Throughput and P95 against users, the knee marked; the same steps give the same bytes."""
     import matplotlib as mpl  # noqa: PLC0415 (heavy; only plots need it)
     from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
     rows = sorted(stats(steps), key=lambda row: row["users"])
     users = [row["users"] for row in rows]
@@ -136,8 +135,9 @@ def _plot(path: Path, asked: Asked, steps: Sequence[Step], result: Result) -> No
         axes[0].annotate(f" knee: {result.knee:,}", (result.knee, 0), color="#6b6b6b", va="bottom")
         if asked.mode == "qos":
             axes[-1].axhline(asked.target, color="#6b6b6b", linestyle="--")
-        axes[-1].set_xlabel("users")
-        axes[-1].xaxis.set_major_formatter(EngFormatter())
-        axes[-1].set_xticks(users, [f"{one:,}" for one in users], rotation=60 if len(users) > 8 else 0)
+            axes[-1].annotate(f"target {asked.target:g}", (1, asked.target), color="#6b6b6b", va="bottom")
+        powers = [1 << n for n in range(max(users).bit_length())]
+        axes[-1].set_xticks(powers, [f"{one:,}" for one in powers])
         axes[-1].minorticks_off()
+        axes[-1].set_xlabel("users")
         figure.savefig(path, format="svg", metadata={"Date": None})

@@ -10,6 +10,7 @@ import polars as pl
 from analysis.between import together
 from analysis.log import Targets
 from analysis.matching import labels
+from analysis.render import short
 from analysis.report.ranked import Rank, ranked
 from analysis.runs import Info, open_run
 from analysis.summary import judged, open_log
@@ -101,8 +102,16 @@ class Gathered:
         return all(first.equals(other) for other in others)
 
 
-def gather(paths: Sequence[Path], targets: Targets, baseline: Path | None = None) -> Gathered:
+def gather(
+    paths: Sequence[Path], targets: Targets, baseline: Path | None = None, names: Sequence[str] | None = None
+) -> Gathered:
     """Read runs, and rank those of its trace against a baseline among them.
+
+    Args:
+        paths: run directories.
+        targets: what to hold them against.
+        baseline: one of them.
+        names: to call them by, as SYSTEM/TRIAL; else they are named after their paths.
 
     Raises:
         InputError: one cannot be read or is named twice, or the baseline is none of them.
@@ -115,7 +124,7 @@ def gather(paths: Sequence[Path], targets: Targets, baseline: Path | None = None
             raise InputError(f"{path} is named twice; name it once.")
     found = [_read(path, targets) for path in paths]
     summaries = together([summary for summary, _, _ in found])
-    each = zip(_names(paths), _systems(paths, summaries), summaries, found, strict=True)
+    each = zip(names or short(paths), _systems(paths, summaries, names), summaries, found, strict=True)
     runs = [Subject(name, system, summary, tables, infos) for name, system, summary, (_, tables, infos) in each]
     if baseline is None:
         return Gathered(runs, targets)
@@ -154,15 +163,11 @@ def _read(path: Path, targets: Targets) -> tuple[dict[str, Any], dict[str, pl.Da
     return summary, tables, run.infos
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
-    """The last part of each path; the whole path where those are not unique."""
-    names = [path.name for path in paths]
-    return names if len(set(names)) == len(names) and all(names) else [str(path) for path in paths]
-
-
-def _systems(paths: Sequence[Path], summaries: list[dict[str, Any]]) -> list[str]:
+def _systems(paths: Sequence[Path], summaries: list[dict[str, Any]], names: Sequence[str] | None) -> list[str]:
+    if names is not None:
+        return [name.rpartition("/")[0] for name in names]
     groups: dict[tuple[str, ...], list[Path]] = {}
     for path, summary in zip(paths, summaries, strict=True):
         groups.setdefault(_configuration(summary), []).append(path)
-    names = dict(zip(groups, labels(list(groups.values())), strict=True))
-    return [names[_configuration(summary)] for summary in summaries]
+    called = dict(zip(groups, labels(list(groups.values())), strict=True))
+    return [called[_configuration(summary)] for summary in summaries]

@@ -142,8 +142,10 @@ def _place(partial: Path, made: Package, work: Path) -> None:
     opened = {option: [open_trial(trial) for trial in trials] for option, trials in staged.options.items()}
     for run in staged.runs:
         write(run / "summary.json", summaries(run, made.about, opened))
-    every = [opened_as(trial) for trials in staged.options.values() for trial in trials]
-    (partial / "report.html").write_bytes(export.as_html(gather(every, Targets())))
+    every = [trial for trials in staged.options.values() for trial in trials]
+    names = [f"{trial.parent.name}/{trial.name}" for trial in every]
+    report = gather([opened_as(trial) for trial in every], Targets(), names=names)
+    (partial / "report.html").write_bytes(export.as_html(report))
     made.description.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(work / "system.yaml", made.description)
     write(made.top / "submission.yaml", submission_yaml(made.about))
