@@ -29,7 +29,7 @@ def submission() -> None:
 @click.option("--system", required=True, help="What is measured; names directories.")
 @click.option("--division", type=click.Choice(DIVISIONS), default="closed", show_default=True)
 @click.option("--scale", type=click.Choice(list(RULES)), default="full", show_default=True, help="smoke: in small.")
-@click.option("--trials", type=int, default=3, show_default=True, help="Of each option.")
+@click.option("--trials", type=click.IntRange(1, 1000), default=3, show_default=True, help="Of each option.")
 @click.option("--cache-dir", type=click.Path(path_type=Path), required=True, help="On the system under test.")
 @click.option("--results", type=click.Path(path_type=Path), required=True, help="On another file system.")
 def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any) -> None:

@@ -174,7 +174,7 @@ class Log:
         rows: one row per move, with `warmup` and the columns KEPT, enums as such; in stretches.
         token_ns: generation per token.
         warm_end_ns: when the warm-up ended; None: with the first start.
-        device: samples of device.parquet of all ranks, with `rank`, and `shared` where an earlier rank has the device.
+        device: samples of device.parquet of all ranks, with `rank`, and `shared` where a longer rank has the device.
         ranks: how many there are.
         cores: of all hosts together.
         targets: what to hold the run against.

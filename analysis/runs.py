@@ -210,18 +210,23 @@ class Run:
         return dict(zip(self.ranks, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:
-        """The counters of each rank; `shared` where an earlier rank of the host has counted the same device."""
-        seen, found = set(), []
+        """The counters of each rank; `shared` where a rank of the host that went on longer counted the same device."""
+        found, devices = [], dict[tuple[Any, ...], tuple[int, int]]()
         for rank, (place, info) in enumerate(self.ranks.items()):
             if place not in self.samples:
                 continue
             machine = info.get("machine") or {}
             device = (machine.get("host"), (machine.get("storage") or {}).get("device"))
-            known = (pl.lit(rank, pl.Int64).alias("rank"), pl.lit(device in seen).alias("shared"))
-            samples = self.samples[place].with_columns(pl.col("time_ns") + self.shifts[place], *known)
-            found.append(samples.select(*DEVICE_COLUMNS))
-            seen.add(device)
-        return found
+            samples = self.samples[place].with_columns(pl.col("time_ns") + self.shifts[place])
+            last_ns = int(samples["time_ns"].max() or 0)  # type: ignore[arg-type]
+            found.append((rank, device, samples))
+            devices[device] = max(devices.get(device, (last_ns, -rank)), (last_ns, -rank))
+        return [
+            samples.with_columns(
+                pl.lit(rank, pl.Int64).alias("rank"), pl.lit(devices[device][1] != -rank).alias("shared")
+            ).select(*DEVICE_COLUMNS)
+            for rank, device, samples in found
+        ]
 
     def _cores(self) -> int:
         machines = [info.get("machine") or {} for info in self.infos]

@@ -53,7 +53,7 @@ def autoscale(asked: Asked, series: Series, told: Callable[[Step], object]) -> d
 
     def measure(users: int, trial: int) -> Sample:
         flags = (*asked.flags, "--users", str(users))
-        run, _ = series.replay(f"users_{users}/trial_{trial}", asked.trace, flags)
+        run = series.replay(f"users_{users}/trial_{trial}", asked.trace, flags)
         if read_run(run)["window"]["cut_s"] is None:
             ended.add(users)
         return _sample(summaries([run])[0], asked)

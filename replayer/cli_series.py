@@ -14,7 +14,7 @@ from replayer.autoscale import LATENCY, THROUGHPUT, Asked
 from replayer.flag_types import Count
 from replayer.passing import Passing
 from replayer.search import Step, stats
-from replayer.series import Series
+from replayer.series import Series, check_metrics
 from tracegen.schema import Trace
 
 
@@ -124,6 +124,7 @@ def autoscale(
     metric = own.pop("metric") or (LATENCY if own["mode"] == "qos" else THROUGHPUT)
     asked = Asked(trace=trace, flags=passed, metric=metric, **own)
     Trace(trace).check()
+    check_metrics(metric.split("+"))
     with Series(output, vars(asked), cache_dir) as series:
         click.echo(_HEAD, err=True)
         found = scaling.autoscale(asked, series, lambda step: click.echo(_line(step), err=True))

@@ -271,7 +271,7 @@ def run(
             found[name], runs[name] = _autoscaled(what, series.place / name, trace, flags, cache_dir)
             told(found[name]["result"]["text"])
         else:
-            runs[name], _ = series.replay(name, trace, (*flags, "--duration", f"{what.sizes.seconds:g}"))
+            runs[name] = series.replay(name, trace, (*flags, "--duration", f"{what.sizes.seconds:g}"))
     found |= {
         "hardware": asdict(what.hardware),
         "sizes": asdict(what.sizes),

@@ -109,9 +109,9 @@ class Target:
         return step.tight or self.keeps(low) == self.keeps(high)
 
     def clear(self, step: Step) -> bool:
-        """Whether the whole interval is on one side; a single trial that decided is far from the target."""
+        """Whether the whole interval is on one side; a single trial must be far from the target."""
         low, high = step.interval
-        return len(step.samples) == 1 or self.keeps(low) == self.keeps(high)
+        return self.decided(step) if len(step.samples) == 1 else self.keeps(low) == self.keeps(high)
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class Search:
                 step = self._step(users, self._steady(best))
                 self._decide(step, "confirm", f"{_spread(step)}, beside the best")
                 best = max(best, step, key=lambda one: one.mean)
-            if best.mean < STALLS * before.mean:
+            if best.mean <= STALLS * before.mean:
                 return best
 
     def _fewest(self, best: Step) -> Step:

@@ -21,6 +21,7 @@ from replayer.schema import read_above, read_run
 from tracegen.schema import InputError, Trace
 
 ASKED: Final = "series.json"
+TRACES: Final = "traces"
 RANK: Final = "{rank}"
 
 
@@ -59,7 +60,8 @@ class Series:
 
     def _claim(self, asked: dict[str, Any]) -> None:
         known = self.place / ASKED
-        if not known.exists():
+        self._new = not known.exists()
+        if self._new:
             if left := sorted(one.name for one in self.place.iterdir()):
                 raise InputError(f"{self.place} holds {left[0]}, which is none of a series'; name a new directory.")
             known.with_suffix(".partial").write_text(json.dumps(asked, indent=1))
@@ -75,6 +77,19 @@ class Series:
                 f"{self.place} was begun with other settings ({', '.join(unlike) or 'fewer now'}); name a new directory"
                 " with -o, or repeat the command it was begun with."
             )
+
+    def abandon(self) -> None:
+        """Remove what has been made, where nothing was before and nothing has been replayed."""
+        if self._new:
+            shutil.rmtree(self.place / TRACES, ignore_errors=True)
+            (self.place / ASKED).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.place.rmdir()
+
+    def rested_s(self) -> float:
+        """Since the last replay ended."""
+        ends = [file.stat().st_mtime_ns for file in self.place.glob("**/run.json")]
+        return (time.time_ns() - max(ends)) / 1e9 if ends else float("inf")
 
     def close(self) -> None:
         """Let others work here."""
@@ -97,7 +112,7 @@ class Series:
         Raises:
             click.exceptions.Exit: tracegen refused, and has said why.
         """
-        folder = self.place / "traces"
+        folder = self.place / TRACES
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}{f'-{RANK}' if self._ranks > 1 else ''}.parquet"
         base = [*([str(recipe)] if recipe else []), *(f"--set={setting}" for setting in settings)]
@@ -116,8 +131,8 @@ class Series:
                 seed = Trace(target).metadata.seed
         return path
 
-    def replay(self, name: str, trace: Path, flags: Sequence[str]) -> tuple[Path, bool]:
-        """Replay a trace into the run directory of this name; also whether anything had to be run.
+    def replay(self, name: str, trace: Path, flags: Sequence[str]) -> Path:
+        """Replay a trace into the run directory of this name, unless that is complete.
 
         A replay that was interrupted is replaced; one that failed is put aside.
 
@@ -127,7 +142,7 @@ class Series:
         place = self.place / name
         status = _status(place)
         if status == "complete":
-            return place, False
+            return place
         place.parent.mkdir(parents=True, exist_ok=True)
         log = place.with_name(f"log-{place.name}.txt")
         if status == "failed":
@@ -149,7 +164,7 @@ class Series:
             raise click.exceptions.Exit(code)
         info = read_above(place) or read_run(place)
         click.echo(f"{name}: {info['status']}, {info['executed_ops']:,} ops", err=True)
-        return place, True
+        return place
 
 
 def of_rank(path: Path, rank: int) -> Path:
@@ -159,8 +174,8 @@ def of_rank(path: Path, rank: int) -> Path:
 
 def pause(seconds: float, what: str) -> None:
     """Let the device come to rest."""
-    if seconds:
-        click.echo(f"{seconds:g} s of pause before {what}", err=True)
+    if seconds > 0:
+        click.echo(f"{seconds:.0f} s of pause before {what}", err=True)
         time.sleep(seconds)
 
 
@@ -176,6 +191,17 @@ def summaries(runs: Sequence[Path], flags: Sequence[str] = ()) -> list[dict[str,
         raise click.exceptions.Exit(done.returncode)
     found = json.loads(done.stdout)
     return found if isinstance(found, list) else [found]
+
+
+def check_metrics(names: Sequence[str]) -> None:
+    """Refuse names that are no metrics.
+
+    Raises:
+        click.exceptions.Exit: `analysis metrics` does not know one, and has said so.
+    """
+    command = [sys.executable, "-m", "analysis", "metrics", *names]
+    if code := subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
+        raise click.exceptions.Exit(code)
 
 
 def _status(place: Path) -> str | None:
@@ -206,8 +232,9 @@ def _logged(command: Sequence[str], log: Path) -> int:
         try:
             kept.writelines(_shown(output))
             code = child.wait()
-        except KeyboardInterrupt:
-            child.send_signal(signal.SIGINT)  # no matter whether it has had it: the first one counts
+        except KeyboardInterrupt as stopped:
+            # No matter whether it has had it from the terminal: the first one counts.
+            child.send_signal(getattr(stopped, "exit_code", 128 + signal.SIGINT) - 128)
             kept.writelines(_shown(output))
             child.wait()
             raise

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from replayer import passing
-from replayer.series import Series, of_rank, pause
+from replayer.series import ASKED, TRACES, Series, of_rank, pause
 from tracegen.schema import InputError, Trace
 
 _OWN: Final = ("name", "recipe", "trace", "set")
@@ -78,6 +78,7 @@ def load(path: Path, trials: int | None = None, overrides: Sequence[str] = ()) -
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{path} has no [[case]]; each names a recipe or a trace, and flags of replayer run.")
     given = dict(_override(text) for text in overrides)
+    _known(Path("--flag"), given, tuple(passing.known()))
     cases = [case for number, table in enumerate(tables, 1) for case in _cases(path, number, table, given)]
     names = [case.name for case in cases]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -92,21 +93,22 @@ def run(sweep: Sweep, series: Series) -> Iterator[tuple[Case, Path]]:
         InputError: a case asks for more users than its trace has.
         click.exceptions.Exit: tracegen or a replay failed, and has said why.
     """
-    traces = {case.name: _trace(case, series) for case in sweep.cases}
-    rested = True
+    try:
+        traces = {case.name: _trace(case, series) for case in sweep.cases}
+    except (InputError, click.exceptions.Exit):
+        series.abandon()
+        raise
     for case in sweep.cases:
         for trial in range(1, sweep.trials + 1):
             name = f"{case.name}/trial_{trial}"
-            if not rested and trial == 1 and not (series.place / name).exists():
-                pause(sweep.pause_s, case.name)
-            place, ran = series.replay(name, traces[case.name], case.flags)
-            rested = rested and not ran
-            yield case, place
+            if trial == 1 and not (series.place / name).exists():
+                pause(sweep.pause_s - series.rested_s(), case.name)
+            yield case, series.replay(name, traces[case.name], case.flags)
 
 
 def asked(sweep: Sweep) -> dict[str, Any]:
-    """What the replays follow from."""
-    return asdict(sweep)
+    """What the replays follow from; more trials may be asked for later."""
+    return {"pause_s": sweep.pause_s, "cases": [asdict(case) for case in sweep.cases]}
 
 
 def _trace(case: Case, series: Series) -> Path:
@@ -124,8 +126,10 @@ def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]
     where = f"{path}, case {name}"
     flags = passing.known()
     _known(Path(where), table, (*_OWN, *flags))
-    if not isinstance(name, str) or not re.fullmatch(r"[\w.+=,-]+", name) or name.startswith("."):
-        raise InputError(f"{where}: name = {name!r} must be of letters, digits and _.+=,-.")
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+=,-]*", name) or name in (TRACES, ASKED):
+        raise InputError(
+            f"{where}: name = {name!r} must be of letters, digits and _.+=,-, and none of the sweep's own."
+        )
     if ("recipe" in table) == ("trace" in table):
         raise InputError(f"{where} must name either a recipe or a trace.")
     recipe, trace = (
@@ -134,13 +138,18 @@ def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]
     for file in (recipe, trace):
         if file is not None and not of_rank(file, 0).exists():
             raise InputError(f"{where}: there is no {of_rank(file, 0)}; paths are relative to the file.")
-    settings = tuple(f"{key}={_value(value)}" for key, value in table.get("set", {}).items())
+    changed = table.get("set", {})
+    if not isinstance(changed, dict) or ("set" in table and trace is not None):
+        raise InputError(f"{where}: set = {changed!r} must be a table of recipe keys, beside a recipe.")
+    settings = tuple(f"{key}={_value(value)}" for key, value in changed.items())
     values = {key: value for key, value in table.items() if key not in _OWN} | given
     listed = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
+    if empty := next((key for key, value in listed.items() if not value), None):
+        raise InputError(f"{where}: {empty} = [] leaves nothing to replay; name a value.")
     for chosen in itertools.product(*listed.values()):
         own = dict(zip(listed, chosen, strict=True))
-        varied = [f"{key}={value}" for key, value in own.items() if len(listed[key]) > 1]
-        words = tuple(word for key, value in own.items() for word in passing.typed(flags[key], value))
+        varied = [re.sub(r"[^\w.+=,-]", "_", f"{key}={value}") for key, value in own.items() if len(listed[key]) > 1]
+        words = tuple(word for key, value in own.items() for word in _typed(where, flags[key], value))
         _check(where, words)
         yield Case("-".join([name, *varied]), recipe, trace, settings, words)
 
@@ -163,6 +172,17 @@ def _override(text: str) -> tuple[str, Any]:
     if not equals:
         raise InputError(f"--flag {text}: write it as NAME=VALUE.")
     return key.replace("-", "_"), value
+
+
+def _typed(where: str, flag: click.Option, value: Any) -> list[str]:
+    if flag.is_flag:
+        switch = {True: True, False: False, "true": True, "false": False}.get(
+            value if isinstance(value, bool | str) else ""
+        )
+        if switch is None:
+            raise InputError(f"{where}: {flag.name} = {value!r} must be true or false.")
+        return passing.typed(flag, switch)
+    return passing.typed(flag, value)
 
 
 def _check(where: str, flags: Sequence[str]) -> None:

@@ -65,7 +65,7 @@ def read(path: Path, targets: Dict | None = None, first_ops: int | None = None) 
     known = [zero for zero in zeros if zero is not None]
     every: Rows = []
     device: Rows = []
-    warm_ends, seen, cores = [], set(), {}
+    warm_ends, sampled, cores = [], {}, {}
     for rank, (place, info, zero) in enumerate(zip(places, infos, zeros, strict=True)):
         shift = zero - known[0] if zero is not None else 0
         for part in sorted((place / "moves").glob("part-*.parquet")):
@@ -79,9 +79,13 @@ def read(path: Path, targets: Dict | None = None, first_ops: int | None = None) 
         cores[machine.get("host")] = machine.get("cores", 1)
         if (place / "device.parquet").exists():
             name = (machine.get("host"), (machine.get("storage") or {}).get("device"))
-            for row in pq.read_table(place / "device.parquet").to_pylist():
-                device.append(row | {"time_ns": row["time_ns"] + shift, "rank": rank, "shared": name in seen})
-            seen.add(name)
+            mine = [
+                row | {"time_ns": row["time_ns"] + shift} for row in pq.read_table(place / "device.parquet").to_pylist()
+            ]
+            sampled.setdefault(name, {})[rank] = mine
+    for ranks in sampled.values():
+        longest = max(ranks, key=lambda rank: (max((row["time_ns"] for row in ranks[rank]), default=0), -rank))
+        device += [row | {"rank": rank, "shared": rank != longest} for rank, mine in ranks.items() for row in mine]
     settings = {
         "qos_ms": {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}, "qos_ms_per_gib": 0.0, "tbw": None,
         "device_gib_s": (None, None),
@@ -287,24 +291,26 @@ def throughput(facts: Facts) -> Dict:
 
 
 def steady(facts: Facts) -> Dict:
+    sums = dict.fromkeys(
+        ("steady_tok_s", "steady_decode_read_gib_s", "steady_nvme_read_gib_s", "steady_nvme_write_gib_s"), 0.0
+    )
     if not facts.rows:
-        return dict.fromkeys(("steady_s", "steady_tok_s", "steady_decode_read_gib_s"))
+        return dict.fromkeys(("steady_s", *sums))
     begin = facts.first_ns if facts.warm_end_ns is None else facts.warm_end_ns
     end = max(row["start_ns"] for row in facts.rows)
-    seconds, tokens, size = (end - begin) / 1e9, 0.0, 0.0
-    for row in facts.rows:
+    for row in facts.every:
         if io_ns(row):
             share = max(0, min(row["end_ns"], end) - max(row["start_ns"], begin)) / io_ns(row)
         else:
             share = float(begin <= row["start_ns"] <= end)
-        tokens += row["new_tokens"] * share
+        sums["steady_tok_s"] += row["new_tokens"] * share
         if is_hit(row) and row["phase"] == "decode":
-            size += row["size_bytes"] * share
-    return {
-        "steady_s": seconds,
-        "steady_tok_s": ratio(tokens, seconds),
-        "steady_decode_read_gib_s": ratio(size / GIB, seconds),
-    }
+            sums["steady_decode_read_gib_s"] += row["size_bytes"] * share / GIB
+        for side in ("read", "write"):
+            if touches(row, side, "nvme"):
+                sums[f"steady_nvme_{side}_gib_s"] += row["size_bytes"] * share / GIB
+    seconds = (end - begin) / 1e9
+    return {"steady_s": seconds, **{name: ratio(value, seconds) for name, value in sums.items()}}
 
 
 def data(facts: Facts) -> Dict:

@@ -319,6 +319,7 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "storage_tok_s": 35 / 6.5, "mean_inflight": 6.5 / 8,
             # from the first start to the last, at 8 s, when the miss that carries 20 tokens begins and ends
             "steady_s": 8.0, "steady_tok_s": 35 / 8, "steady_decode_read_gib_s": 1 / 8,
+            "steady_nvme_read_gib_s": 1 / 8, "steady_nvme_write_gib_s": 1 / 8,
             "decode_read_bytes": GIB, "cpu_decode_read_bytes": GIB, "prefill_write_bytes": 3 * GIB,
             "nvme_tokens_processed": 2000, "nvme_tok_s": 250.0,
             # ops 1 and 3 of reads 1, 3, 4; without source user 3 of 3, 4; with writes 0 and 2 among five

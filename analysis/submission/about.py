@@ -39,7 +39,7 @@ def begin(work: Path, about: About, cache_dir: Path, results: Path, trials: int)
     try:
         work.mkdir(parents=True, exist_ok=True)
         if known.exists() and json.loads(known.read_text()) != asked:
-            raise InputError(f"{work} is of another submission ({known.read_text()}); choose another --system.")
+            raise InputError(f"{work} was begun for another submission or other trials; choose another --system.")
         write(known, json.dumps(asked, indent=1) + "\n")
         if not (work / "environment.json").exists():
             write(work / "environment.json", json.dumps(environment(place), indent=1) + "\n")

@@ -1,6 +1,8 @@
 """What a package claims: summary.json, computed from its logs; the validator computes it again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -22,6 +24,7 @@ WORST: Final = (
 """The largest over ranks and trials."""
 WORK: Final = ("tokens_generated", "decode_read_bytes", "prefill_write_bytes", "nvme_read_bytes", "nvme_write_bytes")
 _GB: Final = 2**30 / 1e9
+CLOSE: Final = 1e-9  # relative: what sums in another order may differ by
 
 MLPERF: Final[dict[str, tuple[str, float, str]]] = {
     "aggregated_read_bandwidth_gbps": ("nvme_read_gib_s", _GB, "10^9 bytes/s"),
@@ -142,3 +145,32 @@ def _times(value: float | None, factor: float) -> float | None:
 
 def _unit(name: str) -> str:
     return {"gib_s": "2^30 bytes/s", "tok_s": "tokens/s"}.get("_".join(name.split("_")[-2:]), name.rsplit("_", 1)[1])
+
+
+def unlike(claimed: Any, computed: Any, place: str = "") -> Iterator[tuple[str, str, str]]:
+    """Where two trees of JSON differ: the place, what each has."""
+    if isinstance(claimed, dict) and isinstance(computed, dict):
+        for key in dict.fromkeys([*computed, *claimed]):
+            inner = f"{place}.{key}" if place else str(key)
+            if key in claimed and key in computed:
+                yield from unlike(claimed[key], computed[key], inner)
+            else:
+                both = (_short(side[key]) if key in side else "nothing of it" for side in (claimed, computed))
+                says, logs = both
+                yield inner, says, logs
+    elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
+        for index, (one, other) in enumerate(zip(claimed, computed, strict=True)):
+            yield from unlike(one, other, f"{place}[{index}]")
+    elif not _equal(claimed, computed):
+        yield place, _short(claimed), _short(computed)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=CLOSE)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

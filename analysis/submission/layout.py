@@ -130,7 +130,16 @@ class Package:
     def files(self) -> Iterator[Path]:
         """Every file of it but the manifest; what lies beside them, too."""
         yield from (one for one in (self.top / "submission.yaml", self.description) if one.exists())
-        yield from (one for one in sorted(self.results.rglob("*")) if not one.is_dir() and one != self.manifest)
+        yield from (
+            one
+            for one in sorted(self.results.rglob("*"))
+            if (one.is_symlink() or not one.is_dir()) and one != self.manifest
+        )
+
+
+def model_folder(model: str) -> str:
+    """A model's directory: a name that is a path stays within the package."""
+    return re.sub(r"[^\w.-]", "-", model, flags=re.ASCII).lstrip(".") or "model"
 
 
 def number(path: Path) -> int:
@@ -155,6 +164,7 @@ def packages(place: Path) -> list[Package]:
     Raises:
         InputError: there is none.
     """
+    place = place.resolve()
     if (place / "manifest.json").exists():
         place, found = place.parent.parent, [place / "manifest.json"]
     else:

@@ -15,7 +15,7 @@ from analysis.report.gather import gather
 from analysis.runs import Info, open_run
 from analysis.submission.about import description, write
 from analysis.submission.claims import Trial, claims, open_trial
-from analysis.submission.layout import SCHEMA, About, Package, about_of, number, opened_as
+from analysis.submission.layout import SCHEMA, About, Package, about_of, model_folder, number, opened_as, read_json
 from tracegen.schema import InputError
 
 _LOG: Final = ("run.json", "device.parquet")
@@ -30,7 +30,10 @@ def package(work: Path, results: Path) -> Package:
     about = about_of(work / "submission.json")
     runs = _replays(work, about)
     made = Package(results / about.division / about.organisation, about)
-    _check_replaceable(made)
+    _check_replaceable(made, runs)
+    for needed in (work / "environment.json", *(_log(trial) for trials in runs.values() for trial in trials)):
+        if not needed.exists():
+            raise InputError(f"{needed} is missing, which a package holds; make the submission anew.")
     partial = made.results.with_name(f".{about.system}.partial")
     if partial.exists():
         shutil.rmtree(partial)  # what a package cut short left: its name is ours
@@ -76,7 +79,9 @@ def _replays(work: Path, about: About) -> dict[str, list[Path]]:
     Raises:
         InputError: one is missing or not complete.
     """
-    trials = json.loads((work / "submission.json").read_text())["trials"]
+    trials = read_json(work / "submission.json").get("trials")
+    if type(trials) is not int or trials < 1:
+        raise InputError(f"{work}/submission.json says no number of trials; `analysis submission begin` writes it.")
     found: dict[str, list[Path]] = {}
     for option in about.rules.options:
         for trial in range(1, trials + 1):
@@ -89,14 +94,25 @@ def _replays(work: Path, about: About) -> dict[str, list[Path]]:
     return found
 
 
-def _check_replaceable(made: Package) -> None:
+def _check_replaceable(made: Package, replays: dict[str, list[Path]]) -> None:
+    """What is there must be a package of these replays that nobody has changed."""
     if not made.results.exists():
         return
-    known = json.loads(made.manifest.read_text())["files"] if made.manifest.exists() else {}
+    known = read_json(made.manifest).get("files") if made.manifest.exists() else None
+    if not isinstance(known, dict):
+        raise InputError(f"{made.results} is no package that was made here; move it away, or name another --results.")
     for path in made.files():
         name = path.relative_to(made.top).as_posix()
-        if path.is_relative_to(made.results) and known.get(name) != digest(path):
-            raise InputError(f"{path} is not as it was packaged; move {made.results} away, or name another --results.")
+        if known.get(name) != digest(path):
+            where = (
+                "fill in system.yaml in the submission's own directory" if path == made.description else "move it away"
+            )
+            raise InputError(f"{path} is not as it was packaged; {where}, or name another --results.")
+    here = {digest(one)["sha256"] for trials in replays.values() for trial in trials for one in trial.rglob("run.json")}
+    if other := next(
+        (name for name, one in known.items() if name.endswith("run.json") and one["sha256"] not in here), None
+    ):
+        raise InputError(f"{made.top / other} is of other replays than these; move it away, or name another --results.")
 
 
 def _fill(place: Path, replays: dict[str, list[Path]], work: Path) -> None:
@@ -110,10 +126,14 @@ def _fill(place: Path, replays: dict[str, list[Path]], work: Path) -> None:
         for trial in trials:
             model = infos[trial]["conditions"]["model"]
             time = datetime.fromisoformat(starts[model]).strftime("%Y%m%d_%H%M%S")
-            target = place / "kv_cache" / model / "run" / time / option
+            target = place / "kv_cache" / model_folder(model) / "run" / time / option
             _copy_run(trial, target / trial.name)
-            shutil.copyfile(trial.with_name(f"log-{trial.name}.txt"), target / f"log-{trial.name}.txt")
+            shutil.copyfile(_log(trial), target / _log(trial).name)
     shutil.copyfile(work / "environment.json", place / "environment.json")
+
+
+def _log(trial: Path) -> Path:
+    return trial.with_name(f"log-{trial.name}.txt")
 
 
 def _info(trial: Path) -> Info:
@@ -146,12 +166,20 @@ def _place(partial: Path, made: Package, work: Path) -> None:
     names = [f"{trial.parent.name}/{trial.name}" for trial in every]
     report = gather([opened_as(trial) for trial in every], Targets(), names=names)
     (partial / "report.html").write_bytes(export.as_html(report))
+    text = submission_yaml(made.about)
+    write(partial / "manifest.json", _manifest(partial, made, work, text))
     made.description.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(work / "system.yaml", made.description)
-    write(made.top / "submission.yaml", submission_yaml(made.about))
+    write(made.description, (work / "system.yaml").read_text(encoding="utf-8"))
+    write(made.top / "submission.yaml", text)
     if made.results.exists():
-        shutil.rmtree(made.results)  # every file of it was made by us and is unchanged
+        shutil.rmtree(made.results)  # every file of it was made by us, is unchanged, and is in the new one
     partial.rename(made.results)
-    listed = {path.relative_to(made.top).as_posix(): digest(path) for path in made.files()}
-    manifest = {"schema": SCHEMA, **vars(made.about), "files": dict(sorted(listed.items()))}
-    write(made.manifest, json.dumps(manifest, indent=1) + "\n")
+
+
+def _manifest(partial: Path, made: Package, work: Path, text: str) -> str:
+    """Every file under the name that it is going to have."""
+    files = (path for path in partial.rglob("*") if not path.is_dir())
+    listed = {f"results/{made.about.system}/{path.relative_to(partial).as_posix()}": digest(path) for path in files}
+    listed[made.description.relative_to(made.top).as_posix()] = digest(work / "system.yaml")
+    listed["submission.yaml"] = {"bytes": len(text.encode()), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    return json.dumps({"schema": SCHEMA, **vars(made.about), "files": dict(sorted(listed.items()))}, indent=1) + "\n"

@@ -50,7 +50,7 @@ class Ranking:
         option: what was run.
         names: the best first, by the option's primary metric.
         first_ops: how many ops all executed, that the ratios are of; None where all executed the same.
-        ratios: of each other one over the best, in the primary metric.
+        ratios: of two the best over the other, of more each other one over the best, in the primary metric.
         unlike: why there are no ratios.
         false_alarm: how often intervals over so few trials tell equal systems apart.
     """

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -10,18 +9,21 @@ from tqdm import tqdm
 
 from analysis.between import together
 from analysis.submission.about import description, unfilled
-from analysis.submission.claims import Trial, claims, open_trial
-from analysis.submission.layout import DIVISIONS, Package, number, ranks_of, read_json
+from analysis.submission.claims import Trial, claims, open_trial, unlike
+from analysis.submission.layout import DIVISIONS, Package, model_folder, number, ranks_of, read_json
 from analysis.submission.package import digest, submission_yaml
 from analysis.submission.rules import SEED
 from tracegen.schema import InputError
 
 Found = Iterator[str]
-CLOSE: Final = 1e-9  # relative: what sums in another order may differ by
 
 REQUIRED: Final = (
     "clients", "deployment", "solution.submission_name", "solution.friendly_description", "solution.nodes",
     "solution.usable_capacity_tib", "solution.architecture.product_API", "solution.architecture.benchmark_API",
+)  # fmt: skip
+SAID: Final = (
+    "executed_ops", "executed_fingerprint", "clock.zero_ns", "warmup", "window", "started", "machine.host",
+    "machine.cpu", "machine.packages", "plan.plan_fingerprint", "trace.counts",
 )  # fmt: skip
 CLIENT: Final = ("chassis", "networking", "drives", "operating_system", "quantity")
 
@@ -33,7 +35,8 @@ def validate(package: Package) -> tuple[list[str], dict[str, list[Trial]]]:
     paths = [(option, path) for option, all_of in package.options.items() for path in all_of]
     for option, path in tqdm(paths, "checking", unit="trial", delay=1, disable=None, leave=False):
         try:
-            trials.setdefault(option, []).append(open_trial(path))
+            opened = open_trial(path)
+            trials.setdefault(option, []).append(opened)
         except InputError as error:
             found.append(error.message.replace(f"{package.top}/", ""))
     for known in package.about.rules.options:
@@ -112,7 +115,7 @@ def _complete(package: Package) -> Found:
             yield f"{option.name} ({option.title}) is missing"
             continue
         numbers = [number(trial) for trial in package.options[option.name]]
-        wanted = rules.trials if package.about.division == "closed" else max(*numbers, 1)
+        wanted = rules.trials if package.about.division == "closed" else max([*numbers, 1])
         for trial in sorted({*range(1, wanted + 1), *numbers}):
             if trial not in numbers:
                 yield f"trial {trial} of {option.name} is missing"
@@ -139,6 +142,8 @@ def _described(package: Package) -> Found:
             part = part.get(key, ...) if isinstance(part, dict) else ...
         if part is ...:
             yield f"{name} lacks {dotted}"
+    if (named := (found.get("solution") or {}).get("submission_name")) != package.about.system:
+        yield f"{name}: solution.submission_name is {named}, the package is of {package.about.system}"
     clients = found.get("clients")
     if (
         not isinstance(clients, list)
@@ -155,7 +160,32 @@ def _valid(_package: Package, trials: Sequence[Trial]) -> Found:
     """No invalidating doubt; every row is looked at."""
     for trial in trials:
         for text in trial.summary["findings"]:
-            yield f"{_place(trial)} is not valid: {text}"
+            short = text.replace(f"{trial.path}/", "").replace(str(trial.path), _place(trial))
+            yield f"{_place(trial)} is not valid: {short}"
+
+
+def _whole(_package: Package, trials: Sequence[Trial]) -> Found:
+    """Each rank says all that a replay says: nothing stays unchecked because it was left out."""
+    for trial in trials:
+        for rank, info in enumerate(trial.infos):
+            for dotted in SAID:
+                part: Any = info
+                for key in dotted.split("."):
+                    part = part.get(key) if isinstance(part, dict) else None
+                if part is None:
+                    yield f"{_place(trial)}/rank_{rank}: run.json does not say {dotted}"
+        for place in ranks_of(trial.path):
+            if not (place / "device.parquet").exists():
+                yield f"{_place(trial)}/{place.name} has no device.parquet, which says what the device did"
+
+
+def _stand_ins(_package: Package, trials: Sequence[Trial]) -> Found:
+    """What was measured is the system, in OPEN, too."""
+    for trial in trials:
+        for kind in ("emulated tier", "throttled tier", "verification off"):
+            for doubt in trial.summary["doubts"]:
+                if doubt["kind"] == kind:
+                    yield f"{_place(trial)} measured no system: {doubt['text']}"
 
 
 def _ranks(_package: Package, trials: Sequence[Trial]) -> Found:
@@ -216,6 +246,12 @@ def _together(trials: dict[str, list[Trial]]) -> Found:
         for doubt in doubts:
             if doubt["kind"] in ("copies", "unlike machines"):
                 yield f"trials are not of one system, each replayed anew: {doubt['text']}"
+    logs: dict[tuple[str, ...], str] = {}
+    for trial in every:
+        for place in ranks_of(trial.path):
+            parts = tuple(digest(part)["sha256"] for part in sorted((place / "moves").glob("part-*.parquet")))
+            if (first := logs.setdefault(parts, f"{_place(trial)}/{place.name}")) != f"{_place(trial)}/{place.name}":
+                yield f"{_place(trial)}/{place.name} is a copy of {first}: their logs are the same, byte for byte"
     for name, value_of in _SYSTEM.items():
         if len(values := dict.fromkeys(str(value_of(info)) for trial in every for info in trial.infos)) > 1:
             yield f"runs have unlike {name}: {', '.join(values)}"
@@ -253,37 +289,14 @@ def _claimed(package: Package, trials: dict[str, list[Trial]]) -> Found:
         except InputError as error:
             yield f"{name} cannot be read: {error.message.removesuffix('.')}"
             continue
-        own = {option: trials[option] for option in sorted(trials) if (run / option).exists()}
+        known = {option.name for option in package.about.rules.options}
+        own = {option: trials[option] for option in sorted(known & trials.keys()) if (run / option).exists()}
         computed = json.loads(json.dumps(claims(package.about, own))) if own else {}
-        for place, says, logs in _unlike(claimed, computed, ""):
+        for place, says, logs in unlike(claimed, computed):
             yield f"{name}: {place} is {says}, its logs say {logs}"
         for option, (first, *_) in own.items():
-            if (model := first.run.conditions["model"]) != run.parents[1].name:
+            if (model := model_folder(first.run.conditions["model"])) != run.parents[1].name:
                 yield f"{option} lies under the model {run.parents[1].name}, but is of {model}"
-
-
-def _unlike(claimed: Any, computed: Any, place: str) -> Iterator[tuple[str, str, str]]:
-    """Where two trees of JSON differ."""
-    if isinstance(claimed, dict) and isinstance(computed, dict):
-        for key in dict.fromkeys([*computed, *claimed]):
-            inner = f"{place}.{key}" if place else str(key)
-            yield from _unlike(claimed.get(key, "missing"), computed.get(key, "nothing of it"), inner)
-    elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
-        for index, (one, other) in enumerate(zip(claimed, computed, strict=True)):
-            yield from _unlike(one, other, f"{place}[{index}]")
-    elif not _equal(claimed, computed):
-        yield place, _short(claimed), _short(computed)
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=CLOSE)
-    return type(one) is type(other) and bool(one == other)
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _environment(package: Package, trials: dict[str, list[Trial]]) -> Found:
@@ -312,4 +325,6 @@ def _place(trial: Trial) -> str:
     return f"{trial.path.parent.name}/{trial.path.name}"
 
 
-CHECKS: Final[tuple[Callable[[Package, Sequence[Trial]], Found], ...]] = (_valid, _ranks, _traces, _conditions)
+CHECKS: Final[tuple[Callable[[Package, Sequence[Trial]], Found], ...]] = (
+    _valid, _whole, _stand_ins, _ranks, _traces, _conditions,
+)  # fmt: skip

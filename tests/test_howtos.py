@@ -1,0 +1,121 @@
+"""The pages for people with a task: every command on them is run, on less work than they name."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+GRID = """
+trials = 1
+[[case]]
+name = "option_1"
+recipe = "RECIPE"
+model = "tiny-1b"
+set = {users = 2, requests = 3, "personas.chatbot.context" = [64, 256]}
+"""
+SMALL = f"""
+think_s = [0.1, 0.2]
+users = 4
+requests = 12
+[mix]
+personas = 1
+sharegpt = 1
+[personas.coding]
+weight = 0
+[personas.document]
+weight = 0
+[personas.chatbot]
+context = [64, 256]
+generation = [1, 40]
+think_s = [0.05, 0.1]
+[sharegpt]
+path = "{ROOT}/traces/sample_sharegpt.json"
+[replay]
+model = "tiny-1b"
+"""
+SHORTER = {
+    r"/mnt/\w+": "cache",
+    "llama3.1-8b|llama3.1-70b-instruct": "tiny-1b",
+    "--cpu-mem-gb 4": "--cpu-mem-gb 0.01",
+    "--duration 300": "--duration 1",
+    "--users 200": "--users 2",
+    r"(replayer autoscale .*)": r"\1 --duration 0.5 --trials 1",
+    r"(replayer scenarios .*?)( --dry-run)?$": r"\1 --dry-run",  # tests/test_scenarios.py runs them
+    "throttle=nvme=1000": "throttle=nvme=900",
+}
+"""What a command is made of, and what stands for it here."""
+
+
+def commands(page: str) -> list[str]:
+    """The indented lines that begin with a command."""
+    text = (ROOT / "docs" / page).read_text()
+    found = re.findall(r"^    ((?:tracegen|replayer|analysis|make|tar) .*)$", text, re.M)
+    return [command for command in found if "GRID.toml" not in command]
+
+
+def shorter(command: str, place: Path) -> str:
+    if command.startswith("make "):
+        goal, *variables = shlex.split(command)[1:]
+        given = dict(one.split("=", 1) for one in variables) | {"CACHE_DIR": "cache"}
+        if "ORG" not in given:  # the small one stands for another's, to be compared with later
+            given |= {"RESULTS": "others", "ORG": "duff"} if goal == "submission" else {}
+        given |= {"GRID": str(place / ("grid.toml" if goal == "sweep" else "options.toml"))}
+        if goal == "submission":
+            given |= {"SCALE": "smoke", "DIVISION": "open", "TRIALS": "1"}
+        paths = {name: str(place / given[name]) for name in ("CACHE_DIR", "RESULTS")}
+        return shlex.join(
+            ["make", "-C", str(ROOT), "-o", "setup", goal, *(f"{n}={v}" for n, v in (given | paths).items())]
+        )
+    for pattern, instead in SHORTER.items():
+        command = re.sub(pattern, instead, command)
+    return command.replace("-closed", "-open").replace("/closed/", "/open/")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with the traces/ that pages name, in small."""
+    for folder in ("recipes", "sweeps"):
+        (tmp_path / "traces" / folder).mkdir(parents=True)
+    for name in ("chat", "mixed"):
+        (tmp_path / "traces" / "recipes" / f"{name}.toml").write_text(SMALL)
+    one = GRID.replace("RECIPE", str(ROOT / "traces" / "recipes" / "smoke.toml"))
+    (tmp_path / "grid.toml").write_text(one)
+    (tmp_path / "traces" / "sweeps" / "drive.toml").write_text(one)
+    options = "".join(one.replace("trials = 1", "").replace("option_1", f"option_{n}") for n in (1, 2, 3))
+    (tmp_path / "options.toml").write_text(options)
+    return tmp_path
+
+
+def done(command: str, place: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command], check=False, cwd=place, env=os.environ | {"PATH": path}, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("page", ["submitting.md", "sizing.md", "two-drives.md", "exchange.md"])
+def test_every_command_of_the_page_works(page: str, place: Path) -> None:
+    told = commands(page)
+    assert len(told) >= 5, "the page has lost its commands, or this test cannot read them"
+    for command in told:
+        ran = done(shorter(command, place), place)
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+
+
+def test_the_sweep_of_the_page_is_what_the_command_takes(place: Path) -> None:
+    """Its example, as printed, makes the cases that it says."""
+    text = (ROOT / "docs" / "sweeps.md").read_text()
+    example = "\n".join(line[4:] for line in re.findall(r"^    .*$|^$", text[text.index("    trials = 3") :], re.M))
+    example = example[: example.index('"prefix.share" = 0.3') + 20].replace("../../traces", str(ROOT / "traces"))
+    (place / "example.toml").write_text(example)
+    ran = done("replayer sweep example.toml --cache-dir cache -o sweep --dry-run", place)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("chat-cpu_mem_gb=") == 2 * 3 * 2
+    assert "chat-cpu_mem_gb=0-users=25-max_concurrent_allocs=16:" in ran.stdout
+    assert not (place / "sweep").exists()

@@ -1,0 +1,106 @@
+"""The suite of scenarios: what is skipped and why, how it is sized, the ranking and the report at its end."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from replayer import model as models
+from replayer import scenarios as suite
+from replayer.cli import main
+from replayer.series import Series
+from tests.conftest import Run
+from tracegen.schema import InputError
+
+GIB = 1 << 30
+HERE = suite.Hardware(0, 8 * GIB, 100 * GIB, 4, "/dev/nvme0n1 (ext4)", {"gpu": "no GPU"})
+
+
+def test_nine_scenarios_and_those_without_their_tier_are_skipped_with_the_reason(run: Run, tmp_path: Path) -> None:
+    assert len(suite.SCENARIOS) == 9
+    what = suite.planned([], HERE, "llama3.1-8b", 600)
+    assert what.skipped == dict.fromkeys(("gpu-only", "gpu+cpu", "gpu+cpu+storage"), "no gpu tier: no GPU")
+    assert len(what.names) == 6
+    with pytest.raises(InputError, match="gpu-only cannot run here: no gpu tier: no GPU"):
+        suite.planned(["gpu-only"], HERE, "llama3.1-8b", 600)
+    told = run("replayer", "scenarios", "--dry-run", "-o", tmp_path / "suite").stdout
+    for name in ("storage-only", "cpu+storage", "autoscaling"):
+        assert f"{name:22}skipped: no nvme tier: pass --cache-dir DIR" in told
+    assert not (tmp_path / "suite").exists()
+
+
+@pytest.mark.parametrize("model", ["tiny-1b", "llama3.1-8b", "llama3.1-70b-instruct"])
+@pytest.mark.parametrize("cpu", [GIB // 2, 8 * GIB, 512 * GIB])
+def test_sizes_fit_the_machine(model: str, cpu: int) -> None:
+    hardware = suite.Hardware(0, cpu, 100 * GIB, 4, "disk", {"gpu": "none"})
+    per_token = models.find(model).sizes("fp16", 1).per_token
+    sizes = suite.size(hardware, per_token, 60)
+    assert sizes.working_set <= min(cpu, 100 * GIB) / 4
+    assert sizes.working_set <= 16 * GIB
+    assert sizes.requests >= 8
+    assert 2 <= sizes.users[1] <= sizes.users[0] <= 64
+    assert sizes.prompt <= 4096
+    largest = sizes.prompt * per_token
+    assert sizes.users[0] * largest <= 8 * GIB
+
+
+@pytest.fixture
+def emulated() -> str:
+    """A GPU that every machine with PyTorch has."""
+    pytest.importorskip("torch")
+    return "cpu"
+
+
+def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> None:
+    small = suite.Hardware(GIB // 2, GIB // 2, GIB, 2, "a disk", {})
+    names = [name for name, scenario in suite.SCENARIOS.items() if scenario.recipe is suite._tiers]
+    assert len(names) == 6
+    what = suite.planned(names, small, "tiny-1b", 60)
+    with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
+        found = suite.run(what, series, tmp_path / "cache", emulated, lambda text: None)
+    assert [row["system"] for row in found["ranking"]][-1] in {"storage-only", "cpu+storage", "gpu+cpu+storage"}
+    by_name = {row["system"]: row for row in found["ranking"]}
+    assert set(by_name) == set(names)
+    assert by_name["storage-only"]["speed_up"] == 1.0
+    speeds = [row["speed_up"] for row in found["ranking"]]
+    assert speeds == sorted(speeds, reverse=True)
+    assert by_name["cpu-only"]["speed_up"] > 1
+    assert json.loads((tmp_path / "suite" / "scenarios.json").read_text())["ranking"] == found["ranking"]
+    page = (tmp_path / "suite" / "report.html").read_text()
+    assert "Systems against the baseline" in page
+    assert "the gpu tier lay in host memory" in page, "an emulated tier is said to be one"
+    for name in names:
+        tiers = {t for t, size in _conditions(tmp_path / "suite" / name)["usable_bytes"].items() if size != 0}
+        assert tiers == set(suite.SCENARIOS[name].tiers)
+    assert suite.known(tmp_path / "suite") == small
+
+
+def test_pressed_scenarios_and_the_search(tmp_path: Path) -> None:
+    small = suite.Hardware(0, GIB // 4, GIB, 0, "a disk, few cores, few users", {"gpu": "none"})
+    names = ["storage-saturation", "realistic-production", "autoscaling"]
+    what = suite.planned(names, small, "tiny-1b", 3)
+    with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
+        found = suite.run(what, series, tmp_path / "cache", "cuda", lambda text: None)
+    assert found["ranking"] == [], "nothing to rank against"
+    assert found["autoscaling"]["result"]["peak"] > 0
+    assert list(found["runs"]) == names
+    production = _conditions(tmp_path / "suite" / "realistic-production")
+    assert (production["token_ms"], production["pace"]) == (30, "closed")
+    assert production["usable_bytes"]["cpu"] > 0
+    assert _conditions(tmp_path / "suite" / "storage-saturation")["max_concurrent_allocs"] == 16
+
+
+def _conditions(run: Path) -> dict:
+    return json.loads((run / "run.json").read_text())["conditions"]
+
+
+def test_wrong_names_and_models_are_refused(tmp_path: Path) -> None:
+    runner = CliRunner()
+    wrong = runner.invoke(main, ["scenarios", "cpu-onyl", "-o", str(tmp_path / "s")])
+    assert wrong.exit_code == 2
+    assert "cpu-onyl" in wrong.output
+    wrong = runner.invoke(main, ["scenarios", "cpu-only", "--model", "gpt-9", "-o", str(tmp_path / "s")])
+    assert wrong.exit_code == 2
+    assert "gpt-9" in wrong.output
+    assert not (tmp_path / "s").exists()
