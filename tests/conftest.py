@@ -37,34 +37,34 @@ def tmpfs(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
+def here(tool: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A console script in this process, at a tenth of the time."""
+    done = CliRunner().invoke(importlib.import_module(f"{tool}.cli").main, [str(one) for one in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess([tool, *arguments], done.exit_code, done.stdout, done.stderr)
+
+
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Run a console script in a process of its own; `ok` asserts exit code 0."""
+    """Run a console script, `ok` asserts exit code 0: replayer and analysis in a process of their own.
+
+    tracegen, which makes most of the calls, runs in this one, but where `alone` or an environment is asked for.
+    """
 
     def call(
-        *command: object, ok: bool = True, env: dict[str, str] | None = None, cwd: Path = ROOT
+        *command: object, ok: bool = True, env: dict[str, str] | None = None, cwd: Path = ROOT, alone: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        module, *rest = map(str, command)
-        full = [sys.executable, "-W", "error", "-m", module, *rest]
-        done = subprocess.run(
-            full, check=False, capture_output=True, text=True, cwd=cwd, env={**os.environ, **(env or {})}
-        )
+        if command[0] == "tracegen" and not (alone or env or cwd != ROOT):
+            done = here("tracegen", *command[1:])
+        else:
+            module, *rest = map(str, command)
+            full = [sys.executable, "-W", "error", "-m", module, *rest]
+            done = subprocess.run(
+                full, check=False, capture_output=True, text=True, cwd=cwd, env={**os.environ, **(env or {})}
+            )
         assert not ok or done.returncode == 0, done.stderr
         return done
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def here() -> Run:
-    """The same in this process, at a tenth of the time: for what is refused before any work begins."""
-
-    def call(tool: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        group = importlib.import_module(f"{tool}.cli").main
-        done = CliRunner().invoke(group, [str(one) for one in arguments])
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        return subprocess.CompletedProcess([tool, *arguments], done.exit_code, done.stdout, done.stderr)
 
     return call
 

@@ -202,10 +202,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_bad_input_is_refused_in_a_sentence(case: str, here: Run, demo_trace: Path, tmp_path: Path) -> None:
+def test_bad_input_is_refused_in_a_sentence(case: str, run: Run, demo_trace: Path, tmp_path: Path) -> None:
     flags, named = REFUSED[case]
     trace = Path(__file__) if "trace" in case else demo_trace
-    done = here("replayer", "autoscale", trace, *flags, "-o", tmp_path / "out")
+    done = run("replayer", "autoscale", trace, *flags, "-o", tmp_path / "out", ok=False)
     assert done.returncode == 2
     assert named in done.stderr
     assert "Traceback" not in done.stderr

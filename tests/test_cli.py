@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import traces
-from tests.conftest import DEMO, ROOT, SAMPLE, Run, tmpfs
+from tests.conftest import DEMO, ROOT, SAMPLE, Run, here, tmpfs
 from tracegen.schema import Trace
 
 # Pinned for ever: the demo's recipe on the shipped sample. If this changes, traces made before are not reproducible.
@@ -136,10 +136,10 @@ BAD_GENERATE = {
 
 
 @pytest.mark.parametrize("name", BAD_GENERATE)
-def test_generate_refuses(here: Run, tmp_path: Path, name: str) -> None:
+def test_generate_refuses(run: Run, tmp_path: Path, name: str) -> None:
     arguments, words = BAD_GENERATE[name]
     places = {"dir": str(tmp_path), "out": str(tmp_path / "t.parquet"), "demo": str(DEMO)}
-    done = here("tracegen", "generate", *(one.format(**places) for one in arguments))
+    done = run("tracegen", "generate", *(one.format(**places) for one in arguments), ok=False)
     sentence(done, *(word.format(**places) for word in words))
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
@@ -182,7 +182,7 @@ BAD_PLAN = {
 
 @pytest.mark.parametrize("name", BAD_PLAN)
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_plan_and_run_refuse(here: Run, demo_trace: Path, tmp_path: Path, name: str, command: str) -> None:
+def test_plan_and_run_refuse(run: Run, demo_trace: Path, tmp_path: Path, name: str, command: str) -> None:
     arguments, words = BAD_PLAN[name]
     places = {"dir": str(tmp_path), "trace": str(demo_trace), "sample": str(SAMPLE)}
     more = ["--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"] if command == "run" else []
@@ -202,7 +202,7 @@ BAD_RUN = {
 
 
 @pytest.mark.parametrize("name", BAD_RUN)
-def test_run_refuses(here: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+def test_run_refuses(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
     arguments, words = BAD_RUN[name]
     places = {"dir": str(tmp_path), "sample": str(SAMPLE)}
     done = here("replayer", "run", demo_trace, *(one.format(**places) for one in arguments))

@@ -318,10 +318,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_is_refused(here: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+def test_what_cannot_be_is_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
     arguments, words = BAD[name]
     places = {"t": demo_trace, "d": tmp_path, "demo": DEMO}
-    done = here("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o.parquet")
+    done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o.parquet", ok=False)
     sentence(done, *words)
     assert list(tmp_path.iterdir()) == []
 

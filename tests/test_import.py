@@ -359,7 +359,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_is_refused(here: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+def test_what_cannot_be_is_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
     arguments, words = BAD[name]
     (tmp_path / "empty").write_text("\n")
     chat = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 16, "output_length": 1}
@@ -367,7 +367,7 @@ def test_what_cannot_be_is_refused(here: Run, demo_trace: Path, tmp_path: Path, 
     (tmp_path / "o").write_text("precious") if name == "export over" else None
     before = sorted(tmp_path.iterdir())
     places = {"t": demo_trace, "d": tmp_path, "x": EXCERPT, "b": tmp_path / "b.jsonl"}
-    done = here("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o")
+    done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o", ok=False)
     sentence(done, *(word.format(**places) for word in words))
     assert sorted(tmp_path.iterdir()) == before
 

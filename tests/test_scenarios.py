@@ -10,7 +10,7 @@ from replayer import model as models
 from replayer import scenarios as suite
 from replayer.cli import main
 from replayer.series import Series
-from tests.conftest import Run
+from tests.conftest import ROOT, Run
 from tracegen.schema import InputError
 
 GIB = 1 << 30
@@ -52,7 +52,8 @@ def emulated() -> str:
     return "cpu"
 
 
-def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> None:
+def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests" / "stand_ins"))  # drawing would take as long as all the rest
     small = suite.Hardware(GIB // 2, GIB // 2, GIB, 2, "a disk", {})
     names = [name for name, scenario in suite.SCENARIOS.items() if scenario.recipe is suite._tiers]
     assert len(names) == 6
@@ -77,7 +78,7 @@ def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> Non
 
 
 def test_pressed_scenarios_and_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "_reported", lambda runs, place: [])  # the test above has a real one
+    monkeypatch.setattr(suite, "_reported", lambda runs, place: [])  # the test above has one
     small = suite.Hardware(0, GIB // 4, GIB, 0, "a disk, few cores, few users", {"gpu": "none"})
     names = ["storage-saturation", "realistic-production", "autoscaling"]
     what = suite.planned(names, small, "tiny-1b", 3)
