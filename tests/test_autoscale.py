@@ -152,7 +152,7 @@ def test_qos_on_a_throttled_tier_is_what_the_plan_and_its_speed_say(run: Run, tm
     command = (
         "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p95_ms", "--target", target_ms,
         "--model", "tiny-1b", "--layout", "null", "--throttle", f"nvme={MIB_S}", "--duration", 2, "--warmup", "0.6s",
-        "--trials", 1, "-o", tmp_path / "scale",
+        "--trials", 1, "--precision", 0.3, "-o", tmp_path / "scale",
     )  # fmt: skip
     done = run(*command)
     found = json.loads((tmp_path / "scale" / "autoscale.json").read_text())
