@@ -10,7 +10,7 @@ import click
 
 from replayer.schema import TIERS, read_run
 from replayer.search import Result, Sample, Search, Step, Target, stats
-from replayer.series import Series, summaries
+from replayer.series import Series, analysis
 from tracegen.schema import InputError, Trace
 
 LATENCY: Final = "nvme_read_p95_ms"
@@ -56,7 +56,7 @@ def autoscale(asked: Asked, series: Series, told: Callable[[Step], object]) -> d
         run = series.replay(f"users_{users}/trial_{trial}", asked.trace, flags)
         if read_run(run)["window"]["cut_s"] is None:
             ended.add(users)
-        return _sample(summaries([run])[0], asked)
+        return _sample(json.loads(analysis("summary", str(run), "--json")), asked)
 
     search = Search(asked.metric, measure, most, asked.trials, asked.precision, told)
     target = Target(asked.target, at_most=not asked.metric.endswith(_AT_LEAST))

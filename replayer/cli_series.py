@@ -14,7 +14,7 @@ from replayer.autoscale import LATENCY, THROUGHPUT, Asked
 from replayer.flag_types import Count
 from replayer.passing import Passing
 from replayer.search import Step, stats
-from replayer.series import Series, check_metrics
+from replayer.series import Series, analysis
 from tracegen.schema import Trace
 
 
@@ -53,8 +53,7 @@ def sweep(
     found = sweeps.load(grid, trials, overrides)
     if not dry_run:
         with Series(output, sweeps.asked(found), cache_dir, ranks, mpirun) as series:
-            for _ in sweeps.run(found, series):
-                pass
+            sweeps.run(found, series)
     runs = {case.name: [f"{output}/{case.name}/trial_{n}" for n in range(1, found.trials + 1)] for case in found.cases}
     if as_json:
         click.echo(json.dumps([{"case": name, "runs": places} for name, places in runs.items()], indent=2))
@@ -124,7 +123,7 @@ def autoscale(
     metric = own.pop("metric") or (LATENCY if own["mode"] == "qos" else THROUGHPUT)
     asked = Asked(trace=trace, flags=passed, metric=metric, **own)
     Trace(trace).check()
-    check_metrics(metric.split("+"))
+    analysis("metrics", *metric.split("+"))  # refuses names that are none
     with Series(output, vars(asked), cache_dir) as series:
         click.echo(_HEAD, err=True)
         found = scaling.autoscale(asked, series, lambda step: click.echo(_line(step), err=True))

@@ -202,10 +202,14 @@ def nvme_room(plan: Plan, planned: dict[str, Any], window: Window) -> int:
     return int(most + min(plan.waterfall.peak_objects[NVME] + window.ops, objects) * ALIGNMENT)
 
 
+def existing(place: Path) -> Path:
+    """A directory, or the nearest above it that there is."""
+    return next(path for path in (place, *place.absolute().parents) if path.exists())
+
+
 def free_bytes(place: Path) -> int:
     """What is free to users where a directory is or is to be made."""
-    there = next(path for path in (place, *place.absolute().parents) if path.exists())
-    found = os.statvfs(there)
+    found = os.statvfs(existing(place))
     return found.f_bavail * found.f_frsize
 
 

@@ -3,23 +3,19 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
 from replayer import machine
 from replayer import model as models
 from replayer.autoscale import THROUGHPUT, Asked, autoscale
-from replayer.opening import free_bytes
+from replayer.opening import existing, free_bytes
 from replayer.plan import Plan, PlanOptions, simulate
 from replayer.search import Step
-from replayer.series import Series
+from replayer.series import Series, analysis
 from replayer.tiers import gpu
 from tracegen.schema import InputError, Trace
 
@@ -65,8 +61,7 @@ def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:
         absent["nvme"] = "pass --cache-dir DIR"
     else:
         free["nvme"] = free_bytes(cache_dir)
-        there = next(path for path in (cache_dir, *cache_dir.absolute().parents) if path.exists())
-        facts = machine.storage(there)
+        facts = machine.storage(existing(cache_dir))
         device = f"{facts['device']} ({facts['filesystem']})"
     for tier, size in free.items():
         if size // 4 < LEAST:
@@ -308,10 +303,7 @@ def _autoscaled(
 def _reported(runs: dict[str, Path], place: Path) -> list[dict[str, Any]]:
     """The ranking of the tier scenarios; report.html over all."""
     ranked = ["--baseline", str(runs[BASELINE])] if BASELINE in runs else []
-    command = [sys.executable, "-m", "analysis", "report", *map(str, runs.values()), *ranked]
-    for more in (["-o", str(place / "report.html"), "--force"], ["--format", "json"]):
-        done = subprocess.run([*command, *more], check=False, stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            raise click.exceptions.Exit(done.returncode)
-    ranking: list[dict[str, Any]] = json.loads(done.stdout).get("ranking", [])
+    report = ["report", *map(str, runs.values()), *ranked]
+    analysis(*report, "-o", str(place / "report.html"), "--force")
+    ranking: list[dict[str, Any]] = json.loads(analysis(*report, "--format", "json")).get("ranking", [])
     return ranking

@@ -179,29 +179,18 @@ def pause(seconds: float, what: str) -> None:
         time.sleep(seconds)
 
 
-def summaries(runs: Sequence[Path], flags: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """What `analysis summary --json` says of runs.
+def analysis(*arguments: str) -> str:
+    """What an `analysis` command prints.
 
     Raises:
         click.exceptions.Exit: it refused, and has said why.
     """
-    command = [sys.executable, "-m", "analysis", "summary", *map(str, runs), *flags, "--json"]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", *arguments], check=False, stdout=subprocess.PIPE, text=True
+    )
     if done.returncode:
         raise click.exceptions.Exit(done.returncode)
-    found = json.loads(done.stdout)
-    return found if isinstance(found, list) else [found]
-
-
-def check_metrics(names: Sequence[str]) -> None:
-    """Refuse names that are no metrics.
-
-    Raises:
-        click.exceptions.Exit: `analysis metrics` does not know one, and has said so.
-    """
-    command = [sys.executable, "-m", "analysis", "metrics", *names]
-    if code := subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
-        raise click.exceptions.Exit(code)
+    return done.stdout
 
 
 def _status(place: Path) -> str | None:

@@ -86,8 +86,8 @@ def load(path: Path, trials: int | None = None, overrides: Sequence[str] = ()) -
     return Sweep(trials, pause_s, tuple(cases))
 
 
-def run(sweep: Sweep, series: Series) -> Iterator[tuple[Case, Path]]:
-    """Replay all trials, telling of each run directory; those that are complete are kept.
+def run(sweep: Sweep, series: Series) -> None:
+    """Replay all trials; those that are complete are kept.
 
     Raises:
         InputError: a case asks for more users than its trace has.
@@ -103,7 +103,7 @@ def run(sweep: Sweep, series: Series) -> Iterator[tuple[Case, Path]]:
             name = f"{case.name}/trial_{trial}"
             if trial == 1 and not (series.place / name).exists():
                 pause(sweep.pause_s - series.rested_s(), case.name)
-            yield case, series.replay(name, traces[case.name], case.flags)
+            series.replay(name, traces[case.name], case.flags)
 
 
 def asked(sweep: Sweep) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def asked(sweep: Sweep) -> dict[str, Any]:
 
 
 def _trace(case: Case, series: Series) -> Path:
-    path = case.trace or series.trace(case.name.replace("/", "-"), case.recipe, case.settings)
+    path = case.trace or series.trace(case.name, case.recipe, case.settings)
     counts = Trace(of_rank(path, 0)).metadata.counts
     users, has = dict(itertools.pairwise(case.flags)).get("--users"), counts.get("users")
     if users and has and int(users) > has:

@@ -7,7 +7,7 @@ from typing import Final
 
 from analysis.matching import conditions_of, differing, match
 from analysis.ratios import ratio
-from analysis.trials import load
+from analysis.trials import Trial, load
 from tracegen.schema import InputError
 
 METRIC: Final = "wall_clock_tok_s"
@@ -39,21 +39,30 @@ def ranked(systems: Mapping[str, Sequence[Path]], baseline: str) -> list[Rank]:
 
     Capacities and other conditions may differ: that is what is compared.
     """
-    found = [_rank(system, systems, baseline) for system in systems]
+    loaded: dict[str, list[Trial] | str] = {}
+    for system, runs in systems.items():
+        try:
+            loaded[system] = load(runs)[0]
+        except InputError as error:
+            loaded[system] = error.message
+    found = [_rank(system, trials, loaded[baseline], baseline) for system, trials in loaded.items()]
     return sorted(found, key=lambda one: (one.speed_up is None, -(one.speed_up or 0.0)))
 
 
-def _rank(system: str, systems: Mapping[str, Sequence[Path]], baseline: str) -> Rank:
+def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, baseline: str) -> Rank:
+    """One of them; a text stands for trials that cannot be loaded."""
+    if isinstance(trials, str):
+        return Rank(system, None, why=trials)
+    speeds = [trial.summary[METRIC] for trial in trials if trial.summary[METRIC] is not None]
+    mean = sum(speeds) / len(speeds) if speeds else None
+    if system == baseline:
+        return Rank(system, mean, 1.0)
+    if isinstance(base, str):
+        return Rank(system, None, why=base)
+    vary = differing(*(conditions_of(trial) for trial in (*trials, *base)))
     try:
-        trials, _ = load(systems[system])
-        speeds = [trial.summary[METRIC] for trial in trials if trial.summary[METRIC] is not None]
-        mean = sum(speeds) / len(speeds) if speeds else None
-        if system == baseline:
-            return Rank(system, mean, 1.0)
-        sides = {system: trials, baseline: load(systems[baseline])[0]}
-        vary = differing(*(conditions_of(trial) for side in sides.values() for trial in side))
-        configurations, _ = match(sides, vary)
-        one = ratio(configurations, system, baseline, METRIC)
+        configurations, _ = match({system: trials, baseline: base}, vary)
     except InputError as error:
         return Rank(system, None, why=error.message)
+    one = ratio(configurations, system, baseline, METRIC)
     return Rank(system, mean, one.ratio, one.low, one.high, configurations[0].first_ops)

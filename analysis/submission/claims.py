@@ -155,8 +155,7 @@ def unlike(claimed: Any, computed: Any, place: str = "") -> Iterator[tuple[str, 
             if key in claimed and key in computed:
                 yield from unlike(claimed[key], computed[key], inner)
             else:
-                both = (_short(side[key]) if key in side else "nothing of it" for side in (claimed, computed))
-                says, logs = both
+                says, logs = (_short(side[key]) if key in side else "nothing of it" for side in (claimed, computed))
                 yield inner, says, logs
     elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
         for index, (one, other) in enumerate(zip(claimed, computed, strict=True)):
