@@ -134,8 +134,9 @@ def _plot(path: Path, asked: Asked, steps: Sequence[Step], result: Result) -> No
             axis.grid(alpha=0.2)
         axes[0].annotate(f" knee: {result.knee:,}", (result.knee, 0), color="#6b6b6b", va="bottom")
         if asked.mode == "qos":
-            axes[-1].axhline(asked.target, color="#6b6b6b", linestyle="--")
-            axes[-1].annotate(f"target {asked.target:g}", (1, asked.target), color="#6b6b6b", va="bottom")
+            held = axes[0] if asked.metric == THROUGHPUT else axes[-1]
+            held.axhline(asked.target, color="#6b6b6b", linestyle="--")
+            held.annotate(f"target {asked.target:g}", (1, asked.target), color="#6b6b6b", va="bottom")
         powers = [1 << n for n in range(max(users).bit_length())]
         axes[-1].set_xticks(powers, [f"{one:,}" for one in powers])
         axes[-1].minorticks_off()

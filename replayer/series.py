@@ -62,10 +62,11 @@ class Series:
         known = self.place / ASKED
         self._new = not known.exists()
         if self._new:
-            if left := sorted(one.name for one in self.place.iterdir()):
+            partial = known.with_suffix(".partial")  # of a process that was killed while it wrote it
+            if left := sorted(one.name for one in self.place.iterdir() if one != partial):
                 raise InputError(f"{self.place} holds {left[0]}, which is none of a series'; name a new directory.")
-            known.with_suffix(".partial").write_text(json.dumps(asked, indent=1))
-            known.with_suffix(".partial").replace(known)
+            partial.write_text(json.dumps(asked, indent=1))
+            partial.replace(known)
             return
         try:
             before = json.loads(known.read_text())

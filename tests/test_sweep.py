@@ -235,6 +235,10 @@ def test_another_sweep_in_its_place_is_refused(run: Run, finished: Path, tmp_pat
     other = grid(tmp_path, f"trials = 1\n{CASE}".replace("quick", f"{finished}/quick"))
     done = run("replayer", "sweep", other, "-o", finished / "sweep", ok=False)
     sentence(done, f"{finished}/sweep was begun with other settings (cases); name a new directory with -o")
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / "series.partial").write_text("{")
+    run("replayer", "sweep", finished / "grid.toml", "--cache-dir", tmp_path / "c", "-o", tmp_path / "killed")
+    assert not (tmp_path / "killed" / "series.partial").exists(), "what a killed process had begun is gone on with"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     done = run("replayer", "sweep", other, "-o", tmp_path / "mine", ok=False)

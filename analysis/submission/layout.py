@@ -61,9 +61,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}.") from None
+        raise InputError(f"{path}: {error.strerror}; name what `analysis submission` made.") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: it is no JSON ({error}).") from None
+        raise InputError(f"{path} is damaged: it is no JSON ({error}); copy it anew.") from None
 
 
 def about_of(path: Path) -> About:
