@@ -94,6 +94,7 @@ class Ledger:
         if len(index):
             served = (rows["status"] == OK) & (rows["from_tier"] == NVME) & np.isin(rows["move"], _READS)
             self.nvme_read_bytes += int(rows["size_bytes"][served].sum())
+        rows |= {"position": rows["op_id"], "window_ns": np.zeros(len(index)), "waited_for": np.full(len(index), -1)}
         rows["error"] = [errors.get(i) for i in index.tolist()] if errors else None
         self._forget(stretches, index)
         return rows

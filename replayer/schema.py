@@ -18,17 +18,19 @@ import pyarrow.parquet as pq
 from replayer import run_json
 from tracegen.schema import ENUMS, InputError
 
-RUN_VERSION: Final = 1
+RUN_VERSION: Final = 2
 PLAN_VERSION: Final = 1
 CHECKPOINT_OPS: Final = 1 << 16
 
 TIERS: Final = run_json.TIERS
 MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
 STATUSES: Final = ("ok", "error", "upstream")
-LOG_ENUMS: Final = ENUMS | {"move": MOVES, "status": STATUSES, "from_tier": TIERS, "to_tier": TIERS}
+WAITS: Final = ("data", "eviction", "room")
+"""What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""
+LOG_ENUMS: Final = ENUMS | {"move": MOVES, "status": STATUSES, "from_tier": TIERS, "to_tier": TIERS, "waited_for": WAITS}
 
 _TYPES: Final = {
-    pa.int64(): "op_id request_id session_id user_id key size_bytes due_ns ready_ns start_ns end_ns read_ns write_ns"
+    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns ready_ns start_ns end_ns read_ns write_ns"
     " device_read_ns device_write_ns verify_ns",
     pa.int32(): "seq turn step new_tokens tokens worker rank",
     pa.bool_(): "warmup",
@@ -36,7 +38,9 @@ _TYPES: Final = {
     pa.dictionary(pa.int8(), pa.string()): " ".join(LOG_ENUMS),
 }
 _TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
-_OPTIONAL: Final = ("from_tier", "to_tier", "error")
+_OPTIONAL: Final = ("from_tier", "to_tier", "waited_for", "error")
+ADDED: Final = ("position", "window_ns", "waited_for")
+"""Columns that logs of version 1 lack: position is op_id there, the others are not known."""
 LOG_COLUMNS: Final = [
     "op_id",
     "seq",
@@ -70,6 +74,9 @@ LOG_COLUMNS: Final = [
     "rank",
     "warmup",
     "error",
+    "position",
+    "window_ns",
+    "waited_for",
 ]
 
 
@@ -334,6 +341,8 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
     if not version.isdecimal() or int(version[:9]) > RUN_VERSION:
         raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
     for field in wanted:
+        if field.name in ADDED and field.name not in schema.names and int(version[:9]) == 1:
+            continue
         if field.name not in schema.names:
             raise InputError(f"{path} is not {what}: column {field.name} is missing.")
         if not _is_like(schema.field(field.name).type, field.type):
