@@ -13,7 +13,7 @@ from tqdm import tqdm
 from replayer import cli_series
 from replayer.flag_types import Count
 from replayer.flags import plan_options, resolve, run_options, settings_of
-from replayer.plan import Plan, simulate
+from replayer.plan import Plan
 from replayer.ranks import ALONE, Ranks, world
 from replayer.run import replay
 from replayer.schema import TIERS, check_free
@@ -55,9 +55,9 @@ def plan(trace: Path, as_json: bool, **flags: Any) -> None:
     options.usable()
     opened.check()
     with tqdm(desc="planning", total=opened.ops, unit="op", unit_scale=True, disable=None, leave=False) as bar:
-        planned = simulate(Plan(opened, options), bar.update)
+        planned = Plan(opened, options).simulate(bar.update)
     del planned["plan_checkpoints"]
-    planned["trace_fingerprint"] = opened.metadata.fingerprint
+    planned |= {"trace_fingerprint": opened.metadata.fingerprint, "order": options.order.described()}
     if as_json:
         click.echo(json.dumps(planned, indent=2))
     else:

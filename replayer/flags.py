@@ -1,5 +1,6 @@
 """The flags of replayer, and what they and the recipe that a trace carries resolve to."""
 
+import os
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -8,13 +9,13 @@ from typing import Any
 import click
 
 from replayer import model as models
-from replayer.feed import Window
 from replayer.flag_types import UNLIMITED, Count, Depth, Number, OrUnlimited, Size, Slower, Warmup
 from replayer.opening import Settings, request_bytes
-from replayer.pacing import TOKEN_MS, Pace, Span
+from replayer.order import Order, parse
+from replayer.pace import TOKEN_MS, Demand, Pace, Span, Window
 from replayer.plan import PlanOptions
 from replayer.selection import Selection
-from replayer.tiers.nvme import BlockIO
+from replayer.tiers.nvme import BlockIO, uring_error
 from tracegen.schema import InputError, Trace
 
 PLAN_FLAGS = (
@@ -73,20 +74,20 @@ PLAN_FLAGS = (
         show_default=True,
         help="The trace so many times over, with new keys each time.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-)
-
-
-RUN_FLAGS = (
-    click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files."),
+    click.option(
+        "--order",
+        metavar="trace|reference[:NAME|FILE]|RUN",
+        help="In which order ops are planned: the trace's; that in which users would ask on a reference system under this"
+        " load; an earlier run's.  [default: reference; trace where pace is open and requests take no time]",
+    ),
     click.option(
         "--workers", type=Count(1, 10_000), help="Moves in flight.  [default: the users replayed, at most 500]"
     ),
     click.option(
         "--max-concurrent-allocs",
-        type=OrUnlimited(Count(1)),
+        type=OrUnlimited(Count(0)),
         metavar="N|unlimited",
-        help="Stores in flight.  [default: the trace's, else unlimited]",
+        help="Stores in flight; 0 is unlimited.  [default: the trace's, else unlimited]",
     ),
     click.option(
         "--pace",
@@ -111,11 +112,31 @@ RUN_FLAGS = (
         metavar="N|all",
         help="Ops of one step at once.  [default: 1; all for block traces]",
     ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+RUN_FLAGS = (
+    click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files."),
     click.option(
         "--duration",
         type=OrUnlimited(click.FLOAT),
         metavar="S|unlimited",
         help="Start nothing new after so many seconds.  [default: the trace's, else its end]",
+    ),
+    click.option(
+        "--drain",
+        type=OrUnlimited(click.FLOAT),
+        metavar="S|unlimited",
+        help="What --duration cut off may take so many seconds to end.  [default: a tenth of the duration]",
+    ),
+    click.option("--ops", type=Count(1), help="Only the plan's first so many ops: the same work on every system."),
+    click.option(
+        "--placement",
+        type=click.Choice(["planned", "live"]),
+        default="planned",
+        show_default=True,
+        help="live: what lies where is decided when an op is dispatched; --order RUN repeats it.",
     ),
     click.option(
         "--warmup",
@@ -148,6 +169,13 @@ RUN_FLAGS = (
     ),
     click.option(
         "--io-depth", type=Count(1, 64), default=1, show_default=True, help="Requests of one object in flight."
+    ),
+    click.option(
+        "--io-engine",
+        type=click.Choice(["auto", "psync", "uring"]),
+        default="auto",
+        show_default=True,
+        help="auto: io_uring where --io-depth is more than 1.",
     ),
     click.option(
         "--direct",
@@ -189,10 +217,10 @@ RUN_FLAGS = (
     ),
     click.option(
         "--window-gb",
-        type=Number(),
-        default="256",
+        type=OrUnlimited(Number()),
+        default="unlimited",
         show_default=True,
-        metavar="GIB",
+        metavar="GIB|unlimited",
         help="Bytes to be written, to any tier, ahead of it.",
     ),
     click.option("--keep-cache", is_flag=True, help="Leave the run's cache files."),
@@ -230,7 +258,7 @@ _KINDS: dict[str, Any] = {
 """What the recipe that a trace carries may say of a replay."""
 
 
-_COUNTS = ("max_concurrent_allocs", "duration_s")  # 0 is none
+_COUNTS = ("duration_s",)  # 0 is none
 
 
 def _recipe(trace: Trace) -> dict[str, Any]:
@@ -246,22 +274,57 @@ def _recipe(trace: Trace) -> dict[str, Any]:
     return recipe
 
 
+def _given(trace: Trace, flags: dict[str, Any], flag: str, key: str) -> Any:
+    """A flag, else what the recipe that the trace carries says; None for unlimited."""
+    value = flags[flag] if flags[flag] is not None else _recipe(trace).get(key)
+    return None if value == UNLIMITED else value
+
+
+def demand_of(trace: Trace, flags: dict[str, Any]) -> Demand:
+    """The load that a replay puts on its tiers: flags first, then the recipe that the trace carries.
+
+    Raises:
+        InputError: the recipe is not one.
+    """
+    pace: Any = _given(trace, flags, "pace", "pace") or "closed"
+    mode = _given(trace, flags, "generation_mode", "generation_mode") or "none"
+    if mode not in TOKEN_MS or pace not in ("asap", "closed", "open"):
+        raise InputError(f"{trace.path}: its recipe asks for pace {pace!r}, generation_mode {mode!r}; pass flags.")
+    users, depth = int(trace.metadata.counts.get("users") or 1), flags["request_depth"]
+    found = Demand(
+        Pace(
+            kind=pace,
+            speedup=flags["speedup"],
+            token_ms=TOKEN_MS[mode] if flags["token_ms"] is None else flags["token_ms"],
+            prefill_tok_s=flags["prefill_tok_s"],
+            request_depth=depth or (None if depth == 0 or trace.metadata.prefix_chained else 1),
+        ),
+        workers=flags["workers"] or min(users, flags["users"] or users, 500),
+        allocs=_given(trace, flags, "max_concurrent_allocs", "max_concurrent_allocs") or None,
+    )
+    found.pace.check()
+    return found
+
+
 def resolve(trace: Trace, flags: dict[str, Any], part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
     """The model's name and the plan's options: flags first, then the recipe that the trace carries.
 
     Raises:
         InputError: no model is named, or it is none, or the recipe is not one.
     """
-    recipe = _recipe(trace)
+    recipe, demand = _recipe(trace), demand_of(trace, flags)
     name = flags["model"] or recipe.get("model")
     if not name:
         raise InputError(f"{trace.path} names no model; pass --model, one of {', '.join(models.MODELS)}.")
     model = models.find(name)
 
     def gib(flag: str) -> Decimal | None:
-        given = flags[flag] if flags[flag] is not None else recipe.get(flag)
-        return None if given is None or given == UNLIMITED else Decimal(str(given))
+        given = _given(trace, flags, flag, flag)
+        return None if given is None else Decimal(str(given))
 
+    live = flags.get("placement") == "live"
+    if live and flags["order"] is not None:
+        raise InputError("--placement live has an order of its own; leave --order out.")
     return model.name, PlanOptions(
         bytes_per_token=model.sizes(flags["kv_dtype"], flags["tensor_parallel"]),
         capacity_gib=(gib("gpu_mem_gb") or Decimal(0), gib("cpu_mem_gb") or Decimal(0), gib("storage_capacity_gb")),
@@ -269,6 +332,8 @@ def resolve(trace: Trace, flags: dict[str, Any], part: tuple[int, int] = (0, 1))
         promote=flags["promote"],
         lookup=flags["lookup"],
         selection=Selection(flags["decode"], flags["users"], part, flags["cycles"]),
+        order=Order("live") if live else parse(flags["order"], demand.pace),
+        demand=demand,
     )
 
 
@@ -278,42 +343,35 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
     Raises:
         InputError: the recipe is not one.
     """
-    recipe = _recipe(trace)
-
-    def given(flag: str, key: str) -> Any:
-        value = flags[flag] if flags[flag] is not None else recipe.get(key)
-        return None if value == UNLIMITED else value
-
-    pace: Any = given("pace", "pace") or "closed"
-    mode = given("generation_mode", "generation_mode") or "none"
-    if mode not in TOKEN_MS or pace not in ("asap", "closed", "open"):
-        raise InputError(f"{trace.path}: its recipe asks for pace {pace!r}, generation_mode {mode!r}; pass flags.")
-    users = int(trace.metadata.counts.get("users") or 1)
-    depth = flags["request_depth"]
-    duration_s, (warmup_ops, warmup_s) = given("duration", "duration_s"), flags["warmup"]
+    demand = demand_of(trace, flags)
+    duration_s, (warmup_ops, warmup_s) = _given(trace, flags, "duration", "duration_s"), flags["warmup"]
+    drain_s = None if flags["drain"] == UNLIMITED else flags["drain"]
+    if drain_s is None and flags["drain"] is None and duration_s is not None:
+        drain_s = duration_s / 10
     for flag, value in (("--duration", duration_s), ("--precondition", flags["precondition"] or None)):
         if value is not None and not 0 < value < 1e9:
             raise InputError(f"{flag} {value:g} must be more than 0 and below 1e9.")
-    if not flags["window_gb"] > 0:
-        raise InputError(f"--window-gb {flags['window_gb']} must be more than 0.")
-    workers = flags["workers"] or min(users, flags["users"] or users, 500)
-    io_size = flags["io_size"] or request_bytes(workers, flags["io_depth"], flags["verify"])
+    if drain_s is not None and not 0 <= drain_s < 1e9:
+        raise InputError(f"--drain {drain_s:g} must be 0 or more, and below 1e9.")
+    if flags["drain"] is not None and duration_s is None:
+        raise InputError("--drain is of what --duration cuts off; pass --duration too.")
+    window_gib = None if flags["window_gb"] == UNLIMITED else flags["window_gb"]
+    if window_gib is not None and not window_gib > 0:
+        raise InputError(f"--window-gb {window_gib} must be more than 0.")
+    io, notes = _block_io(flags, demand.workers)
     return Settings(
-        workers=workers,
+        workers=demand.workers,
         cache_dir=flags["cache_dir"],
         layout=flags["layout"],
-        io=BlockIO(io_size, flags["io_depth"], flags["direct"], flags["fsync"]),
-        pace=Pace(
-            kind=pace,
-            speedup=flags["speedup"],
-            token_ms=TOKEN_MS[mode] if flags["token_ms"] is None else flags["token_ms"],
-            prefill_tok_s=flags["prefill_tok_s"],
-            request_depth=depth or (None if depth == 0 or trace.metadata.prefix_chained else 1),
-        ),
+        io=io,
+        pace=demand.pace,
         verify=flags["verify"],
-        window=Window(flags["window"] or (4096 if pace == "asap" else 65536), int(flags["window_gb"] * 2**30)),
-        span=Span(duration_s, warmup_ops, warmup_s, flags["max_errors"]),
-        allocs=given("max_concurrent_allocs", "max_concurrent_allocs"),
+        window=Window(
+            flags["window"] or (4096 if demand.pace.kind == "asap" else 65536),
+            None if window_gib is None else int(window_gib * 2**30),
+        ),
+        span=Span(duration_s, drain_s, flags["ops"], warmup_ops, warmup_s, flags["max_errors"]),
+        allocs=demand.allocs,
         precondition_gib=flags["precondition"],
         gpu_device=flags["gpu_device"],
         gpu_read=flags["gpu_read"],
@@ -322,4 +380,20 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
         keep_cache=flags["keep_cache"],
         clean=flags["clean"],
         force=flags["force"],
+        notes=notes,
     )
+
+
+def _block_io(flags: dict[str, Any], workers: int) -> tuple[BlockIO, tuple[str, ...]]:
+    """How requests are made, and what of the flags cannot be had here."""
+    depth, engine = flags["io_depth"], flags["io_engine"]
+    notes: tuple[str, ...] = ()
+    if engine == "psync" and depth > 1:
+        raise InputError(f"--io-depth {depth} needs --io-engine uring: psync makes one request at a time.")
+    if engine == "auto":
+        engine = "uring" if depth > 1 else "psync"
+    if engine == "uring" and (error := uring_error()):
+        notes = (f"this machine refuses io_uring ({os.strerror(error)}): requests are made by psync, one at a time.",)
+        depth, engine = 1, "psync"
+    size = flags["io_size"] or request_bytes(workers, depth)
+    return BlockIO(size, depth, flags["direct"], flags["fsync"], engine), notes

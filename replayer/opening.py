@@ -11,33 +11,31 @@ from typing import Any, Final, Literal
 
 from replayer import machine
 from replayer.execution import Staging, Verify
-from replayer.feed import Window
-from replayer.pacing import Pace, Span
+from replayer.pace import Demand, Pace, Span, Window
 from replayer.payload import MAX_OBJECT, Payload
 from replayer.plan import Plan
 from replayer.schema import TIERS
 from replayer.tiers import gpu
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gds import GdsTier
-from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers.memory import CpuTier, NullTier, unit_of
 from replayer.tiers.nvme import SLAB, BlockIO, FileTier, SlabTier
-from replayer.tiers.throttled import Throttle, ThrottledTier
+from replayer.tiers.throttled import Throttle
 from tracegen.schema import InputError
 
 GPU, CPU, NVME = range(len(TIERS))
 _BUFFERS: Final = 256 << 20
-_REQUESTS: Final = 4096  # in flight at once: each is a thread
 _OBJECT: Final = 64 << 20  # of preconditioning
 _KEYS: Final = 1 << 34  # of preconditioning: past every trace's
 
 
-def request_bytes(workers: int, depth: int, verify: Verify) -> int:
+def request_bytes(workers: int, depth: int) -> int:
     """The largest power of two, from 256 KiB to 1 MiB, at which all workers' buffers stay within 256 MiB.
 
     1 MiB: larger requests were slower, as their buffers leave the CPU's caches, smaller ones cost more calls (`make
     bench`, part requests).
     """
-    share = _BUFFERS // workers // depth // (2 if verify == "full" else 1)
+    share = _BUFFERS // workers // depth
     return min(1 << 20, max(1 << 18, 1 << share.bit_length() - 1))
 
 
@@ -53,6 +51,7 @@ class Settings:
         gds: hits and stores of the nvme tier go between its files and the gpu's memory (GPUDirect Storage).
         throttles: tiers to be slowed down.
         clean: remove what killed runs left in cache_dir.
+        notes: what was asked for and cannot be had here.
     """
 
     workers: int
@@ -72,6 +71,12 @@ class Settings:
     keep_cache: bool = False
     clean: bool = False
     force: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def demand(self) -> Demand:
+        """The load that it puts on the tiers."""
+        return Demand(self.pace, self.workers, self.allocs)
 
     @property
     def chunk(self) -> int:
@@ -92,24 +97,26 @@ class OpenTiers:
         InputError: a tier is not to be had.
     """
 
-    def __init__(self, plan: Plan, planned: dict[str, Any], settings: Settings, run: str, opened: ExitStack) -> None:
-        self._settings, usable = settings, plan.waterfall.usable
+    def __init__(
+        self, plan: Plan, planned: dict[str, Any] | None, settings: Settings, run: str, opened: ExitStack
+    ) -> None:
+        self._settings, usable = settings, plan.usable
         self.all: list[Tier | None] = [None, None, None]
         self.nvme: FileTier | SlabTier | None = None
         self._gpu: gpu.GpuTier | None = None
         if usable[GPU]:
             self._gpu = self.all[GPU] = gpu.GpuTier(usable[GPU] or 0, settings.gpu_device)
         if usable[CPU]:
-            self.all[CPU] = CpuTier(usable[CPU] or 0)
+            self.all[CPU] = CpuTier(usable[CPU] or 0, plan.peak_objects[CPU])
         if usable[NVME] != 0:
             self.all[NVME] = self._open_nvme(nvme_room(plan, planned, settings.window), run)
         for tier in self.all:
             if tier is not None:
                 opened.callback(tier.close)
         for name, throttle in settings.throttles.items():
-            if (inner := self.all[TIERS.index(name)]) is None:
+            if (tier := self.all[TIERS.index(name)]) is None:
                 raise InputError(f"--throttle {name}: this run has no such tier.")
-            self.all[TIERS.index(name)] = ThrottledTier(inner, throttle)
+            tier.throttle(throttle.mib_s, throttle.latency_us)
 
     def _open_nvme(self, room: int, run: str) -> Tier:
         settings = self._settings
@@ -117,23 +124,23 @@ class OpenTiers:
             return NullTier()
         if settings.cache_dir is None:
             raise InputError("the nvme tier needs a place: pass --cache-dir DIR, or --storage-capacity-gb 0.")
-        objects, keep = settings.workers, settings.keep_cache
+        keep = settings.keep_cache
         if settings.gds:
             if settings.layout != "files" or self._gpu is None:
                 raise InputError("--gds reads files into the gpu's memory; pass --layout files and --gpu-mem-gb.")
-            self.nvme = GdsTier(settings.cache_dir, run, settings.io, objects=objects, keep=keep)
+            self.nvme = GdsTier(settings.cache_dir, run, settings.io, keep=keep)
         elif settings.layout == "slab":
-            self.nvme = SlabTier(settings.cache_dir, run, room, settings.io, objects=objects, keep=keep)
+            self.nvme = SlabTier(settings.cache_dir, run, room, settings.io, keep=keep)
         else:
-            self.nvme = FileTier(settings.cache_dir, run, settings.io, objects=objects, keep=keep)
+            self.nvme = FileTier(settings.cache_dir, run, settings.io, keep=keep)
         return self.nvme
 
     def staging(self, _worker: int) -> Staging:
         """A worker's buffers; pinned where there is a gpu tier, with one on the device where moves end there."""
-        chunk, verify = self._settings.chunk, self._settings.verify
+        chunk = self._settings.chunk
         if self._gpu is None:
-            return Staging(chunk, verify)
-        staging = Staging(chunk, verify, self._gpu.buffer)
+            return Staging(chunk)
+        staging = Staging(chunk, self._gpu.buffer)
         staging.landing_reads = frozenset([GPU] * (self._settings.gpu_read == "device") + [NVME] * self._settings.gds)
         staging.landing_writes = frozenset([NVME] * self._settings.gds)
         if staging.landing_reads:
@@ -143,7 +150,7 @@ class OpenTiers:
     def hurry(self) -> None:
         """The run is being stopped: what is slowed down need not be any more."""
         for tier in self.all:
-            if isinstance(tier, ThrottledTier):
+            if tier is not None:
                 tier.hurry()
 
     def storage(self) -> dict[str, Any] | None:
@@ -191,15 +198,25 @@ class OpenTiers:
             self.nvme.discard(keys.pop())
 
 
-def nvme_room(plan: Plan, planned: dict[str, Any], window: Window) -> int:
+def nvme_room(plan: Plan, planned: dict[str, Any] | None, window: Window) -> int:
     """Bytes that the nvme tier takes at most, padding included: what is written, and no more than it may hold.
 
     An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
     """
-    limit, written = plan.waterfall.usable[NVME], planned["write_bytes"]["nvme"]
-    objects = sum(planned["stores"].values()) + sum(planned["demotions"].values())
-    most = min(written, planned["peak_bytes"]["nvme"] + window.bytes if limit is None else limit)
-    return int(most + min(plan.waterfall.peak_objects[NVME] + window.ops, objects) * ALIGNMENT)
+    limit, objects = plan.usable[NVME], plan.peak_objects[NVME]
+    if planned is None:  # placement is decided on the way: every object there is, once
+        whole = int(plan.workload.size.sum())
+        most = whole if limit is None else min(limit, whole)
+    elif limit is None:
+        most = planned["write_bytes"]["nvme"]
+        if window.bytes is not None:
+            most = min(most, planned["peak_bytes"]["nvme"] + window.bytes)
+        objects += window.ops
+    else:
+        most = min(planned["write_bytes"]["nvme"], limit)
+    if planned is not None:
+        objects = min(objects, sum(planned["stores"].values()) + sum(planned["demotions"].values()))
+    return int(most + objects * unit_of(most))
 
 
 def existing(place: Path) -> Path:
@@ -213,13 +230,13 @@ def free_bytes(place: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def check_room(plan: Plan, planned: dict[str, Any], settings: Settings, ranks: int = 1) -> str | None:
+def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, ranks: int = 1) -> str | None:
     """Refuse a plan whose peak does not fit the memory or the disk, before anything is written.
 
     How far a run gets that is cut at a time is not known before: where its disk could fill, that is a warning.
 
     Args:
-        plan: planned to its end.
+        plan: planned to its end, but where placement is decided on the way.
         planned: its summary.
         settings: of the run.
         ranks: how many do the same on this host, and on this disk.
@@ -230,33 +247,26 @@ def check_room(plan: Plan, planned: dict[str, Any], settings: Settings, ranks: i
     largest = int(plan.largest_object)
     if largest > MAX_OBJECT:
         raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    memory, need = machine.meminfo("MemAvailable") // ranks, plan.waterfall.usable[CPU] or 0
+    memory, need = machine.meminfo("MemAvailable") // ranks, plan.usable[CPU] or 0
     if memory and need > memory:
         raise InputError(
             f"--cpu-mem-gb: {need / 2**30:.1f} GiB usable, but {memory / 2**30:.1f} GiB of memory are available;"
             f" pass at most {_gib_below(memory * 0.9 / float(plan.options.headroom))}."
         )
-    buffers = settings.workers * settings.chunk * (2 if settings.verify == "full" else 1)
+    buffers = settings.workers * settings.chunk
     if memory and need + buffers > memory:
         raise InputError(
             f"--workers {settings.workers}: their buffers take {buffers / 2**30:.1f} GiB, {memory / 2**30:.1f} GiB of"
             " memory are available; pass fewer, or a smaller --io-size or --io-depth."
         )
-    if settings.workers * settings.io.depth > _REQUESTS and settings.io.depth > 1:
-        most = max(1, _REQUESTS // settings.workers)
-        raise InputError(f"--io-depth {settings.io.depth} is too much for {settings.workers} workers; pass {most}.")
     _allow_files(plan, planned, settings)
-    if plan.waterfall.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
+    if plan.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
         return None
-    slack = plan.waterfall.peak_objects[NVME] * ALIGNMENT  # of padding
-    peak = planned["peak_bytes"]["nvme"] + slack
-    if plan.waterfall.usable[NVME] is None:
-        # An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
-        peak = min(peak + settings.window.bytes, planned["write_bytes"]["nvme"] + slack)
+    peak = nvme_room(plan, planned, settings.window)
     free = free_bytes(settings.cache_dir) // ranks
     if peak > free:
         lack = f"the plan needs {peak / 2**30:,.2f} GiB at its peak, {free / 2**30:,.2f} GiB are free"
-        if plan.waterfall.usable[NVME] is None and settings.span.duration_s is not None and settings.layout == "files":
+        if plan.usable[NVME] is None and settings.span.duration_s is not None and settings.layout == "files":
             return f"{lack}; a system that gets there within --duration {settings.span.duration_s:g} will fail."
         room = _gib_below(free * 0.95)
         remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
@@ -264,7 +274,7 @@ def check_room(plan: Plan, planned: dict[str, Any], settings: Settings, ranks: i
     return None
 
 
-def _allow_files(plan: Plan, planned: dict[str, Any], settings: Settings) -> None:
+def _allow_files(plan: Plan, planned: dict[str, Any] | None, settings: Settings) -> None:
     """Have as many files open at once as the run may need."""
     slabs = nvme_room(plan, planned, settings.window) // SLAB if settings.layout == "slab" else 0
     need, (soft, hard) = 256 + settings.workers + slabs, resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -280,7 +290,7 @@ def _gib_below(size: float) -> str:
 
 def warnings(settings: Settings, tiers: OpenTiers) -> list[str]:
     """What makes the run's times doubtful."""
-    found = []
+    found = list(settings.notes)
     nvme = tiers.nvme
     if nvme is not None:
         kind = machine.storage(nvme.folder)["filesystem"]

@@ -1,19 +1,40 @@
-"""A trace planned for a model and tiers: the stream of moves, their totals and the plan fingerprint."""
+"""A trace planned for a model, tiers and an order: its moves, their totals and the plan fingerprint.
 
+The rules stand in `docs/waterfall.md` and `docs/ordering.md`; compiled code applies them (`core/waterfall.c`,
+`core/planner.c`). No I/O, no wall clock, no randomness.
+"""
+
+import ctypes
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer import compiled
+from replayer.compiled import PLANNED, PLANNED_OP, UNLIMITED, Rules, TotalsStruct, address, call, view
 from replayer.model import TokenBytes
-from replayer.schema import CHECKPOINT_OPS, MOVES, PLAN_VERSION, TIERS
+from replayer.order import Order
+from replayer.pace import Demand, Pace
+from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
 from replayer.selection import Selection
-from replayer.waterfall import BYPASS, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Moves, Usable, Waterfall
-from tracegen.schema import READ, Columns, InputError, Trace
+from replayer.workload import Workload
+from tracegen.schema import InputError, Trace
+
+HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
+_KINDS: Final = {"trace": 0, "run": 1, "reference": 2}
+
+Usable = tuple[int | None, int | None, int | None]
+"""Usable bytes of gpu, cpu, nvme: 0 where there is no such tier, None where it is unlimited."""
+
+_planner_new, _planner_free, _planner_next = (call(f"planner_{name}") for name in ("new", "free", "next"))
+_waterfall_new, _waterfall_free = call("waterfall_new"), call("waterfall_free")
+_planner_waterfall, _account = call("planner_waterfall"), call("waterfall_account")
+_tell = call("stretch_tell")
 
 
 @dataclass(frozen=True)
@@ -25,6 +46,8 @@ class PlanOptions:
         headroom: usable share of gpu and cpu.
         lookup: None takes the trace's default.
         selection: which ops of the trace are taken.
+        order: in which they are decided.
+        demand: the load that a reference order is made under.
     """
 
     bytes_per_token: TokenBytes
@@ -33,6 +56,8 @@ class PlanOptions:
     promote: bool = False
     lookup: Literal["independent", "contiguous"] | None = None
     selection: Selection = field(default_factory=Selection)
+    order: Order = field(default_factory=Order)
+    demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
 
     def usable(self) -> Usable:
         """Usable bytes per tier: floor(floor(GiB × 2^30) × headroom), nvme without headroom.
@@ -55,133 +80,206 @@ class PlanOptions:
         return gpu, cpu, nvme
 
 
-@dataclass
-class Planned:
-    """A stretch of the plan: ops as in the trace, their moves, and where each op's moves end."""
+class Stretch:
+    """Ops in the plan's order, and their moves.
 
-    ops: Columns
-    moves: Moves
-    ends: NDArray[np.int64]
-    tokens: NDArray[np.int32]  # of each moved object
+    Attributes:
+        ops: row, role and count of moves, as PLANNED_OP; shape (ops,).
+        moves: as PLANNED; shape (moves,).
+    """
 
-    def slice(self, begin: int, end: int) -> "Planned":
-        """The stretch's ops from `begin` to before `end`."""
-        first = int(self.ends[begin - 1]) if begin else 0
-        rows = slice(first, int(self.ends[end - 1]) if end else 0)
-        ops = {name: column[begin:end] for name, column in self.ops.items()}
-        return Planned(ops, self.moves[rows], self.ends[begin:end] - first, self.tokens[rows])
-
-    def op_of_move(self) -> NDArray[np.int64]:
-        """The number of its op within the stretch, per move."""
-        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
+    def __init__(self, ops: NDArray[Any], moves: NDArray[Any]) -> None:
+        self.ops, self.moves = ops, moves
 
 
 class Plan:
-    """The plan of a trace; `stream` may be called once per instance.
+    """The plan of a trace.
 
     Attributes:
         lookup: as resolved from the trace.
-        waterfall: the planner, with the account of the tiers.
-        largest_object: bytes of the largest object planned so far.
-        last_op: op_id of the last op planned of each request, shape (requests or more,).
+        workload: the ops that are taken.
+        usable: bytes per tier.
+        peak_objects: per tier, the most objects at a time; bounds, till the plan has been made.
+        largest_object: bytes.
     """
 
     def __init__(self, trace: Trace, options: PlanOptions) -> None:
-        self.trace, self.options, self.largest_object = trace, options, 0
+        self.trace, self.options, self.usable = trace, options, options.usable()
         self.lookup = options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
-        self.waterfall = Waterfall(options.usable(), promote=options.promote, lookup=self.lookup)
-        self._tokens = np.zeros(0, np.int32)  # per key
-        self.last_op = np.zeros(0, np.int64)
+        self.workload = Workload(trace, options.selection, options.bytes_per_token)
+        self.peak_objects = [self.workload.keys] * len(TIERS)
+        self.largest_object = int(self.workload.size.max(initial=0))
+        self._rows = self._rows_of_run() if options.order.kind == "run" else None
 
     @property
     def ops(self) -> int:
-        """How many op_ids the plan spans, those of ops left out included."""
-        return int(self.trace.ops * self.options.selection.cycles)
+        """How many positions the plan spans; in trace order op_ids, those of ops left out included."""
+        if self.options.order.kind == "trace":
+            return int(self.trace.ops * self.options.selection.cycles)
+        return len(self._rows) if self._rows is not None else self.workload.ops
 
-    def stream(self, size: int = CHECKPOINT_OPS) -> Iterator[Planned]:
-        """The plan, at most `size` ops of the trace at a time; the trace is read in large batches all the same."""
-        batches = self.options.selection.batches(self.trace, max(size, CHECKPOINT_OPS))
-        for ops in (part for batch in batches for part in _stretches(batch, size)):
-            keys, tokens = ops["key"], ops["tokens"]
-            self._tokens = _reaching(self._tokens, keys)
-            self._tokens[keys] = tokens
-            self.last_op = _reaching(self.last_op, ops["request_id"])
-            self.last_op[ops["request_id"]] = ops["op_id"]  # of a request's several ops the last one stays
-            sizes = self.options.bytes_per_token.of(tokens)
-            self.largest_object = max(self.largest_object, int(sizes.max(initial=0)))
-            moves, ends = self.waterfall.plan(ops, sizes)
-            yield Planned(ops, moves, ends, self._tokens[moves.key])
+    def _rows_of_run(self) -> NDArray[np.int32]:
+        op_ids, order = self.workload.op_ids(), self.options.order
+        assert order.op_ids is not None, "the order of a run"
+        rows = np.searchsorted(op_ids, order.op_ids)
+        if len(rows) and (rows.max() >= len(op_ids) or not np.array_equal(op_ids[rows], order.op_ids)):
+            raise InputError(f"--order {order.name}: it executed ops that this trace, or selection, does not have.")
+        return rows.astype(np.int32)
+
+    def rules(self) -> Rules:
+        """As the core reads them."""
+        limits = [UNLIMITED if limit is None else limit for limit in self.usable]
+        contiguous, own_order = self.lookup == "contiguous", self.options.order.kind != "trace"
+        return Rules((ctypes.c_int64 * 3)(*limits), self.options.promote, contiguous, own_order)
+
+    def planner(self) -> "Planner":
+        """Plans from the first op on."""
+        return Planner(self, self._rows)
+
+    def live(self) -> int:
+        """A waterfall of the core that decides while the plan is executed; to be freed by `free_live`."""
+        return int(_waterfall_new(compiled.reference(self.workload.struct), compiled.reference(self.rules())))
+
+    def simulate(self, progress: Callable[[int], object] = lambda _: None) -> dict[str, Any]:
+        """Plan the whole trace; what `replayer plan --json` prints but for the trace's fingerprint."""
+        totals, planner = Totals(), self.planner()
+        hashed = PlanHash(self.options.order.plan_version)
+        op_ids = self.workload.op_ids()
+        told = 0
+        with ThreadPoolExecutor(1) as pool:  # hashing leaves the interpreter's lock, as planning does
+            last: Future[None] | None = None
+            for stretch in planner.stretches():
+                count = len(stretch.ops)
+                rows = totals.tell(self.workload, stretch)
+                positions = (
+                    op_ids[stretch.ops["row"]] if self.options.order.kind == "trace" else np.arange(told, told + count)
+                )
+                blocks, ends = positions // CHECKPOINT_OPS, np.cumsum(stretch.ops["moves"])
+                if last is not None:
+                    last.result()
+                last = pool.submit(hashed.update, rows, blocks, ends)
+                told += count
+                progress(count)
+            if last is not None:
+                last.result()
+        used, peak, self.peak_objects, self.largest_object = planner.account()
+        summary = totals.summary()
+        _check_account(summary, used)
+        return summary | {
+            "peak_bytes": dict(zip(TIERS, peak, strict=True)),
+            "plan_fingerprint": hashed.hexdigest(),
+            "plan_checkpoints": hashed.checkpoints,
+        }
 
 
-def _stretches(ops: Columns, size: int) -> Iterator[Columns]:
-    for begin in range(0, len(ops["op_id"]), size):
-        yield {name: column[begin : begin + size] for name, column in ops.items()}
+def free_live(waterfall: int) -> None:
+    """Free what `Plan.live` made."""
+    _waterfall_free(waterfall)
 
 
-def _reaching(table: NDArray[Any], ids: NDArray[np.int64]) -> NDArray[Any]:
-    """The table, grown so that every id has a place."""
-    top = int(ids.max(initial=-1)) + 1
-    more = max(top, len(table)) if top > len(table) else 0
-    return np.concatenate([table, np.zeros(more, table.dtype)]) if more else table
+def _check_account(summary: dict[str, Any], used: list[int]) -> None:
+    """The account once more, from what was emitted."""
+    left = summary["left_bytes"]
+    assert left == dict(zip(TIERS, used, strict=True)), "the account of bytes is adrift"
+    del summary["left_bytes"]
+
+
+class Planner:
+    """Gives a plan stretch by stretch."""
+
+    def __init__(self, plan: Plan, rows: NDArray[np.int32] | None) -> None:
+        order, demand = plan.options.order, plan.options.demand
+        self._plan, self._rows, self._devices, self._load = plan, rows, order.structs(), demand.struct()
+        self._rules = plan.rules()
+        count = len(rows) if rows is not None else plan.workload.ops
+        self.handle: int | None = _planner_new(
+            compiled.reference(plan.workload.struct), compiled.reference(self._rules), _KINDS[order.kind],
+            address(rows) if rows is not None else None, count, compiled.reference(self._load),
+            compiled.reference(self._devices) if self._devices is not None else None, demand.workers,
+        )  # fmt: skip
+
+    def stretches(self, most: int = CHECKPOINT_OPS) -> Iterator[Stretch]:
+        """About `most` ops at a time; arrays that are valid till the next one is asked for."""
+        ops, moves = ctypes.c_void_p(), ctypes.c_void_p()
+        while count := _planner_next(self.handle, most, ctypes.byref(ops), ctypes.byref(moves)):
+            assert count > 0, "the reference system cannot go on: this is a defect of the replayer"
+            some = view(ops.value, count, PLANNED_OP)
+            yield Stretch(some, view(moves.value, int(some["moves"].sum()), PLANNED))
+
+    def account(self) -> tuple[list[int], list[int], list[int], int]:
+        """Used and peak bytes and peak objects per tier, and the largest object."""
+        out = np.zeros(13, np.int64)
+        _account(_planner_waterfall(self.handle), address(out))
+        found: list[int] = out.tolist()
+        return found[:3], found[6:9], found[9:12], found[12]
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None) is not None:
+            _planner_free(self.handle)
+            self.handle = None
 
 
 class PlanHash:
-    """SHA-256 over the version and every move; checkpoint i covers the moves of trace ops below (i + 1) · 65,536."""
+    """SHA-256 over the version and every move; checkpoint i covers the ops of blocks 0 … i, of 65,536 positions each."""
 
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256(PLAN_VERSION.to_bytes(8, "little"))
+    def __init__(self, version: int) -> None:
+        self._hash = hashlib.sha256(version.to_bytes(8, "little"))
         self.checkpoints: list[str] = []
 
-    def update(self, moves: Moves) -> None:
-        """Add moves in plan order."""
-        blocks = moves.op_id // CHECKPOINT_OPS
+    def update(self, rows: NDArray[np.int64], blocks: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Add ops in plan order.
+
+        Args:
+            rows: seven numbers per move, shape (moves, 7).
+            blocks: of each op, not falling; shape (ops,).
+            ends: where each op's moves end, shape (ops,).
+        """
         begin = 0
-        for end in [*(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(moves)]:
-            if begin < end:
-                while len(self.checkpoints) < blocks[begin]:
-                    self.checkpoints.append(self._hash.hexdigest())
-                self._hash.update(moves[begin:end].hashed())
+        starts = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist()]
+        for first, last in zip(starts, [*starts[1:], len(blocks)], strict=True):
+            while len(self.checkpoints) < blocks[first]:
+                self.checkpoints.append(self._hash.hexdigest())
+            end = int(ends[last - 1])
+            self._hash.update(rows[begin:end].data)
             begin = end
+
+    def add(self, rows: NDArray[np.int64]) -> None:
+        """Add moves, without checkpoints."""
+        self._hash.update(np.ascontiguousarray(rows).data)
 
     def hexdigest(self) -> str:
         """The fingerprint of the plan so far."""
         return self._hash.hexdigest()
 
 
-@dataclass
 class Totals:
     """Sums over moves, kept as counts and bytes per (move, from tier, to tier)."""
 
-    ops: int = 0
-    reads: int = 0
-    recomputed_tokens: int = 0
-    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((len(MOVES), 4, 4), np.int64))
-    bytes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((len(MOVES), 4, 4), np.int64))
+    def __init__(self) -> None:
+        self.struct = TotalsStruct()
 
-    def add(self, part: Planned) -> None:
-        """Add a stretch of the plan."""
-        moves = part.moves
-        self.ops += len(part.ends)
-        self.reads += int((part.ops["op"] == READ).sum())
-        place = (moves.move, moves.from_tier, moves.to_tier)  # -1, no tier, is the last of four
-        np.add.at(self.counts, place, 1)
-        np.add.at(self.bytes, place, moves.size)
-        # An op that missed and could not be stored either is recomputed once.
-        recomputed = (moves.move == MISS) | ((moves.move == BYPASS) & (moves.seq == 0))
-        self.recomputed_tokens += int(part.tokens[recomputed].sum(dtype=np.int64))
+    def tell(self, workload: Workload, stretch: Stretch) -> NDArray[np.int64]:
+        """Add a stretch; what the fingerprint covers of it, shape (moves, 7)."""
+        rows = np.empty((len(stretch.moves), 7), np.int64)
+        _tell(
+            compiled.reference(workload.struct), address(stretch.ops), len(stretch.ops), address(stretch.moves),
+            compiled.reference(self.struct), address(rows),
+        )  # fmt: skip
+        return rows
 
-    def hit_rate(self) -> float:
-        """Hits among reads; 0 where there were none."""
-        return int(self.counts[HIT].sum() + self.counts[PROMOTE].sum()) / self.reads if self.reads else 0.0
+    def _table(self, name: str) -> NDArray[np.int64]:
+        return np.array(getattr(self.struct, name)[:], np.int64).reshape(len(MOVES), 4, 4)
 
     def summary(self) -> dict[str, Any]:
-        """The totals under the names of `replayer plan --json`."""
-        counts, size = self.counts, self.bytes
+        """The totals under the names of `replayer plan --json`; left_bytes: what is in each tier at the end."""
+        counts, size = self._table("counts"), self._table("bytes")
         per_tier = range(len(TIERS))
         hits = counts[HIT] + counts[PROMOTE]
+        entered = {TIERS[tier]: int(size[STORE, :, tier].sum() + size[DEMOTE, :, tier].sum()) for tier in per_tier}
+        left = {TIERS[t]: int(size[[DEMOTE, PROMOTE, DROP, DELETE], t].sum()) for t in per_tier}
         return {
-            "ops": self.ops,
-            "reads": self.reads,
+            "ops": self.struct.ops,
+            "reads": self.struct.reads,
             "hits": {TIERS[tier]: int(hits[tier].sum()) for tier in per_tier},
             "misses": int(counts[MISS].sum()),
             "stores": {TIERS[tier]: int(counts[STORE, :, tier].sum()) for tier in per_tier},
@@ -191,25 +289,10 @@ class Totals:
             "promotions": int(counts[PROMOTE].sum()),
             "drops": int(counts[DROP].sum()),
             "bypasses": int(counts[BYPASS].sum()),
-            "recomputed_tokens": self.recomputed_tokens,
+            "recomputed_tokens": self.struct.recomputed_tokens,
             "read_bytes": {
                 TIERS[tier]: int(sum(size[move, tier].sum() for move in (HIT, PROMOTE, DEMOTE))) for tier in per_tier
             },
-            "write_bytes": {
-                TIERS[tier]: int(sum(size[move, :, tier].sum() for move in (STORE, DEMOTE))) for tier in per_tier
-            },
+            "write_bytes": entered,
+            "left_bytes": {tier: entered[tier] - left[tier] for tier in TIERS},
         }
-
-
-def simulate(plan: Plan, progress: Any) -> dict[str, Any]:
-    """Plan the whole trace; what `replayer plan --json` prints but for the fingerprints' trace part."""
-    totals, hashed = Totals(), PlanHash()
-    for part in plan.stream():
-        totals.add(part)
-        hashed.update(part.moves)
-        progress(len(part.ends))
-    return totals.summary() | {
-        "peak_bytes": dict(zip(TIERS, plan.waterfall.peak, strict=True)),
-        "plan_fingerprint": hashed.hexdigest(),
-        "plan_checkpoints": hashed.checkpoints,
-    }

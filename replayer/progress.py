@@ -5,7 +5,6 @@ from typing import Any
 from tqdm import tqdm
 
 from replayer.engine import Engine
-from replayer.log import Ledger
 
 
 class RunBar:
@@ -21,13 +20,15 @@ class RunBar:
     def __exit__(self, *exception: object) -> None:
         self._bar.close()
 
-    def show(self, engine: Engine, ledger: Ledger) -> None:
+    def show(self, engine: Engine) -> None:
         """Say how far it is."""
-        elapsed = self._bar.format_dict["elapsed"]
-        self._bar.update((min(self._duration_s, elapsed) if self._duration_s else engine.executed_ops) - self._bar.n)
-        rate = ledger.moved_bytes / 2**30 / elapsed if elapsed else 0
-        failed = f", {engine.failures:,} FAILED" if engine.failures else ""
-        self._bar.set_postfix_str(f"{rate:.2f} GiB/s, hit rate {ledger.totals.hit_rate():.1%}{failed}")
+        elapsed, state = self._bar.format_dict["elapsed"], engine.state()
+        self._bar.update((min(self._duration_s, elapsed) if self._duration_s else state.retired) - self._bar.n)
+        rate = state.moved_bytes / 2**30 / elapsed if elapsed else 0
+        hit_rate = state.hits / state.reads if state.reads else 0
+        draining = f", draining: {state.in_window:,} ops left" if state.cut else ""
+        failed = f", {state.failures:,} FAILED" if state.failures else ""
+        self._bar.set_postfix_str(f"{rate:.2f} GiB/s, hit rate {hit_rate:.1%}{draining}{failed}")
 
 
 def bar(what: str, total: int, unit: str) -> "tqdm[Any]":

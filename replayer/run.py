@@ -12,14 +12,14 @@ from typing import Any, Final
 import click
 
 from replayer import machine
+from replayer.compiled import State
 from replayer.counters import Sampler
-from replayer.engine import Engine, Records, TooManyErrorsError
-from replayer.execution import Executor
-from replayer.log import Ledger, Log
+from replayer.engine import Engine, Records, Rows, TooManyErrorsError
+from replayer.execution import Elsewhere
+from replayer.log import Log
 from replayer.opening import GPU, OpenTiers, Settings, check_room, nvme_room, warnings
-from replayer.ordering import Ordering
-from replayer.pacing import Pacer
-from replayer.plan import Plan, PlanOptions, simulate
+from replayer.payload import Payload
+from replayer.plan import Plan, PlanHash, PlanOptions
 from replayer.progress import RunBar, bar
 from replayer.ranks import ALONE, Ranks, combined
 from replayer.schema import TIERS, RunDirectory, check_free
@@ -27,7 +27,6 @@ from replayer.signals import INTERRUPTS
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
 
-STRETCH_OPS: Final = 4096  # fewer cost more per op, more make the first wait
 CACHED: Final = 0.9  # a device that delivered less of what was read did not serve all reads
 
 
@@ -130,10 +129,11 @@ def _prepare(
     options.usable()
     settings.pace.check()
     trace.check()
-    plan = Plan(trace, options)
-    with bar("planning", plan.ops, "op") as shown:
-        planned = simulate(plan, shown.update)
-    if not planned["ops"]:
+    plan, planned = Plan(trace, options), None
+    if options.order.kind != "live":
+        with bar("planning", plan.workload.ops, "op") as shown:
+            planned = plan.simulate(shown.update)
+    if not plan.workload.ops:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
     doubt = check_room(plan, planned, settings, ranks.on_host())
     started = datetime.now(UTC)
@@ -169,7 +169,7 @@ class _Run:
     def __init__(
         self,
         plan: Plan,
-        planned: dict[str, Any],
+        planned: dict[str, Any] | None,
         settings: Settings,
         tiers: OpenTiers,
         ranks: Ranks,
@@ -177,15 +177,13 @@ class _Run:
         seed: int,
     ) -> None:
         self._plan, self._planned, self._settings, self._tiers, self._ranks = plan, planned, settings, tiers, ranks
-        self.info = info
-        fresh = Plan(plan.trace, plan.options)
-        self._ledger = Ledger(fresh.stream(STRETCH_OPS), plan.last_op, settings.pace)
-        ordering = Ordering(plan.waterfall.usable, settings.allocs)
-        executor = Executor(tiers.all, seed, settings.verify)
-        pacer = Pacer(settings.pace, ordering.let_go)
+        self.info, self._hash = info, PlanHash(plan.options.order.plan_version)
+        payload = Payload(seed)
+        elsewhere = Elsewhere(tiers.all, payload, settings.verify)
         self._engine = Engine(
-            self._ledger.admitted(), ordering, pacer, executor, tiers.staging, settings.window, settings.span
-        )
+            plan, tiers.all, payload, tiers.staging, elsewhere, settings.verify, settings.chunk, settings.window,
+            settings.span,
+        )  # fmt: skip
 
     def execute(self, directory: RunDirectory, log: Log) -> KeyboardInterrupt | None:
         """Run it, writing parts as it goes; what interrupted it, if anything did."""
@@ -193,16 +191,16 @@ class _Run:
         try:
             self.info["clock"] = self._ranks.start()
             directory.save(self.info)
-            with sampler, RunBar(self._plan.ops, self._settings.span.duration_s) as shown:
+            with sampler, RunBar(self._plan.workload.ops, self._settings.span.duration_s) as shown:
 
-                def flush(records: Records, errors: dict[int, str]) -> None:
+                def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
                     if "zero_ns" not in self.info["clock"]:
                         self._date(directory)
-                    log.add(self._ledger.columns(records, errors))
-                    self._ledger.retire(self._engine.retired)
+                    self._hash.add(rows)
+                    log.add(records, errors)
                     if sampler.due():
                         directory.write_device(sampler.rows)
-                    shown.show(self._engine, self._ledger)
+                    shown.show(self._engine)
 
                 def poll() -> None:
                     try:
@@ -211,7 +209,7 @@ class _Run:
                         self._tiers.hurry()
                         raise
 
-                self._engine.run(self._settings.workers, flush, poll)
+                self._engine.run(flush, poll)
             status, reason = self._verdict()
         except KeyboardInterrupt as interrupt:
             status, reason, stopped = "incomplete", str(interrupt) or "interrupted", interrupt
@@ -229,55 +227,72 @@ class _Run:
         directory.save(self.info)
 
     def _verdict(self) -> tuple[str, str | None]:
-        engine, ledger = self._engine, self._ledger
-        ledger.retire(engine.retired)
-        if engine.failures:
-            return "failed", f"{engine.failures:,} moves failed; their rows say why"
-        if not engine.retired:
-            return "failed", "no op was issued before --duration was over"
-        if not engine.cut and ledger.hexdigest() != self._planned["plan_fingerprint"]:
+        state, span = self._engine.state(), self._settings.span
+        if state.failures:
+            return "failed", f"{state.failures:,} moves failed; their rows say why"
+        if not state.retired:
+            return "failed", "no op was executed before --duration was over"
+        whole = not state.cut and (span.ops is None or span.ops >= self._plan.workload.ops)
+        if whole and self._planned is not None and self._hash.hexdigest() != self._planned["plan_fingerprint"]:
             return "failed", "what was executed is not what was planned: this is a defect of the replayer"
         return "complete", None
 
     def _conclude(self, status: str, reason: str | None, sampler: Sampler, directory: RunDirectory) -> None:
         """Say in run.json how it ended."""
-        engine, ledger = self._engine, self._ledger
-        ledger.retire(engine.retired)
-        executed = ledger.totals.summary()
-        whole = engine.finished and not engine.cut
+        state, span = self._engine.state(), self._settings.span
+        executed = self._engine.totals().summary()
+        del executed["left_bytes"]
+        whole = state.over and not state.cut and span.ops is None
+        executed_ops = self._plan.ops if whole else state.executed
         self.info |= {
             "status": status,
             "reason": reason,
-            "executed_ops": self._plan.ops if whole else engine.executed_ops,
-            "executed_fingerprint": ledger.hexdigest(),
+            "executed_ops": executed_ops,
+            "executed_fingerprint": self._hash.hexdigest(),
             "executed": executed,
-            "warmup": {"ops": min(engine.warmup_ops, engine.executed_ops), "end_ns": engine.steady_ns or None},
-            "window": self._window(),
+            "warmup": {
+                "ops": min(state.warmup_position, executed_ops),
+                "end_ns": state.steady_ns if state.steady_ns > 0 else None,
+            },
+            "window": self._window(state),
         }
+        if self._planned is None:
+            self.info["plan"] = executed | {"plan_fingerprint": self._hash.hexdigest(), "plan_checkpoints": None}
+        if state.log_stalled_ns:
+            self._warn(f"workers waited {state.log_stalled_ns / 1e9:.1f} s for the log to be written.")
         if sampler.rows:
             try:
                 directory.write_device(sampler.rows)
             except OSError as error:
                 self.info |= {"status": "failed", "reason": f"device.parquet cannot be written: {error.strerror}"}
-            self._doubt_reads(sampler.read_bytes(), ledger.nvme_read_bytes)
+            self._doubt_reads(sampler.read_bytes(), state.nvme_read_bytes)
+        self._engine.close()
 
-    def _window(self) -> dict[str, Any]:
+    def _window(self, state: State) -> dict[str, Any]:
         """The window asked for, when it was over, when the last move started, and how long what was issued took."""
-        engine, duration_s = self._engine, self._settings.span.duration_s
-        drain_s = max(0.0, engine.ended_ns / 1e9 - duration_s) if duration_s is not None and engine.cut else 0.0
-        cut_s = engine.cut_ns / 1e9 if engine.cut else None
-        return {"duration_s": duration_s, "cut_s": cut_s, "issued_s": engine.issued_ns / 1e9, "drain_s": drain_s}
+        span = self._settings.span
+        drain_s = max(0.0, state.ended_ns / 1e9 - span.duration_s) if span.duration_s is not None and state.cut else 0.0
+        return {
+            "duration_s": span.duration_s,
+            "cut_s": state.cut_ns / 1e9 if state.cut else None,
+            "issued_s": state.issued_ns / 1e9,
+            "drain_s": drain_s,
+            "drain_limit_s": span.drain_s,
+            "stopped_s": state.stopped_ns / 1e9 if state.stopped_ns >= 0 else None,
+        }
+
+    def _warn(self, warning: str) -> None:
+        self.info["warnings"].append(warning)
+        _warn(warning, self._ranks)
 
     def _doubt_reads(self, delivered: int | None, read: int) -> None:
         """Reads that the device under the cache did not serve came out of a cache."""
         if delivered is not None and delivered < CACHED * read:
             share = 1 - delivered / read
-            warning = (
+            self._warn(
                 f"a cache served reads: the nvme tier read {read / 2**30:.2f} GiB, the device delivered"
                 f" {delivered / 2**30:.2f} GiB ({share:.0%} less)."
             )
-            self.info["warnings"].append(warning)
-            _warn(warning, self._ranks)
 
 
 def _offer_to_clean(settings: Settings) -> None:
@@ -316,7 +331,7 @@ def _conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings
     return {
         "model": model,
         "bytes_per_token": options.bytes_per_token.per_token,
-        "usable_bytes": dict(zip(TIERS, plan.waterfall.usable, strict=True)),
+        "usable_bytes": dict(zip(TIERS, plan.usable, strict=True)),
         "headroom": str(options.headroom),
         "promote": options.promote,
         "lookup": plan.lookup,
@@ -324,6 +339,8 @@ def _conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings
         "users": selection.users,
         "part": list(selection.part),
         "cycles": selection.cycles,
+        "order": options.order.described(),
+        "placement": "live" if options.order.kind == "live" else "planned",
         "workers": settings.workers,
         "pace": pace.kind,
         "speedup": pace.speedup,
@@ -332,12 +349,15 @@ def _conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings
         "request_depth": pace.request_depth,
         "max_concurrent_allocs": settings.allocs,
         "duration_s": span.duration_s,
+        "drain_s": span.drain_s,
+        "ops": span.ops,
         "warmup": {"ops": span.warmup_ops, "s": span.warmup_s},
         "precondition_gib": settings.precondition_gib,
         "layout": settings.layout,
         "direct": tiers.nvme.direct if tiers.nvme is not None else None,
         "io_bytes": io.size,
         "io_depth": io.depth,
+        "io_engine": io.engine if tiers.nvme is not None else None,
         "fsync": io.fsync,
         "verify": settings.verify,
         "gpu_device": settings.gpu_device if tiers.all[GPU] is not None else None,

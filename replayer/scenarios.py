@@ -13,7 +13,7 @@ from replayer import machine
 from replayer import model as models
 from replayer.autoscale import THROUGHPUT, Asked, autoscale
 from replayer.opening import existing, free_bytes
-from replayer.plan import Plan, PlanOptions, simulate
+from replayer.plan import Plan, PlanOptions
 from replayer.search import Step
 from replayer.series import Series, analysis
 from replayer.tiers import gpu
@@ -283,7 +283,7 @@ def _stored(path: Path, model: str) -> int:
     """Bytes that a trace stores in all, were there room."""
     trace = Trace(path)
     options = PlanOptions(models.find(model).sizes("fp16", 1), (Decimal(0), Decimal(0), None))
-    return int(simulate(Plan(trace, options), lambda _: None)["peak_bytes"]["nvme"])
+    return int(Plan(trace, options).simulate()["peak_bytes"]["nvme"])
 
 
 def _autoscaled(

@@ -19,7 +19,6 @@ from replayer import run_json
 from tracegen.schema import ENUMS, InputError
 
 RUN_VERSION: Final = 2
-PLAN_VERSION: Final = 1
 CHECKPOINT_OPS: Final = 1 << 16
 
 TIERS: Final = run_json.TIERS
@@ -27,11 +26,17 @@ MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "
 STATUSES: Final = ("ok", "error", "upstream")
 WAITS: Final = ("data", "eviction", "room")
 """What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""
-LOG_ENUMS: Final = ENUMS | {"move": MOVES, "status": STATUSES, "from_tier": TIERS, "to_tier": TIERS, "waited_for": WAITS}
+LOG_ENUMS: Final = ENUMS | {
+    "move": MOVES,
+    "status": STATUSES,
+    "from_tier": TIERS,
+    "to_tier": TIERS,
+    "waited_for": WAITS,
+}
 
 _TYPES: Final = {
-    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns ready_ns start_ns end_ns read_ns write_ns"
-    " device_read_ns device_write_ns verify_ns",
+    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns ready_ns start_ns end_ns"
+    " read_ns write_ns device_read_ns device_write_ns verify_ns",
     pa.int32(): "seq turn step new_tokens tokens worker rank",
     pa.bool_(): "warmup",
     pa.string(): "error",
@@ -157,9 +162,13 @@ class RunDirectory:
     def write_part(self, rows: dict[str, Any]) -> None:
         """Write rows, by column, as the log's next part; it appears under its name when it is on the disk.
 
-        Enums are codes, -1 where there is none.
+        Enums are codes, -1 where there is none; a column of nothing but nulls may be None.
         """
-        columns = [_array(name, rows[name]) for name in LOG_COLUMNS]
+        count = len(rows["op_id"])
+        columns = [
+            _array(name, rows[name]) if rows[name] is not None else pa.nulls(count, LOG_SCHEMA.field(name).type)
+            for name in LOG_COLUMNS
+        ]
         self._write(
             self.path / "moves" / f"part-{self._parts:05}.parquet", pa.Table.from_arrays(columns, schema=LOG_SCHEMA)
         )

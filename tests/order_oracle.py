@@ -39,7 +39,6 @@ class Load:
     prefill_tok_s: float | None = None
     request_depth: int | None = 1
     allocs: int | None = None
-    window: int = 4096
 
 
 @dataclass(frozen=True)
@@ -258,8 +257,8 @@ class Simulation:
     def start_of(self, request: Request, now: int) -> int | None:
         first, before = request.first, request.before
         if self.load.pace == "asap":
-            lowest = next(task.row for task in self.tasks if task.end is None)
-            return now if first.row - lowest < self.load.window else None
+            in_progress = [one for one in self.requests if one.start is not None and one.begun < len(one.steps)]
+            return now if len(in_progress) < self.load.workers else None
         if self.load.pace == "open" or before is None:
             return self.scaled(first.op.time_ns)
         return None if before.over is None else before.over + self.scaled(first.op.think_ns)
@@ -350,6 +349,10 @@ class Simulation:
                 self.aside.remove(again)
                 self.unstarted.append(again)
 
+    def first_row(self, task: Task) -> int:
+        """The first row of the task's request."""
+        return min(other.row for other in self.tasks if other.op.request == task.op.request)
+
     def start_time(self, task: Task) -> int:
         start = self.request_of[task.op.request].start
         assert start is not None
@@ -360,7 +363,9 @@ class Simulation:
         ready = [move for move in self.unstarted if all(other.end is not None for other in move.waits)]
         waiting = [task for task in self.tasks if task.moves is None and task.due is not None and task.due <= now]
         m = min(ready, key=lambda move: move.rank, default=None)
-        o = min(waiting, key=lambda task: (task.op.qos, self.start_time(task), task.row), default=None)
+        o = min(
+            waiting, key=lambda task: (task.op.qos, self.start_time(task), self.first_row(task), task.row), default=None
+        )
         if o is not None and (m is None or o.op.qos < m.op.qos):
             self.decide(o)
         elif m is not None:

@@ -13,7 +13,7 @@ from replayer.tiers.contract import ALIGNMENT, Buffer
 from tracegen.schema import InputError
 
 MARKER: Final = "kv-replay-cache"
-_OURS: Final = re.compile(r"[0-9a-f]{8,}\.kv|slab-\d+\.kv|probe|lock")
+OURS: Final = re.compile(r"[0-9a-f]{8,}\.kv|slab-\d+\.kv|probe|lock")
 
 Direct = Literal["on", "off", "auto"]
 
@@ -112,7 +112,7 @@ def _is_free(lock: Path) -> bool:
 
 def size_of(folder: Path) -> int:
     """Bytes of the cache files in a folder."""
-    return sum(file.lstat().st_size for file in folder.iterdir() if _OURS.fullmatch(file.name))
+    return sum(file.lstat().st_size for file in folder.iterdir() if OURS.fullmatch(file.name))
 
 
 def clean(folder: Path) -> None:
@@ -123,7 +123,7 @@ def clean(folder: Path) -> None:
     """
     try:
         for file in folder.iterdir():
-            if _OURS.fullmatch(file.name) and file.name != "lock":
+            if OURS.fullmatch(file.name) and file.name != "lock":
                 file.unlink()
         (folder / "lock").unlink()  # last: what is interrupted here is found again
         folder.rmdir()

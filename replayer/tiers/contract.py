@@ -99,11 +99,13 @@ class Tier(Protocol):
 
     Attributes:
         keeps_bytes: whether what is read is what was written; only then can it be verified.
-        chunked: whether objects go through the staging buffer, piece by piece.
     """
 
     keeps_bytes: bool
-    chunked: bool
+
+    @property
+    def engine_handle(self) -> int:
+        """The tier as compiled code knows it; of `tier_elsewhere` where moves on it are made in Python."""
 
     def create(self, key: int, size: int) -> Object:
         """A new object, opened for writing from its start on.
@@ -125,6 +127,12 @@ class Tier(Protocol):
         Raises:
             OSError: it cannot be removed.
         """
+
+    def throttle(self, mib_s: float, latency_us: float) -> None:
+        """Be no faster from now on: MiB per second of all reads, and of all writes; latency of each request."""
+
+    def hurry(self) -> None:
+        """Nobody needs to wait for the throttle any more: the run is being stopped."""
 
     def close(self) -> None:
         """Give back what the tier holds of the machine."""

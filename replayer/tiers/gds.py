@@ -9,10 +9,13 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Self
 
+from replayer.compiled import call
 from replayer.tiers.contract import Buffer, Landing, Object, aligned
 from replayer.tiers.gpu import tensor_of
 from replayer.tiers.nvme import BlockIO, FileTier
 from tracegen.schema import InputError
+
+_elsewhere, _free_tier = call("tier_elsewhere"), call("tier_free")
 
 
 def kvikio_with_gds() -> Any:
@@ -37,9 +40,18 @@ def kvikio_with_gds() -> Any:
 class GdsTier(FileTier):
     """Files that cuFile reads and writes; otherwise as FileTier."""
 
-    def __init__(self, parent: Path, run: str, io: BlockIO, *, objects: int = 1, keep: bool = False) -> None:
-        self._kvikio = kvikio_with_gds()
-        super().__init__(parent, run, io, objects=objects, keep=keep)
+    def __init__(self, parent: Path, run: str, io: BlockIO, *, keep: bool = False) -> None:
+        self._kvikio, self._elsewhere = kvikio_with_gds(), int(_elsewhere())
+        super().__init__(parent, run, io, keep=keep)
+
+    @property
+    def engine_handle(self) -> int:
+        return self._elsewhere
+
+    def close(self) -> None:
+        if self.handle is not None:
+            _free_tier(self._elsewhere)
+        super().close()
 
     def create(self, key: int, size: int) -> Object:
         return self._with_cufile(super().create(key, size), key, "r+")
@@ -49,7 +61,7 @@ class GdsTier(FileTier):
 
     def _with_cufile(self, plain: Object, key: int, flags: str) -> Object:
         try:
-            return _GdsObject(plain, self._kvikio.CuFile(self._path(key), flags))
+            return _GdsObject(plain, self._kvikio.CuFile(self.path(key), flags))
         except RuntimeError as error:  # what kvikio makes of cuFile's errors
             plain.__exit__()
             raise OSError(errno.EIO, str(error)) from None

@@ -12,11 +12,16 @@ from typing import Any, Literal
 import numpy as np
 
 from replayer import machine
+from replayer.compiled import call
 from replayer.tiers.contract import Buffer, Landing, Object, Plain
-from replayer.tiers.memory import Extents, pieces
+from replayer.tiers.extents import Extents, pieces
 from tracegen.schema import InputError
 
 GpuRead = Literal["host", "device"]
+
+_elsewhere, _free_tier, _throttle, _pass, _hurry = (
+    call(f"tier_{name}") for name in ("elsewhere", "free", "throttle", "pass", "hurry")
+)
 
 
 def torch_for(device: str) -> Any:
@@ -140,9 +145,10 @@ class GpuTier:
         InputError: the device is not there or has not so much memory.
     """
 
-    keeps_bytes = chunked = True
+    keeps_bytes = True
 
     def __init__(self, usable: int, device: str) -> None:
+        self._throttled, self.engine_handle = False, int(_elsewhere())
         self._torch, self._device, self._local = torch_for(device), device, threading.local()
         try:
             self._arena = self._torch.zeros(usable, dtype=self._torch.uint8, device=device)
@@ -173,23 +179,34 @@ class GpuTier:
     def create(self, key: int, size: int) -> Object:
         if (extents := self._room.take(key, size)) is None:
             raise OSError(errno.ENOMEM, f"no {size} bytes free in the gpu tier's arena")
-        return _GpuObject(self._arena, extents, self._clock())
+        return _GpuObject(self._arena, extents, self._clock(), self.engine_handle if self._throttled else None)
 
     def open(self, key: int, size: int) -> Object:
         if (extents := self._room.of(key)) is None:
             raise FileNotFoundError(errno.ENOENT, f"no object {key} in the gpu tier")
-        return _GpuObject(self._arena, extents, self._clock())
+        return _GpuObject(self._arena, extents, self._clock(), self.engine_handle if self._throttled else None)
 
     def discard(self, key: int) -> None:
         self._room.give(key)
 
+    def throttle(self, mib_s: float, latency_us: float) -> None:
+        _throttle(self.engine_handle, mib_s, latency_us)
+        self._throttled = True
+
+    def hurry(self) -> None:
+        _hurry(self.engine_handle)
+
     def close(self) -> None:
         self._room, self._arena = Extents(0), None
 
+    def __del__(self) -> None:
+        if hasattr(self, "engine_handle"):
+            _free_tier(self.engine_handle)
+
 
 class _GpuObject(Plain):
-    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock) -> None:
-        self._arena, self._extents, self._clock = arena, extents, clock
+    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock, throttled: int | None) -> None:
+        self._arena, self._extents, self._clock, self._throttled = arena, extents, clock, throttled
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
         self._copy(offset, length, tensor_of(buffer), out=True)
@@ -198,11 +215,15 @@ class _GpuObject(Plain):
         self._copy(offset, length, tensor_of(buffer), out=False)
 
     def _copy(self, offset: int, length: int, other: Any, *, out: bool) -> None:
-        pairs = []
+        pairs, began = [], perf_counter_ns()
         for place, start, count in pieces(self._extents, offset, length):
             here, there = self._arena[start : start + count], other[place : place + count]
             pairs.append((there, here) if out else (here, there))
         try:
             self.device_ns += self._clock.copy(pairs)
+            if self._throttled is not None:
+                copied = perf_counter_ns()
+                _pass(self._throttled, not out, length, began)
+                self.device_ns += perf_counter_ns() - copied
         except RuntimeError as error:  # of the device
             raise OSError(errno.EIO, str(error).splitlines()[0]) from None

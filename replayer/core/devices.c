@@ -1,0 +1,109 @@
+/* Tiers of a reference system on the virtual clock: latency, then a share of the tier's bandwidth (docs/ordering.md). */
+#include "core.h"
+#include <stdlib.h>
+
+#include "heap.h"
+
+#define FRACTION 1024  /* V counts 1/1024 ns */
+
+typedef struct {
+    Device model;
+    Heap transfers;         /* (target, id) */
+    int64_t attained, updated;
+} Pipe;
+
+typedef struct { int64_t bytes; int8_t from, to; } Path;  /* what is left of a move's way */
+
+struct Devices {
+    Pipe pipes[TIERS];
+    Heap latencies;         /* (end, id << 2 | tier), before the transfer joins */
+    Path *paths;            /* by id */
+    int64_t room;
+};
+
+Devices *devices_new(const Device *tiers) {
+    Devices *d = calloc(1, sizeof *d);
+    for (int tier = 0; tier < TIERS; tier++) d->pipes[tier].model = tiers[tier];
+    return d;
+}
+
+void devices_free(Devices *d) {
+    if (!d) return;
+    for (int tier = 0; tier < TIERS; tier++) free(d->pipes[tier].transfers.entries);
+    free(d->latencies.entries);
+    free(d->paths);
+    free(d);
+}
+
+static int64_t sharing(const Pipe *p) {
+    return p->transfers.count > p->model.streams ? p->transfers.count : p->model.streams;
+}
+
+static void update(Pipe *p, int64_t now) {
+    if (p->transfers.count) p->attained += (int64_t)((__int128)(now - p->updated) * FRACTION / sharing(p));
+    else p->attained = 0;
+    p->updated = now;
+}
+
+static int64_t next_end(const Pipe *p) {
+    if (!p->transfers.count) return FAR;
+    __int128 left = (__int128)((int64_t)p->transfers.entries[0].key - p->attained) * sharing(p);
+    return p->updated + (int64_t)((left + FRACTION - 1) / FRACTION);
+}
+
+static void set_out(Devices *d, int32_t id, int64_t now) {
+    Path *path = &d->paths[id];
+    int tier = path->from >= 0 ? path->from : path->to;
+    const Device *model = &d->pipes[tier].model;
+    int64_t latency = path->from >= 0 ? model->read_latency_ns : model->write_latency_ns;
+    heap_push(&d->latencies, (uint64_t)(now + latency), (int64_t)id << 2 | tier);
+}
+
+void devices_start(Devices *d, int32_t id, int from, int to, int64_t bytes, int64_t now) {
+    if (id >= d->room) {
+        d->room = 2 * (int64_t)id + 64;
+        d->paths = realloc(d->paths, (size_t)d->room * sizeof *d->paths);
+    }
+    d->paths[id] = (Path){bytes, (int8_t)from, (int8_t)to};
+    set_out(d, id, now);
+}
+
+int64_t devices_next(const Devices *d) {
+    int64_t next = d->latencies.count ? (int64_t)d->latencies.entries[0].key : FAR;
+    for (int tier = 0; tier < TIERS; tier++) {
+        int64_t end = next_end(&d->pipes[tier]);
+        if (end < next) next = end;
+    }
+    return next;
+}
+
+int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most) {
+    int32_t count = 0;
+    for (int tier = 0; tier < TIERS; tier++) {
+        Pipe *p = &d->pipes[tier];
+        if (next_end(p) > now) continue;
+        update(p, now);
+        while (p->transfers.count && (int64_t)p->transfers.entries[0].key <= p->attained && count < most) {
+            int32_t id = (int32_t)heap_pop(&p->transfers).value;
+            Path *path = &d->paths[id];
+            if (path->from >= 0 && path->to >= 0) {  /* read; now it is written */
+                path->from = NONE;
+                set_out(d, id, now);
+            } else {
+                ended[count++] = id;
+            }
+        }
+        if (!p->transfers.count) p->attained = 0;
+    }
+    while (d->latencies.count && d->latencies.entries[0].key <= (uint64_t)now) {
+        int64_t value = heap_pop(&d->latencies).value;
+        int32_t id = (int32_t)(value >> 2);
+        Pipe *p = &d->pipes[value & 3];
+        const Path *path = &d->paths[id];
+        int64_t rate = path->from >= 0 ? p->model.read_bytes_per_s : p->model.write_bytes_per_s;
+        int64_t work = (int64_t)(((__int128)path->bytes * 1000000000 + rate - 1) / rate);
+        update(p, now);
+        heap_push(&p->transfers, (uint64_t)(p->attained + FRACTION * (work ? work : 1)), id);
+    }
+    return count;
+}

@@ -1,0 +1,582 @@
+/* Workers on the real clock: take the most urgent move, make it, record it. One lock guards the scheduler; moves are made
+ * outside it. Threads are the caller's: each calls engine_work. */
+#define _GNU_SOURCE
+#include "engine.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 19, FAULTS_MOST = 1 << 16 };
+
+/* Filled under the lock, swapped for an empty one when its content is taken. */
+typedef struct { char *filling, *taken; int64_t count, room, taken_room; } Buffer;
+
+static void *add_to(Buffer *b, size_t size) {
+    if (b->count == b->room) {
+        b->room = b->room ? 2 * b->room : 4096;
+        b->filling = realloc(b->filling, (size_t)b->room * size);
+        if (!b->filling) abort();
+    }
+    return b->filling + (size_t)b->count++ * size;
+}
+
+static int64_t take_from(Buffer *b, const void **out) {
+    int64_t count = b->count, room = b->room;
+    char *full = b->filling;
+    b->filling = b->taken;
+    b->room = b->taken_room;
+    b->taken = full;
+    b->taken_room = room;
+    b->count = 0;
+    *out = full;
+    return count;
+}
+
+struct Engine {
+    const Workload *ops;
+    Settings set;
+    Scheduler *scheduler;
+    Planner *planner;           /* NULL: placement is decided on the way */
+    Waterfall *live;
+    Tier *tiers[TIERS];
+    const Payload *payload;
+    pthread_mutex_t lock;
+    pthread_cond_t work, timer, ended, room, prefilled, drained;
+    int64_t began, timer_due, idle;
+    bool full, exhausted, over, stopping;
+    int64_t limit, highest;     /* positions: where the run is cut, and the highest that was started */
+    State state;
+    Totals totals;
+    uint8_t *lost;              /* per key: a move on it failed, and no store has made it anew */
+    Buffer records, rows;
+    Fault *faults;
+    int64_t faults_count, faults_room;
+};
+
+static void new_condition(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load, Planner *planner, Waterfall *live,
+                   const int64_t *usable, Tier *const *tiers, const Payload *payload) {
+    Engine *e = calloc(1, sizeof *e);
+    e->ops = ops;
+    e->set = *settings;
+    e->planner = planner;
+    e->live = live;
+    e->scheduler = scheduler_new(ops, usable, load, live);
+    memcpy(e->tiers, tiers, sizeof e->tiers);
+    e->payload = payload;
+    e->lost = calloc((size_t)ops->keys + 1, 1);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_t *all[] = {&e->work, &e->timer, &e->ended, &e->room, &e->prefilled, &e->drained};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) new_condition(all[i]);
+    e->timer_due = FAR;
+    e->limit = e->highest = NONE;
+    e->state.steady_ns = e->state.stopped_ns = NEVER;
+    e->state.warmup_position = settings->warmup_ns ? FAR : settings->warmup_position;
+    if (live && settings->most_ops >= 0) scheduler_decide_no_more(e->scheduler, settings->most_ops);
+    return e;
+}
+
+void engine_free(Engine *e) {
+    if (!e) return;
+    scheduler_free(e->scheduler);
+    free(e->lost);
+    free(e->records.filling);
+    free(e->records.taken);
+    free(e->rows.filling);
+    free(e->rows.taken);
+    free(e->faults);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+static int64_t now_of(const Engine *e) { return e->began ? clock_ns() - e->began : 0; }
+
+static void wait_until(Engine *e, pthread_cond_t *condition, int64_t when) {
+    int64_t at = e->began + when;
+    struct timespec until = {at / 1000000000, at % 1000000000};
+    pthread_cond_timedwait(condition, &e->lock, &until);
+}
+
+static void wake_all(Engine *e) {
+    pthread_cond_broadcast(&e->work);
+    pthread_cond_broadcast(&e->timer);
+    pthread_cond_broadcast(&e->ended);
+    pthread_cond_broadcast(&e->room);
+    pthread_cond_broadcast(&e->prefilled);
+    pthread_cond_broadcast(&e->drained);
+}
+
+/* Cut the run, end its drain, end the warm-up, when it is time. */
+static void mark(Engine *e, int64_t now) {
+    if (e->set.duration_ns >= 0 && !e->state.cut && now >= e->set.duration_ns) {
+        e->state.cut = 1;
+        e->state.cut_ns = now;
+        e->limit = e->highest;
+        if (e->live) {
+            e->limit = scheduler_decided(e->scheduler) - 1;
+            scheduler_decide_no_more(e->scheduler, 0);
+        }
+        wake_all(e);
+    }
+    if (e->state.cut && e->set.drain_ns >= 0 && !e->stopping && now >= e->set.duration_ns + e->set.drain_ns) {
+        e->state.stopped_ns = now;
+        e->stopping = true;
+        wake_all(e);
+    }
+    if (e->state.warmup_position == FAR && now >= e->set.warmup_ns) e->state.warmup_position = e->highest + 1;
+}
+
+static bool finished(const Engine *e) {
+    int32_t lowest = scheduler_lowest(e->scheduler);
+    if (lowest != NONE) return e->state.cut && scheduler_op(e->scheduler, lowest)->position > e->limit;
+    if (e->state.cut) return true;
+    if (!e->live) return e->exhausted;
+    int64_t wanted = e->ops->ops;
+    if (e->set.most_ops >= 0 && e->set.most_ops < wanted) wanted = e->set.most_ops;
+    return scheduler_decided(e->scheduler) >= wanted;
+}
+
+static bool is_over(Engine *e) {
+    if (!e->over && (e->stopping || finished(e))) {
+        e->over = true;
+        wake_all(e);
+    }
+    return e->over;
+}
+
+/* ---- The plan comes in. ---- */
+static bool has_room(const Engine *e) {
+    int64_t inside = scheduler_in_window(e->scheduler);
+    return !inside || (inside < e->set.window_ops && scheduler_window_bytes(e->scheduler) < e->set.window_bytes && !e->state.cut);
+}
+
+static void wake_workers(Engine *e, bool quick);
+
+void engine_feed(Engine *e) {
+    int64_t position = 0, taken = 0, most = e->set.most_ops >= 0 ? e->set.most_ops : INT64_MAX;
+    const PlannedOp *ops;
+    const Planned *moves;
+    while (position < most && (taken = planner_next(e->planner, FEED_OPS, &ops, &moves)) > 0) {
+        pthread_mutex_lock(&e->lock);
+        for (int64_t i = 0; i < taken && position < most; i++, position++) {
+            while (!has_room(e) && !e->over) {
+                if (!e->full) {
+                    e->full = true;
+                    pthread_cond_broadcast(&e->prefilled);
+                }
+                pthread_cond_wait(&e->room, &e->lock);
+            }
+            if (e->over) break;
+            int64_t row = ops[i].row, at = e->set.trace_order ? e->ops->op_id[row] : position;
+            scheduler_admit(e->scheduler, at, row, (int)ops[i].role, moves, ops[i].moves, now_of(e));
+            moves += ops[i].moves;
+            if (i % ADMIT_OPS == ADMIT_OPS - 1) {  /* the others wait meanwhile */
+                wake_workers(e, false);
+                pthread_mutex_unlock(&e->lock);
+                pthread_mutex_lock(&e->lock);
+            }
+        }
+        wake_workers(e, false);
+        bool over = e->over;
+        pthread_mutex_unlock(&e->lock);
+        if (over) break;
+    }
+    pthread_mutex_lock(&e->lock);
+    if (position < most && taken < 0) e->state.stuck = e->stopping = true;
+    e->exhausted = e->full = true;
+    is_over(e);
+    wake_all(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+int64_t engine_start(Engine *e, int64_t most_ns) {
+    pthread_mutex_lock(&e->lock);
+    if (e->planner && !e->full && !e->stopping) wait_until(e, &e->prefilled, clock_ns() + most_ns);
+    bool ready = !e->planner || e->full || e->stopping;
+    if (ready) {
+        e->began = clock_ns();
+        if (e->live) scheduler_begin(e->scheduler, 0);
+        wake_all(e);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return ready ? e->began : 0;
+}
+
+/* ---- What has been executed. ---- */
+static void retire(Engine *e) {
+    bool some = false;
+    for (int32_t at; (at = scheduler_lowest(e->scheduler)) != NONE; some = true) {
+        const Op *op = scheduler_op(e->scheduler, at);
+        if (op->left) break;
+        int64_t seq = 0, op_id = e->ops->op_id[op->row];
+        totals_op(&e->totals, op->role);
+        for (int32_t move = op->first_move; move != NONE; seq++) {
+            const Move *m = scheduler_move(e->scheduler, move);
+            Planned planned = {m->size, m->key, m->kind, m->from, m->to};
+            totals_move(&e->totals, e->ops, seq, &planned);
+            int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
+            memcpy(add_to(&e->rows, sizeof row), row, sizeof row);
+            move = m->next;
+        }
+        e->state.retired++;
+        e->state.executed = op->position + 1;
+        scheduler_retire(e->scheduler);
+    }
+    if (!some || !e->planner || !has_room(e)) return;
+    int64_t inside = scheduler_in_window(e->scheduler), free = e->set.window_ops - inside;
+    bool enough = free >= FEED_OPS || free >= e->set.window_ops / 2;  /* so that the feeder need not wake for each op */
+    if (enough || !inside || e->set.window_bytes < UNLIMITED) pthread_cond_signal(&e->room);
+}
+
+/* ---- Workers. ---- */
+/* Wake one worker per move that is ready, and one to watch the clock if none does. `quick`: the caller will be back for
+ * the next move before another could wake up, so one more worker at a time will do. */
+static void wake_workers(Engine *e, bool quick) {
+    int64_t ready = scheduler_ready(e->scheduler), wake = ready < e->idle ? ready : e->idle;
+    if (quick && wake > 1) wake = ready > 1;
+    for (int64_t i = 0; i < wake; i++) pthread_cond_signal(&e->work);
+    bool watched = e->timer_due != FAR;
+    if (ready > e->idle && watched && !quick) pthread_cond_signal(&e->timer);
+    int64_t due = scheduler_next_due(e->scheduler);
+    if (due < e->timer_due) {
+        if (watched) pthread_cond_signal(&e->timer);
+        else if (e->idle > wake) pthread_cond_signal(&e->work);
+    }
+}
+
+/* Wait for work. One of those who wait watches the clock for ops that will be due. */
+static void sleep_for_work(Engine *e) {
+    int64_t due = scheduler_next_due(e->scheduler);
+    if (due == FAR || due >= e->timer_due) {
+        e->idle++;
+        pthread_cond_wait(&e->work, &e->lock);
+        e->idle--;
+        return;
+    }
+    if (e->timer_due != FAR) pthread_cond_signal(&e->timer);  /* another watches a later time: let it work */
+    e->timer_due = due;
+    wait_until(e, &e->timer, due);
+    if (e->timer_due == due) e->timer_due = FAR;
+}
+
+static bool is_elsewhere(const Engine *e, int tier) { return tier >= 0 && tier_is_elsewhere(e->tiers[tier]); }
+static bool is_chunked(const Engine *e, int tier) { return tier >= 0 && tier_chunked(e->tiers[tier]); }
+static bool transfers(int kind) { return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE; }
+
+static void wait_for_log(Engine *e) {
+    int64_t began = clock_ns();
+    while (e->records.count >= RECORDS_MOST && !e->over) pthread_cond_wait(&e->drained, &e->lock);
+    e->state.log_stalled_ns += clock_ns() - began;
+}
+
+static int32_t next_move(Engine *e) {
+    while (!is_over(e)) {
+        if (e->records.count >= RECORDS_MOST) {
+            wait_for_log(e);
+            continue;
+        }
+        int64_t now = now_of(e);
+        mark(e, now);
+        scheduler_release(e->scheduler, now);
+        if (e->stopping) continue;
+        int32_t move = scheduler_take(e->scheduler);
+        if (move != NONE) {
+            const Move *m = scheduler_move(e->scheduler, move);
+            int64_t position = scheduler_op(e->scheduler, m->op)->position;
+            if (e->state.cut && position > e->limit) {
+                scheduler_give_back(e->scheduler, move);
+                continue;
+            }
+            if (position > e->highest) e->highest = position;
+            wake_workers(e, !transfers(m->kind) || !(is_chunked(e, m->from) || is_chunked(e, m->to)));
+            return move;
+        }
+        if (!is_over(e)) sleep_for_work(e);
+    }
+    return NONE;
+}
+
+static void describe(Engine *e, int32_t move, int64_t worker, Record *r, Job *job) {
+    const Move *m = scheduler_move(e->scheduler, move);
+    const Op *op = scheduler_op(e->scheduler, m->op);
+    const Workload *w = e->ops;
+    int64_t row = op->row, request = op->request, wait = m->ready_ns - op->due_ns, outside = op->admitted_ns - op->due_ns;
+    *r = (Record){
+        .op_id = w->op_id[row], .position = op->position, .request_id = request, .session_id = w->session[request],
+        .user_id = w->user[request], .key = m->key, .size_bytes = m->size, .due_ns = op->due_ns, .ready_ns = m->ready_ns,
+        .window_ns = outside < 0 ? 0 : outside < wait ? outside : wait, .seq = m->seq, .turn = w->turn[request],
+        .step = w->step[row], .new_tokens = m->seq ? 0 : w->new_tokens[row], .tokens = w->tokens[m->key],
+        .worker = (int32_t)worker, .error = NONE, .qos = op->qos, .phase = (int8_t)phase_of(w, row), .op = op->role,
+        .source = (int8_t)source_of(w, row), .move = m->kind, .from_tier = m->from, .to_tier = m->to,
+        .waited_for = m->waited_for,
+    };
+    *job = (Job){.kind = m->kind, .key = m->key, .from = m->from, .to = m->to, .size = m->size};
+    if (m->kind == STORE) __atomic_store_n(&e->lost[m->key], 0, __ATOMIC_RELAXED);
+    else if (m->kind != MISS && m->kind != BYPASS && __atomic_load_n(&e->lost[m->key], __ATOMIC_RELAXED)) job->status = UPSTREAM;
+}
+
+/* ---- One move. What is left to be checked after the others may go on: */
+typedef struct { int64_t offset, length; bool due; } Check;
+
+static void fill(Engine *e, Job *job, int64_t offset, int64_t length, char *buffer) {
+    if (!tier_keeps_bytes(e->tiers[job->to])) return;
+    int64_t began = clock_ns(), whole = (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (job->from < 0) payload_fill(e->payload, buffer, (uint64_t)job->key, offset, whole);
+    else if (whole > length) payload_pad(e->payload, buffer, (uint64_t)job->key, offset, length, whole);
+    job->verify_ns += clock_ns() - began;
+}
+
+static int check(Engine *e, Job *job, int64_t offset, int64_t length, const char *buffer) {
+    int64_t began = clock_ns();
+    int wrong = payload_check(e->payload, buffer, (uint64_t)job->key, offset, length, e->set.verify == 2, job->fault.text,
+                              sizeof job->fault.text);
+    job->verify_ns += clock_ns() - began;
+    if (wrong) {
+        job->fault.kind = FAULT_CORRUPT;
+        job->fault.error = EIO;
+    }
+    return wrong;
+}
+
+static int write_chunk(Job *job, Object *to, int64_t offset, int64_t length, const char *buffer) {
+    int64_t began = clock_ns();
+    int error = object_write(to, offset, length, buffer, &job->fault);
+    job->write_ns += clock_ns() - began;
+    return error;
+}
+
+/* Piece by piece: read, verify, and write to the target if there is one. */
+static int read_object(Engine *e, Job *job, Object *to, char *buffer, Check *left) {
+    Tier *tier = e->tiers[job->from];
+    int64_t step = tier_chunked(tier) || to ? e->set.chunk : job->size, began = clock_ns();
+    Object from;
+    int error = object_open(tier, &from, (uint64_t)job->key, job->size, &job->fault);
+    job->read_ns += clock_ns() - began;
+    if (error) return error;
+    for (int64_t offset = 0; offset < job->size && !error; offset += step) {
+        int64_t length = job->size - offset < step ? job->size - offset : step;
+        began = clock_ns();
+        error = object_read(&from, offset, length, buffer, &job->fault);
+        job->read_ns += clock_ns() - began;
+        if (error) break;
+        bool checked = e->set.verify && tier_keeps_bytes(tier), last = offset + length == job->size;
+        if (checked && last && job->kind == HIT) *left = (Check){offset, length, true};
+        else if (checked) error = check(e, job, offset, length, buffer);
+        if (to && !error) {
+            fill(e, job, offset, length, buffer);
+            error = write_chunk(job, to, offset, length, buffer);
+        }
+    }
+    job->device_read_ns = from.device_ns;
+    began = clock_ns();
+    object_close(&from);
+    job->read_ns += clock_ns() - began;
+    return error;
+}
+
+/* Piece by piece: make the object's bytes, the first of which are there, and write them. */
+static int write_object(Engine *e, Job *job, Object *to, char *buffer) {
+    int64_t step = tier_chunked(e->tiers[job->to]) ? e->set.chunk : job->size;
+    int error = 0;
+    for (int64_t offset = 0; offset < job->size && !error; offset += step) {
+        int64_t length = job->size - offset < step ? job->size - offset : step;
+        if (offset) fill(e, job, offset, length, buffer);
+        error = write_chunk(job, to, offset, length, buffer);
+    }
+    return error;
+}
+
+static int transfer(Engine *e, Job *job, char *buffer, Check *left) {
+    if (job->to < 0) return read_object(e, job, NULL, buffer, left);
+    Tier *tier = e->tiers[job->to];
+    if (job->from < 0 && tier_chunked(tier)) fill(e, job, 0, job->size < e->set.chunk ? job->size : e->set.chunk, buffer);
+    Object to;
+    int64_t began = clock_ns();
+    int error = object_create(tier, &to, (uint64_t)job->key, job->size, &job->fault);
+    job->write_ns += clock_ns() - began;
+    if (error) return error;
+    error = job->from >= 0 ? read_object(e, job, &to, buffer, left) : write_object(e, job, &to, buffer);
+    began = clock_ns();
+    if (!error) error = object_finish(&to, &job->fault);
+    object_close(&to);
+    job->write_ns += clock_ns() - began;
+    job->device_write_ns = to.device_ns;
+    return error;
+}
+
+static bool leaves(int64_t kind) { return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE; }
+
+/* Remove what a lost key left in the tiers that the plan takes it out of or was bringing it into. */
+static void forget(Engine *e, const Job *job) {
+    Fault ignored;  /* the move's own row carries the error */
+    if (leaves(job->kind) && job->from >= 0) object_discard(e->tiers[job->from], (uint64_t)job->key, &ignored);
+    if (job->to >= 0) object_discard(e->tiers[job->to], (uint64_t)job->key, &ignored);
+}
+
+static void make_move(Engine *e, Job *job, char *buffer, Check *left) {
+    job->start_ns = clock_ns();
+    if (job->status == UPSTREAM) {
+        forget(e, job);
+    } else if (job->kind != MISS && job->kind != BYPASS) {
+        int error = transfers((int)job->kind) ? transfer(e, job, buffer, left) : 0;
+        if (!error && leaves(job->kind) && job->from >= 0) error = object_discard(e->tiers[job->from], (uint64_t)job->key, &job->fault);
+        if (error) {
+            job->status = ERROR;
+            __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
+            forget(e, job);
+            left->due = false;
+        }
+    }
+    job->done_ns = job->kind == MISS || job->kind == BYPASS ? job->start_ns : clock_ns();
+}
+
+static void note_fault(Engine *e, Record *r, const Job *job) {
+    if (job->status == OK) return;
+    if (job->status == ERROR && e->faults_count < FAULTS_MOST) {
+        if (e->faults_count == e->faults_room) {
+            e->faults_room = e->faults_room ? 2 * e->faults_room : 64;
+            e->faults = realloc(e->faults, (size_t)e->faults_room * sizeof *e->faults);
+        }
+        r->error = (int32_t)e->faults_count;
+        e->faults[e->faults_count++] = job->fault;
+    }
+    e->state.failures += job->status == ERROR;
+    if (e->state.failures > e->set.max_errors && !e->stopping) {
+        e->state.too_many_errors = 1;
+        e->stopping = true;
+        is_over(e);
+    }
+}
+
+static void record(Engine *e, Record *r, const Job *job, int64_t late_ns) {
+    r->status = (int8_t)job->status;
+    r->start_ns = job->start_ns - e->began;
+    r->end_ns = job->done_ns - e->began - (job->verify_ns - late_ns);
+    r->read_ns = job->read_ns;
+    r->write_ns = job->write_ns;
+    r->device_read_ns = job->device_read_ns;
+    r->device_write_ns = job->device_write_ns;
+    r->verify_ns = job->verify_ns;
+    r->warmup = r->position < e->state.warmup_position;
+    note_fault(e, r, job);
+    State *s = &e->state;
+    if (r->start_ns > s->issued_ns) s->issued_ns = r->start_ns;
+    if (r->end_ns > s->ended_ns) s->ended_ns = r->end_ns;
+    if (!r->warmup && (s->steady_ns == NEVER || r->start_ns < s->steady_ns)) s->steady_ns = r->start_ns;
+    if (job->status == OK && r->from_tier == NVME && transfers(r->move)) s->nvme_read_bytes += r->size_bytes;
+    *(Record *)add_to(&e->records, sizeof *r) = *r;
+}
+
+/* The move is done: what waits for it may go on. */
+static void complete(Engine *e, int32_t move, const Job *job) {
+    int64_t now = now_of(e);
+    scheduler_complete(e->scheduler, move, job->done_ns - e->began, now);
+    retire(e);
+}
+
+/* What a worker has in hand while its move is made elsewhere. */
+typedef struct { int32_t move; Record record; } Hand;
+static _Thread_local Hand hand;
+
+int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) {
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    pthread_mutex_lock(&e->lock);
+    if (resumed) {
+        if (job->status == ERROR) __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
+        complete(e, hand.move, job);
+        record(e, &hand.record, job, 0);
+    }
+    while ((hand.move = next_move(e)) != NONE) {
+        describe(e, hand.move, worker, &hand.record, job);
+        pthread_mutex_unlock(&e->lock);
+        if (is_elsewhere(e, (int)job->from) || is_elsewhere(e, (int)job->to)) return 1;
+        Check left = {0, 0, false};
+        make_move(e, job, buffer, &left);
+        pthread_mutex_lock(&e->lock);
+        complete(e, hand.move, job);
+        int64_t early_ns = job->verify_ns;
+        if (left.due) {  /* nothing waits for it any more */
+            wake_workers(e, false);
+            pthread_mutex_unlock(&e->lock);
+            if (check(e, job, left.offset, left.length, buffer)) {
+                job->status = ERROR;
+                __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
+            }
+            pthread_mutex_lock(&e->lock);
+        }
+        record(e, &hand.record, job, job->verify_ns - early_ns);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return 0;
+}
+
+/* ---- The caller's view. ---- */
+int engine_wait(Engine *e, int64_t most_ns) {
+    pthread_mutex_lock(&e->lock);
+    int64_t now = now_of(e), until = now + most_ns;
+    mark(e, now);
+    int64_t marks[] = {e->set.duration_ns, e->set.drain_ns >= 0 ? e->set.duration_ns + e->set.drain_ns : -1, e->set.warmup_ns};
+    for (int i = 0; i < 3; i++)
+        if (marks[i] > now && marks[i] < until) until = marks[i];
+    if (!is_over(e)) wait_until(e, &e->ended, until);
+    mark(e, now_of(e));
+    int over = is_over(e);
+    pthread_mutex_unlock(&e->lock);
+    return over;
+}
+
+void engine_stop(Engine *e) {
+    pthread_mutex_lock(&e->lock);
+    e->stopping = e->over = true;
+    wake_all(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void engine_state(Engine *e, State *out) {
+    pthread_mutex_lock(&e->lock);
+    *out = e->state;
+    out->over = finished(e);
+    out->reads = e->totals.reads;
+    for (int tier = 0; tier < TIERS; tier++)
+        for (int to = 0; to < 4; to++) out->hits += e->totals.counts[HIT][tier][to] + e->totals.counts[PROMOTE][tier][to];
+    out->moved_bytes = e->totals.moved_bytes;
+    out->in_window = scheduler_in_window(e->scheduler);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void engine_totals(Engine *e, Totals *out) {
+    pthread_mutex_lock(&e->lock);
+    *out = e->totals;
+    pthread_mutex_unlock(&e->lock);
+}
+
+int64_t engine_take_records(Engine *e, const Record **out) {
+    pthread_mutex_lock(&e->lock);
+    int64_t count = take_from(&e->records, (const void **)out);
+    pthread_cond_broadcast(&e->drained);
+    pthread_mutex_unlock(&e->lock);
+    return count;
+}
+
+int64_t engine_take_rows(Engine *e, const int64_t **out) {
+    pthread_mutex_lock(&e->lock);
+    int64_t count = take_from(&e->rows, (const void **)out);
+    pthread_mutex_unlock(&e->lock);
+    return count;
+}
+
+void engine_fault(Engine *e, int64_t number, Fault *out) {
+    pthread_mutex_lock(&e->lock);
+    *out = e->faults[number];
+    pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,545 @@
+/* What may run now, and when ops are due (docs/ordering.md). No clock of its own, no threads, no I/O.
+ *
+ * Two ways of use. A plan is executed: ops come by scheduler_admit, in the plan's order, with their moves. Or placement is
+ * decided on the way: the scheduler knows every request, and decides an op when something could start it. Dependencies
+ * point backwards in plan order only, so the lowest unfinished op can always proceed.
+ */
+#include "core.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap.h"
+
+#define QOS_SHIFT 60
+
+typedef struct {
+    int64_t start_ns, due_ns, end_ns, wait_ns;  /* start: of the request; due: of the present step */
+    int64_t next;               /* of the request's rows: the next to be let go */
+    int32_t step, running, slots;
+    int32_t queue, queue_end;   /* of a plan: ops admitted and not let go; else: ops waiting to be decided */
+    int32_t freed, freed_count; /* ring of when places became free */
+    int8_t begun;
+} Request_;
+
+typedef struct { int32_t move, next; int8_t why; } Edge;
+typedef struct { int32_t left, waiter, next; } Group;  /* hits of a key since its last other move */
+typedef struct { int64_t bytes; int32_t move; } Room;
+typedef struct { Room *entries; int64_t head, tail, room; bool bounded; } Ledger;
+
+struct Scheduler {
+    const Workload *ops;
+    Waterfall *decides;         /* NULL: a plan is executed */
+    Load load;
+    double prefill_ns, token_ns;
+    Request_ *requests;
+    int64_t *freed;             /* per request, `depth` of them */
+    int64_t depth;
+    Heap timed;                 /* (due, row << 32 | op): ops let go whose time has not come */
+    Heap waiting;               /* (class, request's start; request): one for each op to be decided, in its request's queue */
+    Heap ready, set_aside;      /* (class, number; move) */
+    int64_t permits;
+    int64_t entering;           /* row from which on requests have not begun: asap without a plan, open */
+    int64_t in_progress;        /* requests */
+    Op *op_pool;
+    Move *move_pool;
+    Edge *edge_pool;
+    Group *group_pool;
+    int32_t free_op, free_move, free_edge, free_group;
+    int64_t op_room, move_room, edge_room, group_room;
+    int32_t *barrier_of, *group_of;  /* per key, plus one; 0: none */
+    Ledger ledgers[TIERS];
+    int32_t *order;             /* ring of ops by position */
+    int64_t head, tail, order_room;
+    int64_t decided, no_more, number, window_bytes;
+};
+
+static void *checked(void *memory) {
+    if (!memory) abort();
+    return memory;
+}
+
+Scheduler *scheduler_new(const Workload *workload, const int64_t *usable, const Load *load, Waterfall *decides) {
+    Scheduler *s = checked(calloc(1, sizeof *s));
+    s->ops = workload;
+    s->decides = decides;
+    s->load = *load;
+    s->token_ns = load->token_ms * 1e6;
+    s->prefill_ns = load->prefill_tok_s > 0 ? 1e9 / load->prefill_tok_s : 0;
+    s->requests = checked(calloc((size_t)workload->requests + 1, sizeof *s->requests));
+    for (int64_t r = 0; r < workload->requests; r++) s->requests[r].start_ns = NEVER;
+    s->depth = load->depth;
+    if (s->depth) {  /* no step has more places than the longest request has ops */
+        int64_t longest = 1;
+        for (int64_t r = 0; r < workload->requests; r++) {
+            int64_t length = workload->begins[r + 1] - workload->begins[r];
+            if (length > longest) longest = length;
+        }
+        if (s->depth > longest) s->depth = longest;
+        s->freed = checked(calloc((size_t)(workload->requests * s->depth) + 1, sizeof *s->freed));
+    }
+    s->permits = load->allocs ? load->allocs : INT64_MAX;
+    s->free_op = s->free_move = s->free_edge = s->free_group = NONE;
+    s->barrier_of = checked(calloc((size_t)workload->keys + 1, sizeof *s->barrier_of));
+    s->group_of = checked(calloc((size_t)workload->keys + 1, sizeof *s->group_of));
+    for (int tier = 0; tier < TIERS; tier++) {
+        Ledger *l = &s->ledgers[tier];
+        l->bounded = usable[tier] != UNLIMITED;
+        l->room = 64;
+        l->entries = checked(malloc((size_t)l->room * sizeof *l->entries));
+        if (l->bounded && usable[tier]) l->entries[l->tail++] = (Room){usable[tier], NONE};
+    }
+    s->order_room = 1024;
+    s->order = checked(malloc((size_t)s->order_room * sizeof *s->order));
+    s->no_more = INT64_MAX;
+    return s;
+}
+
+void scheduler_free(Scheduler *s) {
+    if (!s) return;
+    free(s->requests);
+    free(s->freed);
+    free(s->timed.entries);
+    free(s->waiting.entries);
+    free(s->ready.entries);
+    free(s->set_aside.entries);
+    free(s->op_pool);
+    free(s->move_pool);
+    free(s->edge_pool);
+    free(s->group_pool);
+    free(s->barrier_of);
+    free(s->group_of);
+    for (int tier = 0; tier < TIERS; tier++) free(s->ledgers[tier].entries);
+    free(s->order);
+    free(s);
+}
+
+/* ---- Pools: slots are linked through `next` while they are free. ---- */
+#define POOL(Type, name, pool, free_one, room)                                              \
+    static int32_t new_##name(Scheduler *s) {                                               \
+        if (s->free_one == NONE) {                                                          \
+            int64_t old = s->room, more = old ? 2 * old : 256;                              \
+            s->pool = checked(realloc(s->pool, (size_t)more * sizeof(Type)));               \
+            s->room = more;                                                                 \
+            for (int64_t i = more - 1; i >= old; i--) {                                     \
+                s->pool[i].next = s->free_one;                                              \
+                s->free_one = (int32_t)i;                                                   \
+            }                                                                               \
+        }                                                                                   \
+        int32_t found = s->free_one;                                                        \
+        s->free_one = s->pool[found].next;                                                  \
+        s->pool[found].next = NONE;                                                         \
+        return found;                                                                       \
+    }                                                                                       \
+    static void free_##name(Scheduler *s, int32_t at) {                                     \
+        s->pool[at].next = s->free_one;                                                     \
+        s->free_one = at;                                                                   \
+    }
+POOL(Op, op, op_pool, free_op, op_room)
+POOL(Move, move, move_pool, free_move, move_room)
+POOL(Edge, edge, edge_pool, free_edge, edge_room)
+POOL(Group, group, group_pool, free_group, group_room)
+
+Op *scheduler_op(Scheduler *s, int32_t op) { return &s->op_pool[op]; }
+Move *scheduler_move(Scheduler *s, int32_t move) { return &s->move_pool[move]; }
+int64_t scheduler_ready(const Scheduler *s) { return s->ready.count + (s->decided < s->no_more ? s->waiting.count : 0); }
+int64_t scheduler_decided(const Scheduler *s) { return s->decided; }
+void scheduler_decide_no_more(Scheduler *s, int64_t positions) { s->no_more = positions; }
+int64_t scheduler_window_bytes(const Scheduler *s) { return s->window_bytes; }
+int64_t scheduler_in_window(const Scheduler *s) { return s->tail - s->head; }
+
+/* ---- Dependencies. ---- */
+static void wait_for(Scheduler *s, int32_t move, int32_t blocker, int why) {
+    int32_t edge = new_edge(s);
+    s->edge_pool[edge] = (Edge){move, s->move_pool[blocker].dependents, (int8_t)why};
+    s->move_pool[blocker].dependents = edge;
+    s->move_pool[move].blockers++;
+}
+
+static void unblock(Scheduler *s, int32_t move, int64_t when, int why) {
+    Move *m = &s->move_pool[move];
+    if (when > m->ready_ns) {
+        m->ready_ns = when;
+        m->waited_for = (int8_t)why;
+    }
+    if (--m->blockers == 0) heap_push(&s->ready, (uint64_t)s->op_pool[m->op].qos << QOS_SHIFT | (uint64_t)m->number, move);
+}
+
+/* Hits share a key; any other move on it waits for them, and holds back what follows. */
+static void order_by_key(Scheduler *s, int32_t move) {
+    Move *m = &s->move_pool[move];
+    if (m->kind == MISS || m->kind == BYPASS) return;
+    int32_t barrier = s->barrier_of[m->key] - 1, group = s->group_of[m->key] - 1;
+    if (m->kind == HIT) {
+        if (group == NONE) {
+            group = new_group(s);
+            s->group_pool[group].left = 0;
+            s->group_pool[group].waiter = NONE;
+            s->group_of[m->key] = group + 1;
+        }
+        s->group_pool[group].left++;
+        m->group = group;
+        if (barrier != NONE) wait_for(s, move, barrier, WAIT_DATA);
+        return;
+    }
+    if (group != NONE) {
+        s->group_pool[group].waiter = move;
+        m->blockers++;
+        s->group_of[m->key] = 0;
+    } else if (barrier != NONE) {
+        wait_for(s, move, barrier, WAIT_DATA);
+    }
+    s->barrier_of[m->key] = move + 1;
+}
+
+static void key_done(Scheduler *s, int32_t move, int64_t end_ns) {
+    Move *m = &s->move_pool[move];
+    if (s->barrier_of[m->key] == move + 1) s->barrier_of[m->key] = 0;
+    if (m->kind != HIT) return;
+    Group *group = &s->group_pool[m->group];
+    if (--group->left) return;
+    if (group->waiter != NONE) unblock(s, group->waiter, end_ns, WAIT_DATA);
+    if (s->group_of[m->key] == m->group + 1) s->group_of[m->key] = 0;
+    free_group(s, m->group);
+}
+
+/* The room of a bounded tier, first freed first used: what a move takes it draws from the front. */
+static Room *entry(Ledger *l, int64_t at) { return &l->entries[at & (l->room - 1)]; }
+
+static void take_room(Scheduler *s, int32_t move, Ledger *l) {
+    int64_t size = s->move_pool[move].size;
+    while (size) {
+        Room *front = entry(l, l->head);
+        int64_t used = front->bytes < size ? front->bytes : size;
+        if (front->move != NONE) {
+            bool own = s->move_pool[front->move].op == s->move_pool[move].op;
+            wait_for(s, move, front->move, own ? WAIT_EVICTION : WAIT_ROOM);
+        }
+        front->bytes -= used;
+        size -= used;
+        if (!front->bytes) l->head++;
+    }
+}
+
+static void free_room(Scheduler *s, int32_t move, Ledger *l) {
+    int64_t folded = 0;  /* what is free already becomes one entry, so that the ledger stays short */
+    while (l->tail > l->head && entry(l, l->tail - 1)->move == NONE) folded += entry(l, --l->tail)->bytes;
+    if (l->tail - l->head + 2 > l->room) {
+        Room *more = checked(malloc(2 * (size_t)l->room * sizeof *more));
+        for (int64_t at = l->head; at < l->tail; at++) more[at & (2 * l->room - 1)] = *entry(l, at);
+        free(l->entries);
+        l->entries = more;
+        l->room *= 2;
+    }
+    if (folded) *entry(l, l->tail++) = (Room){folded, NONE};
+    s->move_pool[move].ledger = (int32_t)(l->tail & INT32_MAX);
+    *entry(l, l->tail++) = (Room){s->move_pool[move].size, move};
+}
+
+static void room_is_free(Scheduler *s, int32_t move, Ledger *l) {
+    /* Its entry may have been used up, and its place taken by another's. */
+    int64_t low = l->tail & INT32_MAX, at = l->tail - ((low - s->move_pool[move].ledger) & INT32_MAX);
+    if (at >= l->head && at < l->tail && entry(l, at)->move == move) entry(l, at)->move = NONE;
+}
+
+static bool frees(const Move *m) {
+    return m->from >= 0 && (m->kind == DEMOTE || m->kind == PROMOTE || m->kind == DROP || m->kind == DELETE);
+}
+
+/* ---- An op takes its position, with its moves. ---- */
+static void place(Scheduler *s, int32_t at, int64_t position, int role, const Planned *moves, int64_t count, int64_t now) {
+    Op *op = &s->op_pool[at];
+    op->position = position;
+    op->role = (int8_t)role;
+    op->admitted_ns = now;
+    op->left = op->moves = (int32_t)count;
+    op->first_move = op->last_move = NONE;
+    const Workload *w = s->ops;
+    bool computed = role == WRITE ? phase_of(w, op->row) != DECODE
+                                  : role == READ && count && (moves[0].kind == MISS || moves[0].kind == BYPASS);
+    op->wait_ns = (int64_t)((double)w->new_tokens[op->row] * s->token_ns
+                            + (computed ? (double)w->tokens[w->key[op->row]] : 0) * s->prefill_ns);
+    for (int64_t i = 0; i < count; i++) {
+        int32_t move = new_move(s);
+        Move *m = &s->move_pool[move];
+        *m = (Move){
+            .number = s->number++, .size = moves[i].size, .ready_ns = now, .key = moves[i].key, .op = at, .next = NONE,
+            .dependents = NONE, .blockers = 1, .group = NONE, .ledger = NONE, .seq = (int32_t)i,
+            .kind = moves[i].kind, .from = moves[i].from, .to = moves[i].to, .waited_for = WAIT_NONE,
+        };
+        op = &s->op_pool[at];
+        if (i) s->move_pool[op->last_move].next = move;
+        else op->first_move = move;
+        op->last_move = move;
+        if (m->to >= 0) s->window_bytes += m->size;
+        order_by_key(s, move);
+        m = &s->move_pool[move];
+        if (m->to >= 0 && s->ledgers[m->to].bounded) take_room(s, move, &s->ledgers[m->to]);
+        m = &s->move_pool[move];
+        if (frees(m) && s->ledgers[m->from].bounded) free_room(s, move, &s->ledgers[m->from]);
+    }
+    if (s->tail - s->head == s->order_room) {
+        int32_t *more = checked(malloc(2 * (size_t)s->order_room * sizeof *more));
+        for (int64_t i = s->head; i < s->tail; i++)
+            more[i & (2 * s->order_room - 1)] = s->order[i & (s->order_room - 1)];
+        free(s->order);
+        s->order = more;
+        s->order_room *= 2;
+    }
+    s->order[s->tail++ & (s->order_room - 1)] = at;
+    s->decided++;
+}
+
+static void enqueue(Scheduler *s, Request_ *r, int32_t at) {
+    if (r->queue == NONE) r->queue = at;
+    else s->op_pool[r->queue_end].next = at;
+    r->queue_end = at;
+}
+
+static int32_t dequeue(Scheduler *s, Request_ *r) {
+    int32_t at = r->queue;
+    r->queue = s->op_pool[at].next;
+    s->op_pool[at].next = NONE;
+    return at;
+}
+
+/* Its time has come: its moves may run, as far as that is concerned. */
+static void become_due(Scheduler *s, int32_t at) {
+    Op *op = &s->op_pool[at];
+    if (s->decides) {
+        Request_ *r = &s->requests[op->request];
+        heap_push(&s->waiting, (uint64_t)op->qos << QOS_SHIFT | (uint64_t)r->start_ns, op->request);
+        enqueue(s, r, at);
+        return;
+    }
+    int64_t due = op->due_ns;
+    for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next)
+        unblock(s, move, due, WAIT_NONE);
+}
+
+static void decide(Scheduler *s) {
+    int32_t at = dequeue(s, &s->requests[heap_pop(&s->waiting).value]);
+    const Planned *moves;
+    int64_t count, due = s->op_pool[at].due_ns;
+    int role = waterfall_decide(s->decides, s->op_pool[at].row, &moves, &count);
+    place(s, at, s->decided, role, moves, count, due);
+    for (int32_t move = s->op_pool[at].first_move; move != NONE; move = s->move_pool[move].next)
+        unblock(s, move, due, WAIT_NONE);
+}
+
+/* ---- Pacing. ---- */
+static void let_go(Scheduler *s, int32_t at, int64_t due, int64_t now) {
+    s->op_pool[at].due_ns = due;
+    if (due <= now) become_due(s, at);
+    else heap_push(&s->timed, (uint64_t)due, (int64_t)s->op_pool[at].row << 32 | at);
+}
+
+static int32_t op_for(Scheduler *s, int64_t row) {
+    int32_t at = new_op(s);
+    s->op_pool[at] = (Op){.position = NONE, .row = (int32_t)row, .request = s->ops->request[row], .next = NONE,
+                          .first_move = NONE, .last_move = NONE, .due_ns = NEVER, .qos = (int8_t)qos_of(s->ops, row)};
+    return at;
+}
+
+/* Let go what the request's own order allows. */
+static void advance(Scheduler *s, int32_t request, int64_t now) {
+    Request_ *r = &s->requests[request];
+    int64_t begin = s->ops->begins[request], count = s->ops->begins[request + 1] - begin;
+    while (r->begun && r->start_ns != NEVER && r->next < count) {
+        if (!s->decides && r->queue == NONE) return;
+        int64_t row = s->decides ? s->ops->rows[begin + r->next] : s->op_pool[r->queue].row;
+        if (s->ops->step[row] != r->step) {
+            if (r->running) return;
+            r->step = s->ops->step[row];
+            r->due_ns = r->end_ns + r->wait_ns;
+            r->slots = 0;
+            r->wait_ns = 0;
+            r->freed = r->freed_count = 0;
+        }
+        if (s->depth && r->running >= s->depth) return;
+        int32_t at;
+        if (s->decides) {
+            at = op_for(s, row);
+        } else {
+            at = dequeue(s, r);
+        }
+        r->next++;
+        r->running++;
+        int64_t due = r->due_ns;
+        if (s->depth && r->slots >= s->depth) {  /* it takes the place of the first that ended */
+            int64_t freed = s->freed[request * s->depth + r->freed];
+            r->freed = (int32_t)((r->freed + 1) % s->depth);
+            r->freed_count--;
+            if (freed > due) due = freed;
+        }
+        r->slots++;
+        let_go(s, at, due, now);
+    }
+}
+
+static int64_t scaled(int64_t ns, double speedup) { return (int64_t)((double)ns / speedup); }
+
+static void begin_request(Scheduler *s, int32_t request, int64_t start) {
+    Request_ *r = &s->requests[request];
+    r->begun = 1;
+    s->in_progress++;
+    r->queue = r->queue_end = NONE;
+    r->step = s->ops->step[s->ops->rows[s->ops->begins[request]]];
+    if (start != NEVER) r->start_ns = r->due_ns = start;
+}
+
+/* Requests whose start follows from the clock or from how many there are, where no plan brings them. */
+static void enter_requests(Scheduler *s, int64_t now) {
+    const Workload *w = s->ops;
+    if (s->load.pace == CLOSED) return;
+    for (; s->entering < w->ops; s->entering++) {
+        int32_t request = w->request[s->entering];
+        if (w->rows[w->begins[request]] != s->entering) continue;
+        int64_t start = now;
+        if (s->load.pace == OPEN) {
+            start = scaled(w->time_ns[request], s->load.speedup);
+            if (start > now) return;
+        } else if (s->in_progress >= s->load.workers) {
+            return;
+        }
+        begin_request(s, request, start);
+        advance(s, request, now);
+    }
+}
+
+void scheduler_begin(Scheduler *s, int64_t now) {
+    if (!s->decides) return;
+    if (s->load.pace == CLOSED) {
+        for (int64_t user = 0; user < s->ops->users; user++) {
+            int32_t request = s->ops->first[user];
+            if (request == NONE) continue;
+            begin_request(s, request, scaled(s->ops->time_ns[request], s->load.speedup));
+            advance(s, request, now);
+        }
+    }
+    enter_requests(s, now);
+}
+
+void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role, const Planned *moves, int64_t count, int64_t now) {
+    int32_t at = op_for(s, row), request = s->ops->request[row];
+    place(s, at, position, role, moves, count, now);
+    Request_ *r = &s->requests[request];
+    if (!r->begun) {
+        int64_t start = now;
+        if (s->load.pace == OPEN) start = scaled(s->ops->time_ns[request], s->load.speedup);
+        if (s->load.pace == CLOSED) {
+            bool first = s->ops->first[s->ops->user[request]] == request;
+            start = first ? scaled(s->ops->time_ns[request], s->load.speedup) : NEVER;
+        }
+        begin_request(s, request, start);
+    }
+    enqueue(s, r, at);
+    advance(s, request, now);
+}
+
+static void request_over(Scheduler *s, int32_t request, int64_t now) {
+    int32_t next = s->ops->next[request];
+    s->in_progress--;
+    if (s->decides && s->load.pace == ASAP) enter_requests(s, now);
+    if (s->load.pace != CLOSED || next == NONE) return;
+    Request_ *r = &s->requests[request], *after = &s->requests[next];
+    int64_t start = r->end_ns + r->wait_ns + scaled(s->ops->think_ns[next], s->load.speedup);
+    if (s->decides) begin_request(s, next, start);
+    after->start_ns = after->due_ns = start;
+    advance(s, next, now);
+}
+
+static void op_done(Scheduler *s, int32_t at, int64_t now) {
+    Op *op = &s->op_pool[at];
+    int32_t request = op->request;
+    Request_ *r = &s->requests[request];
+    r->running--;
+    if (op->end_ns > r->end_ns) r->end_ns = op->end_ns;
+    r->wait_ns += op->wait_ns;
+    if (s->depth) {
+        s->freed[request * s->depth + (r->freed + r->freed_count) % s->depth] = op->end_ns;
+        r->freed_count++;
+    }
+    int64_t count = s->ops->begins[request + 1] - s->ops->begins[request];
+    if (r->next < count) advance(s, request, now);
+    else if (!r->running) request_over(s, request, now);
+}
+
+void scheduler_release(Scheduler *s, int64_t now) {
+    while (s->timed.count && s->timed.entries[0].key <= (uint64_t)now)
+        become_due(s, (int32_t)(heap_pop(&s->timed).value & INT32_MAX));
+    if (s->decides && s->load.pace == OPEN) enter_requests(s, now);
+}
+
+int64_t scheduler_next_due(const Scheduler *s) {
+    int64_t due = s->timed.count ? (int64_t)s->timed.entries[0].key : FAR;
+    if (s->decides && s->load.pace == OPEN && s->entering < s->ops->ops) {
+        int64_t start = scaled(s->ops->time_ns[s->ops->request[s->entering]], s->load.speedup);
+        if (start < due) due = start;
+    }
+    return due;
+}
+
+/* ---- Moves start and end. ---- */
+int32_t scheduler_take(Scheduler *s) {
+    for (;;) {
+        if (s->waiting.count && s->decided < s->no_more) {
+            uint64_t class = s->waiting.entries[0].key >> QOS_SHIFT;
+            if (!s->ready.count || class < s->ready.entries[0].key >> QOS_SHIFT) {
+                decide(s);
+                continue;
+            }
+        }
+        if (!s->ready.count) return NONE;
+        Entry top = heap_pop(&s->ready);
+        if (s->move_pool[top.value].kind != STORE) return (int32_t)top.value;
+        if (s->permits) {
+            s->permits--;
+            return (int32_t)top.value;
+        }
+        heap_push(&s->set_aside, top.key, top.value);
+    }
+}
+
+static void free_permit(Scheduler *s) {
+    s->permits++;
+    if (!s->set_aside.count) return;
+    Entry top = heap_pop(&s->set_aside);
+    heap_push(&s->ready, top.key, top.value);
+}
+
+void scheduler_give_back(Scheduler *s, int32_t move) {
+    if (s->move_pool[move].kind == STORE) free_permit(s);
+}
+
+void scheduler_complete(Scheduler *s, int32_t move, int64_t end_ns, int64_t now) {
+    Move *m = &s->move_pool[move];
+    int32_t at = m->op;
+    for (int32_t edge = m->dependents; edge != NONE;) {
+        Edge e = s->edge_pool[edge];
+        unblock(s, e.move, end_ns, e.why);
+        free_edge(s, edge);
+        edge = e.next;
+    }
+    m->dependents = NONE;
+    if (m->kind == STORE) free_permit(s);
+    if (m->kind != MISS && m->kind != BYPASS) key_done(s, move, end_ns);
+    if (frees(m) && s->ledgers[m->from].bounded) room_is_free(s, move, &s->ledgers[m->from]);
+    Op *op = &s->op_pool[at];
+    if (end_ns > op->end_ns) op->end_ns = end_ns;
+    if (--op->left == 0) op_done(s, at, now);
+}
+
+int32_t scheduler_lowest(const Scheduler *s) {
+    return s->head == s->tail ? NONE : s->order[s->head & (s->order_room - 1)];
+}
+
+void scheduler_retire(Scheduler *s) {
+    int32_t at = s->order[s->head++ & (s->order_room - 1)];
+    for (int32_t move = s->op_pool[at].first_move; move != NONE;) {
+        int32_t next = s->move_pool[move].next;
+        if (s->move_pool[move].to >= 0) s->window_bytes -= s->move_pool[move].size;
+        free_move(s, move);
+        move = next;
+    }
+    free_op(s, at);
+}

@@ -1,0 +1,434 @@
+/* Tiers: null, memory, files, slabs; any of them may be throttled. I/O and nothing else: what lies where is the plan's.
+ *
+ * Calls on one key never overlap but for reads; calls on several keys do, from any number of threads.
+ */
+#define _GNU_SOURCE
+#include "core.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Tests put others in their place. */
+ssize_t (*call_pread)(int, void *, size_t, off_t) = pread;
+ssize_t (*call_pwrite)(int, const void *, size_t, off_t) = pwrite;
+int (*call_fdatasync)(int) = fdatasync;
+
+typedef enum { NOTHING, MEMORY, FILES, SLABS, ELSEWHERE } Kind;
+
+typedef struct {
+    uint64_t key;
+    int64_t size, extents;      /* extents 0: the place is free */
+    Extent one;                 /* bytes, not units */
+    Extent *many;
+} Held;
+
+typedef struct {
+    pthread_mutex_t lock;
+    double ns_per_byte, latency_ns, free_ns;
+} Channel;
+
+struct Tier {
+    Kind kind;
+    char name[240];             /* in messages: of memory; of slabs and files the folder */
+    pthread_mutex_t lock;       /* of what is held and what is free */
+    Held *held;                 /* open addressing by key */
+    int64_t held_room, held_count;
+    Extents *room;
+    int64_t unit, budget;       /* budget: bytes still to be taken, before rounding to units */
+    char *arena;
+    int folder, direct;
+    const int *files;
+    int64_t slab;
+    BlockIO io;
+    int throttled, hurry;
+    Channel sides[2];           /* reads, writes */
+};
+
+int64_t clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static Tier *new_tier(Kind kind, const char *name) {
+    Tier *t = calloc(1, sizeof *t);
+    t->kind = kind;
+    snprintf(t->name, sizeof t->name, "%s", name);
+    pthread_mutex_init(&t->lock, NULL);
+    t->held_room = 64;
+    t->held = calloc((size_t)t->held_room, sizeof *t->held);
+    return t;
+}
+
+Tier *tier_null(void) { return new_tier(NOTHING, "null tier"); }
+Tier *tier_elsewhere(void) { return new_tier(ELSEWHERE, ""); }
+
+Tier *tier_memory(void *arena, int64_t bytes, int64_t unit, const char *name) {
+    Tier *t = new_tier(MEMORY, name);
+    t->arena = arena;
+    t->unit = unit;
+    t->budget = INT64_MAX;
+    t->room = extents_new(bytes / unit);
+    return t;
+}
+
+Tier *tier_files(int folder, const char *path, const BlockIO *io, int direct) {
+    Tier *t = new_tier(FILES, path);
+    t->folder = folder;
+    t->io = *io;
+    t->direct = direct;
+    return t;
+}
+
+Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, int64_t unit, const BlockIO *io, const char *path) {
+    Tier *t = new_tier(SLABS, path);
+    int *own = malloc((size_t)(count + 1) * sizeof *own);
+    memcpy(own, files, (size_t)count * sizeof *own);
+    t->files = own;
+    t->slab = slab;
+    t->unit = unit;
+    t->budget = INT64_MAX;
+    t->room = extents_new(bytes / unit);
+    t->io = *io;
+    return t;
+}
+
+void tier_free(Tier *t) {
+    if (!t) return;
+    for (int64_t i = 0; i < t->held_room; i++)
+        if (t->held[i].extents) free(t->held[i].many);
+    free(t->held);
+    extents_free(t->room);
+    if (t->kind == SLABS) free((void *)t->files);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+/* Bytes that may be held, where that is less than the units add up to. */
+void tier_budget(Tier *t, int64_t bytes) { t->budget = bytes; }
+
+int tier_keeps_bytes(const Tier *t) { return t->kind != NOTHING; }
+int tier_chunked(const Tier *t) { return t->kind != NOTHING || t->throttled; }
+int tier_is_elsewhere(const Tier *t) { return t->kind == ELSEWHERE; }
+
+/* ---- Throttle: transfers of a side one after the other, each as long as its bytes take. ---- */
+void tier_throttle(Tier *t, double mib_s, double latency_us) {
+    t->throttled = 1;
+    for (int side = 0; side < 2; side++) {
+        pthread_mutex_init(&t->sides[side].lock, NULL);
+        t->sides[side].ns_per_byte = 1e9 / (mib_s * 1048576);
+        t->sides[side].latency_ns = latency_us * 1e3;
+    }
+}
+
+void tier_hurry(Tier *t) { __atomic_store_n(&t->hurry, 1, __ATOMIC_RELAXED); }
+
+/* A sleep ends late; by so much earlier the next transfer of this thread counts as begun, or small ones would never
+ * reach the device's bandwidth. At most LATE_NS: the rest is the machine's. */
+enum { NAP_NS = 100000000, LATE_NS = 5000000 };
+static _Thread_local int64_t late_ns[2];
+
+static void pass_through(Tier *t, int side, int64_t bytes, int64_t began) {
+    Channel *c = &t->sides[side];
+    double early = (double)(began - late_ns[side]);
+    pthread_mutex_lock(&c->lock);
+    c->free_ns = (c->free_ns > early ? c->free_ns : early) + (double)bytes * c->ns_per_byte;
+    double until = (c->free_ns > (double)began ? c->free_ns : (double)began) + c->latency_ns;
+    pthread_mutex_unlock(&c->lock);
+    int64_t end = (int64_t)until, now;
+    while ((now = clock_ns()) < end && !__atomic_load_n(&t->hurry, __ATOMIC_RELAXED)) {
+        int64_t to = end - now > NAP_NS ? now + NAP_NS : end;
+        struct timespec at = {to / 1000000000, to % 1000000000};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    }
+    late_ns[side] = now - end < LATE_NS ? now - end : LATE_NS;
+}
+
+/* For moves made elsewhere: return when the throttled tier would have moved so many bytes. */
+void tier_pass(Tier *t, int side, int64_t bytes, int64_t began) { pass_through(t, side, bytes, began); }
+
+/* ---- What is held. ---- */
+static int fault(Fault *f, int error, int kind, const char *format, ...) __attribute__((format(printf, 4, 5)));
+#include <stdarg.h>
+static int fault(Fault *f, int error, int kind, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    f->error = error;
+    f->kind = kind;
+    vsnprintf(f->text, sizeof f->text, format, values);
+    va_end(values);
+    return error;
+}
+
+static int64_t place_of(const Tier *t, uint64_t key) {
+    uint64_t hash = key * UINT64_C(0x9E3779B97F4A7C15);
+    return (int64_t)(hash >> 32 & (uint64_t)(t->held_room - 1));
+}
+
+static Held *find(const Tier *t, uint64_t key) {
+    int64_t at = place_of(t, key);
+    while (t->held[at].extents && t->held[at].key != key) at = (at + 1) & (t->held_room - 1);
+    return &t->held[at];
+}
+
+static void hold(Tier *t, Held held) {
+    if (2 * (t->held_count + 1) > t->held_room) {
+        Held *old = t->held;
+        int64_t count = t->held_room;
+        t->held_room *= 2;
+        t->held = calloc((size_t)t->held_room, sizeof *t->held);
+        for (int64_t i = 0; i < count; i++)
+            if (old[i].extents) *find(t, old[i].key) = old[i];
+        free(old);
+    }
+    *find(t, held.key) = held;
+    t->held_count++;
+}
+
+static void let_go(Tier *t, Held *held) {
+    int64_t gap = held - t->held, mask = t->held_room - 1;
+    for (int64_t at = (gap + 1) & mask; t->held[at].extents; at = (at + 1) & mask) {
+        int64_t home = place_of(t, t->held[at].key);
+        if (((at - home) & mask) < ((at - gap) & mask)) continue;
+        t->held[gap] = t->held[at];
+        gap = at;
+    }
+    t->held[gap].extents = 0;
+    t->held_count--;
+}
+
+static int no_room(Tier *t, int64_t size, Fault *f) {
+    if (t->kind == SLABS) return fault(f, ENOSPC, FAULT_OWN, "no %lld bytes free in the slabs", (long long)size);
+    return fault(f, ENOMEM, FAULT_OWN, "no %lld bytes free in the %s's arena", (long long)size, t->name);
+}
+
+static int take_room(Tier *t, Object *o, Fault *f) {
+    int64_t units = (o->size + t->unit - 1) / t->unit, room = 16;
+    if (o->size > t->budget) return no_room(t, o->size, f);
+    Extent few[16], *found = few;
+    for (;;) {
+        int64_t count = extents_take(t->room, units, found, room);
+        if (!count) return no_room(t, o->size, f);
+        if (count > 0) {
+            o->extents = count;
+            break;
+        }
+        room *= 8;
+        found = realloc(found == few ? NULL : found, (size_t)room * sizeof *found);
+    }
+    for (int64_t i = 0; i < o->extents; i++) found[i] = (Extent){found[i].start * t->unit, found[i].bytes * t->unit};
+    o->one = found[0];
+    if (o->extents > 1) {
+        o->many = malloc((size_t)o->extents * sizeof *o->many);
+        memcpy(o->many, found, (size_t)o->extents * sizeof *o->many);
+    }
+    if (found != few) free(found);
+    t->budget -= o->size;
+    return 0;
+}
+
+static int create_held(Tier *t, Object *o, Fault *f) {
+    int error = 0;
+    pthread_mutex_lock(&t->lock);
+    if (t->room) error = take_room(t, o, f);
+    else o->extents = 1;
+    if (!error) hold(t, (Held){o->key, o->size, o->extents, o->one, o->many});
+    pthread_mutex_unlock(&t->lock);
+    return error;
+}
+
+static int open_held(Tier *t, Object *o, Fault *f) {
+    pthread_mutex_lock(&t->lock);
+    Held held = *find(t, o->key);
+    pthread_mutex_unlock(&t->lock);
+    if (!held.extents)
+        return fault(f, ENOENT, FAULT_OWN, "no object %llu in the %s", (unsigned long long)o->key,
+                     t->kind == SLABS ? "slabs" : t->name);
+    o->extents = held.extents;
+    o->one = held.one;
+    o->many = held.many;
+    return 0;
+}
+
+static void discard_held(Tier *t, uint64_t key) {
+    pthread_mutex_lock(&t->lock);
+    Held *held = find(t, key);
+    if (held->extents) {
+        const Extent *extents = held->many ? held->many : &held->one;
+        for (int64_t i = 0; t->room && i < held->extents; i++)
+            extents_give(t->room, extents[i].start / t->unit, extents[i].bytes / t->unit);
+        t->budget += held->size;
+        free(held->many);
+        let_go(t, held);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- Objects. ---- */
+static int of_path(Tier *t, uint64_t key, int error, Fault *f) {
+    return fault(f, error, FAULT_CALL, "%.200s/%08llx.kv", t->name, (unsigned long long)key);
+}
+
+static void name_of(uint64_t key, char *name, size_t size) { snprintf(name, size, "%08llx.kv", (unsigned long long)key); }
+
+static int open_file(Tier *t, Object *o, int flags, Fault *f) {
+    char name[32];
+    name_of(o->key, name, sizeof name);
+    o->fd = openat(t->folder, name, flags | O_CLOEXEC | (t->direct ? O_DIRECT : 0), 0600);
+    return o->fd < 0 ? of_path(t, o->key, errno, f) : 0;
+}
+
+int object_create(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
+    *o = (Object){.tier = t, .key = key, .size = size, .fd = -1};
+    return t->kind == FILES ? open_file(t, o, O_WRONLY | O_CREAT | O_EXCL, f) : create_held(t, o, f);
+}
+
+int object_open(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
+    *o = (Object){.tier = t, .key = key, .size = size, .fd = -1};
+    return t->kind == FILES ? open_file(t, o, O_RDONLY, f) : open_held(t, o, f);
+}
+
+void object_close(Object *o) {
+    if (o->fd >= 0) close(o->fd);
+    o->fd = -1;
+}
+
+int object_discard(Tier *t, uint64_t key, Fault *f) {
+    if (t->kind != FILES) {
+        discard_held(t, key);
+        return 0;
+    }
+    char name[32];
+    name_of(key, name, sizeof name);
+    return unlinkat(t->folder, name, 0) && errno != ENOENT ? of_path(t, key, errno, f) : 0;
+}
+
+static int64_t aligned(int64_t length) { return (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+static void copy_memory(Object *o, int64_t offset, int64_t length, char *buffer, int write) {
+    const Extent *extents = o->many ? o->many : &o->one;
+    int64_t begin = 0;
+    for (int64_t i = 0; i < o->extents && begin < offset + length; i++) {
+        int64_t low = offset > begin ? offset : begin, end = begin + extents[i].bytes;
+        int64_t high = offset + length < end ? offset + length : end;
+        if (low < high) {
+            char *there = o->tier->arena + extents[i].start + low - begin, *here = buffer + low - offset;
+            if (write) memcpy(there, here, (size_t)(high - low));
+            else memcpy(here, there, (size_t)(high - low));
+        }
+        begin = end;
+    }
+}
+
+/* One request after the other, or several at once where the depth says so; a request that moves less goes on. */
+static int run_requests(Object *o, Request *requests, int64_t count, Fault *f) {
+    Tier *t = o->tier;
+    int error = 0;
+    if (t->io.uring) {
+        error = uring_run(requests, count, t->io.depth);
+        if (error) return of_path(t, o->key, error, f);
+    }
+    for (int64_t i = 0; !t->io.uring && i < count; i++) {
+        Request *r = &requests[i];
+        while (r->done < r->least) {
+            char *memory = r->memory + r->done;
+            size_t left = (size_t)(r->bytes - r->done);
+            ssize_t moved = r->write ? call_pwrite(r->fd, memory, left, r->at + r->done)
+                                     : call_pread(r->fd, memory, left, r->at + r->done);
+            if (moved < 0 && errno == EINTR) continue;
+            if (moved < 0) r->error = errno;
+            if (moved <= 0) break;
+            r->done += moved;
+        }
+        if (r->done < r->least) break;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const Request *r = &requests[i];
+        if (r->error) return of_path(t, o->key, r->error, f);
+        if (r->done < r->least) {
+            char name[32];
+            name_of(o->key, name, sizeof name);
+            return fault(f, EIO, FAULT_OWN, "short %s: ends at byte %lld: '%.150s/%s'", r->write ? "write" : "read",
+                         (long long)(r->at + r->done), t->name, t->kind == FILES ? name : "slab");
+        }
+    }
+    return 0;
+}
+
+enum { BATCH = 256 };
+
+static int move_files(Object *o, int64_t offset, int64_t length, char *buffer, int write, Fault *f) {
+    Tier *t = o->tier;
+    Request requests[BATCH];
+    int64_t count = 0, whole = aligned(length), begin = 0;
+    const Extent everything = {0, INT64_MAX}, *extents = o->many ? o->many : &o->one;
+    int64_t number = t->kind == FILES ? 1 : o->extents;
+    if (t->kind == FILES) extents = &everything;
+    for (int64_t i = 0; i < number && begin < offset + whole; i++) {
+        int64_t end = t->kind == FILES ? INT64_MAX : begin + extents[i].bytes, low = offset > begin ? offset : begin;
+        int64_t high = offset + whole < end ? offset + whole : end;
+        for (int64_t at = low; at < high;) {
+            int64_t start = extents[i].start + at - begin, bytes = high - at;
+            if (bytes > t->io.request_bytes) bytes = t->io.request_bytes;
+            int fd = o->fd;
+            if (t->kind == SLABS) {
+                if (bytes > t->slab - start % t->slab) bytes = t->slab - start % t->slab;
+                fd = t->files[start / t->slab];
+                start %= t->slab;
+            }
+            int64_t asked = at - offset + bytes > length ? length - (at - offset) : bytes;
+            requests[count++] = (Request){fd, write, start, buffer + (at - offset), bytes, write ? bytes : asked, 0, 0};
+            at += bytes;
+            if (count == BATCH || (at >= high && (i + 1 == number || end >= offset + whole))) {
+                int error = run_requests(o, requests, count, f);
+                if (error) return error;
+                count = 0;
+            }
+        }
+        begin = end;
+    }
+    return count ? run_requests(o, requests, count, f) : 0;
+}
+
+static int move_bytes(Object *o, int64_t offset, int64_t length, char *buffer, int write, Fault *f) {
+    Tier *t = o->tier;
+    if (t->kind == NOTHING && !t->throttled) return 0;
+    int64_t began = clock_ns();
+    int error = 0;
+    if (t->kind == MEMORY) copy_memory(o, offset, length, buffer, write);
+    else if (t->kind == FILES || t->kind == SLABS) error = move_files(o, offset, length, buffer, write, f);
+    if (t->throttled && !error) pass_through(t, write, length, began);
+    o->device_ns += clock_ns() - began;
+    return error;
+}
+
+int object_read(Object *o, int64_t offset, int64_t length, void *buffer, Fault *f) {
+    return move_bytes(o, offset, length, buffer, 0, f);
+}
+
+int object_write(Object *o, int64_t offset, int64_t length, const void *buffer, Fault *f) {
+    return move_bytes(o, offset, length, (char *)buffer, 1, f);
+}
+
+/* What is written is as durable as the tier makes it. */
+int object_finish(Object *o, Fault *f) {
+    Tier *t = o->tier;
+    if (!t->io.fsync) return 0;
+    int64_t began = clock_ns();
+    int error = 0;
+    if (t->kind == FILES) {
+        if (call_fdatasync(o->fd)) error = errno;
+    } else if (t->kind == SLABS) {
+        const Extent *extents = o->many ? o->many : &o->one;
+        for (int64_t i = 0; i < o->extents; i++)
+            for (int64_t at = extents[i].start / t->slab; at <= (extents[i].start + extents[i].bytes - 1) / t->slab; at++)
+                if (!error && call_fdatasync(t->files[at])) error = errno;
+    }
+    o->device_ns += clock_ns() - began;
+    return error ? of_path(t, o->key, error, f) : 0;
+}

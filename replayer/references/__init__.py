@@ -1,0 +1,1 @@
+"""Reference systems: small profiles of tiers, on whose virtual clock plans are ordered."""

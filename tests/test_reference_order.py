@@ -1,0 +1,142 @@
+"""The compiled reference order against the oracle that was written from docs/ordering.md alone."""
+
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replayer.model import TokenBytes
+from replayer.order import Device, Order
+from replayer.pace import Demand, Pace
+from replayer.plan import Plan, PlanOptions, Totals
+from replayer.schema import MOVES
+from tests import order_oracle, traces
+from tracegen.schema import DTYPES, ENUMS, Columns, Trace
+
+UNIT = 1000  # bytes per token, so that transfers take microseconds
+
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 4),  # user
+        st.booleans(),  # a new request
+        st.booleans(),  # a new step
+        st.sampled_from("wrrrrddx"),
+        st.integers(0, 9),  # key
+        st.integers(0, 3),  # time since the last op, in microseconds
+        st.integers(0, 2),  # class
+        st.integers(0, 4),  # think time
+    ),
+    min_size=1,
+    max_size=60,
+)
+bandwidth = st.sampled_from([10**8, 333_333_333, 10**9])
+device = st.builds(
+    Device, bandwidth, bandwidth, st.integers(1, 4), st.sampled_from([0, 700, 5000]), st.sampled_from([0, 900])
+)
+capacity = st.sampled_from([0, 3, 5, 9])
+usable = st.tuples(capacity, capacity, st.sampled_from([0, 4, 12, None])).filter(lambda u: any(x != 0 for x in u))
+paces = st.builds(
+    Pace,
+    st.sampled_from(["asap", "closed", "open"]),
+    st.sampled_from([1, 3.7]),
+    st.sampled_from([0, 0.002]),
+    st.sampled_from([None, 1e6 / 3]),
+    st.sampled_from([1, 2, None]),
+)
+demand = st.builds(Demand, paces, st.integers(1, 6), st.sampled_from([None, 1, 2]))
+
+
+def columns(picks: list[Any], sizes: list[int], *, dropped_writes: bool) -> Columns:
+    """Ops of a few users, whose requests follow one another; `dropped_writes`: some keys have no write."""
+    known, requests = set[int](), dict[int, int]()  # of each user the present request
+    classes, steps, count, now = dict[int, int](), dict[int, int](), 0, 0
+    made: list[dict[str, int]] = []
+    for user, new, next_step, op, key, wait, qos, think in picks:
+        first = user not in requests or new
+        if first:
+            requests[user], steps[user], count = count, 0, count + 1
+            classes[requests[user]] = qos
+        elif next_step:
+            steps[user] += 1
+        now += wait * 1000
+        name, phase = traces.OPS[op]
+        if key not in known and not (dropped_writes and key % 3 == 0):
+            name = "write"
+        elif name == "write":
+            name = "read"
+        known.add(key)
+        request = requests[user]
+        made.append({
+            "op_id": len(made), "time_ns": now, "request_id": request, "session_id": user, "user_id": user, "turn": 1,
+            "step": steps[user], "qos": classes[request], "phase": ENUMS["phase"].index(phase),
+            "op": ENUMS["op"].index(name), "source": 0, "key": key, "tokens": sizes[key], "new_tokens": wait,
+            "think_ns": think * 1000 if first else 0,
+        })  # fmt: skip
+    return {name: np.array([op[name] for op in made]).astype(kind) for name, kind in DTYPES.items()}
+
+
+def options(limits: Any, load: Demand, devices: Any, promote: bool, lookup: Any) -> PlanOptions:
+    gib = [None if limit is None else Decimal(limit * UNIT) / 2**30 for limit in limits]
+    return PlanOptions(
+        TokenBytes(UNIT), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(1), promote=promote,
+        lookup=lookup, order=Order("reference", "test", devices), demand=load,
+    )  # fmt: skip
+
+
+def planned(trace: Trace, chosen: PlanOptions, most: int) -> list[Any]:
+    plan = Plan(trace, chosen)
+    found: list[Any] = []
+    for stretch in plan.planner().stretches(most):
+        found += Totals().tell(plan.workload, stretch).tolist()
+    return [(a, b, MOVES[c], *more) for a, b, c, *more in found]
+
+
+def as_oracle(batch: Columns) -> list[order_oracle.Op]:
+    found = []
+    for i in range(len(batch["op_id"])):
+        row = {name: int(batch[name][i]) for name in batch}
+        found.append(
+            order_oracle.Op(
+                row["op_id"], ENUMS["op"][row["op"]], row["key"], row["tokens"] * UNIT, ENUMS["phase"][row["phase"]],
+                row["request_id"], row["user_id"], row["qos"], row["step"], row["time_ns"], row["think_ns"],
+                row["new_tokens"], row["tokens"],
+            )
+        )  # fmt: skip
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    rows,
+    st.lists(st.integers(1, 4), min_size=10, max_size=10),
+    usable,
+    demand,
+    st.tuples(device, device, device),
+    st.booleans(),
+    st.sampled_from(["independent", "contiguous"]),
+    st.booleans(),
+    st.sampled_from([1, 7, 1000]),
+)
+def test_move_by_move_as_the_oracle(
+    picks: list[Any], sizes: list[int], limits: Any, load: Demand, devices: Any, promote: bool, lookup: Any,
+    dropped: bool, most: int,
+) -> None:  # fmt: skip
+    batch = columns(picks, sizes, dropped_writes=dropped)
+    pace = load.pace
+    told = order_oracle.Load(
+        pace.kind, load.workers, pace.speedup, pace.token_ms, pace.prefill_tok_s, pace.request_depth, load.allocs,
+    )  # fmt: skip
+    bytes_ = tuple(None if limit is None else limit * UNIT for limit in limits)
+    system = tuple(order_oracle.Device(*vars(one).values()) for one in devices)
+    expected = order_oracle.simulate(as_oracle(batch), bytes_, told, system, promote, lookup)  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder:
+        trace = traces.write(Path(folder) / "t.parquet", batch)
+        chosen = options(limits, load, devices, promote, lookup)
+        found = planned(trace, chosen, most)
+        fingerprint = Plan(trace, chosen).simulate()["plan_fingerprint"]
+    assert found == expected.rows
+    assert fingerprint == order_oracle.fingerprint(expected.rows)
