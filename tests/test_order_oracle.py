@@ -165,14 +165,11 @@ def test_closed_users_think() -> None:
     assert result.over == {0: 610, 1: 747}
 
 
-def test_asap_has_a_window() -> None:
-    """Window 2: rows 0 and 1 at once. They share: row 1 (50 bytes) ends at 100, but row 0 is the lowest until 150.
-
-    Then nothing below row 2 is left: rows 2 and 3 start at 150.
-    """
+def test_asap_has_as_many_requests_in_progress_as_workers() -> None:
+    """Two at once. They share: r1 (50 bytes) ends at 100, r0 at 150; each makes place for the next one."""
     trace = ops("r0.0 write 1", "r1.0 write 2 size=50", "r2.0 write 3", "r3.0 write 4")
-    result = simulate(trace, CPU, Load("asap", 4, window=2), DEVICES)
-    assert [start for start, _ in result.spans.values()] == [0, 0, 150, 150]
+    result = simulate(trace, CPU, Load("asap", 2), DEVICES)
+    assert [start for start, _ in result.spans.values()] == [0, 0, 100, 150]
 
 
 def test_a_promotion_and_its_room() -> None:
@@ -223,8 +220,8 @@ def test_what_holds_of_any_order(pace: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_one_user_after_the_other_is_trace_order(seed: int) -> None:
-    """A window of one row and one op at a time leave no choice; no read comes before its write."""
+    """One request at a time and one op each leave no choice; no read comes before its write."""
     trace = [Op(**(vars(op) | {"request": row, "user": 0, "step": 0})) for row, op in enumerate(drawn(seed))]
-    result = simulate(trace, (300, 900, 2000), Load("asap", 1, window=1), DEVICES)
+    result = simulate(trace, (300, 900, 2000), Load("asap", 1), DEVICES)
     plain = [(op.op_id, op.op, op.key, op.size, op.phase, op.request) for op in trace]
     assert result.rows == oracle.moves(plain, (300, 900, 2000))
