@@ -207,7 +207,7 @@ def drawn(seed: int) -> list[Op]:
 @pytest.mark.parametrize("seed", range(4))
 def test_what_holds_of_any_order(pace: str, seed: int) -> None:
     trace = drawn(seed)
-    load = Load(pace, 3, 2, 0.0001, 1e8, (1, 2, None)[seed % 3], 2 if seed % 2 else None, 100)
+    load = Load(pace, 3, 2, 0.0001, 1e8, (1, 2, None)[seed % 3], 2 if seed % 2 else None)
     lookup = ("independent", "contiguous")[seed % 2]
     result = simulate(trace, (300, 900, 2000), load, DEVICES, bool(seed % 2), lookup)
     assert sorted(result.order) == list(range(300))
