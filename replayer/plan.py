@@ -26,6 +26,7 @@ from replayer.workload import Workload
 from tracegen.schema import InputError, Trace
 
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
+STRETCH_OPS: Final = 1 << 13  # more leave the CPU's caches
 _KINDS: Final = {"trace": 0, "run": 1, "reference": 2}
 
 Usable = tuple[int | None, int | None, int | None]
@@ -198,7 +199,7 @@ class Planner:
             compiled.reference(self._devices) if self._devices is not None else None, demand.workers,
         )  # fmt: skip
 
-    def stretches(self, most: int = CHECKPOINT_OPS) -> Iterator[Stretch]:
+    def stretches(self, most: int = STRETCH_OPS) -> Iterator[Stretch]:
         """About `most` ops at a time; arrays that are valid till the next one is asked for."""
         ops, moves = ctypes.c_void_p(), ctypes.c_void_p()
         while count := _planner_next(self.handle, most, ctypes.byref(ops), ctypes.byref(moves)):
