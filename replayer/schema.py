@@ -184,8 +184,13 @@ class RunDirectory:
         others = [one.name for one in table.schema if one.name not in integers]
         # Deltas pack stamps and ids smaller and sooner than dictionaries, which overflow on them.
         packed = dict.fromkeys(integers, "DELTA_BINARY_PACKED")
-        pq.write_table(table, sink, compression="zstd", use_dictionary=others, column_encoding=packed)
+        pq.write_table(
+            table, sink, compression="zstd", use_dictionary=others, column_encoding=packed, write_statistics=_SOUGHT
+        )
         _replace(path, sink.getvalue())
+
+
+_SOUGHT: Final = ["op_id", "position", "start_ns"]  # by which readers skip rows; required columns need no counts of nulls
 
 
 def check_free(path: Path, *, force: bool) -> list[Path]:
@@ -223,7 +228,8 @@ _FOLDERS: Final = re.compile(r"rank_\d+|(rank_\d+/)?moves")
 
 def _array(name: str, values: Any) -> pa.Array:
     if name in LOG_ENUMS:
-        codes = pa.array(np.asarray(values).astype(np.int8), mask=np.asarray(values) < 0)
+        numbers = np.asarray(values).astype(np.int8)
+        codes = pa.array(numbers, mask=numbers < 0 if name in _OPTIONAL else None)
         return pa.DictionaryArray.from_arrays(codes, pa.array(LOG_ENUMS[name]))
     kind = LOG_SCHEMA.field(name).type
     return (

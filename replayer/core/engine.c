@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 19, FAULTS_MOST = 1 << 16 };
+enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 18, FAULTS_MOST = 1 << 16 };
 
 /* Filled under the lock, swapped for an empty one when its content is taken. */
 typedef struct { char *filling, *taken; int64_t count, room, taken_room; } Buffer;
