@@ -54,7 +54,6 @@ class Evidence:
         delivered_bytes: what the devices under the cache read at most since the warm-up ended; None where none counted.
         read: bytes that the nvme tier read, and that its devices did, if they were counted; warm-up included.
         written: the same of writes.
-        whole: whether the log is whole.
     """
 
     infos: Infos
@@ -62,7 +61,6 @@ class Evidence:
     delivered_bytes: int | None
     read: tuple[int, int | None]
     written: tuple[int, int | None]
-    whole: bool
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -144,7 +142,7 @@ def _page_cache(run: Evidence) -> Found:
 
 def _counters(run: Evidence) -> Found:
     """The device did other work than the log says."""
-    if run.stands_in or not run.whole:
+    if run.stands_in:
         return
     ratios = [
         counted / logged if counted is not None and logged else None for logged, counted in (run.read, run.written)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from analysis.log import CAUSES
 from analysis.metrics import METRICS
 from analysis.metrics.moves import NAMES
 from analysis.spreads import STATS
@@ -19,6 +20,7 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
     "tier": TIERS,
     "side": ("read", "write"),
     "stat": STATS,
+    "wait": CAUSES,
     "source": ENUMS["source"],
     "qos": ENUMS["qos"],
     "moves": tuple(NAMES.values()),

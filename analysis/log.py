@@ -1,14 +1,17 @@
 """The log as metrics see it: the condensed forms that they are computed from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import polars as pl
+import pyarrow.parquet as pq
 
 from analysis.spreads import Classes, code, decode, sort
 from analysis.terms import (
+    BLOCKED,
     EVICTION,
     FOR_OTHERS,
     IO,
@@ -16,6 +19,7 @@ from analysis.terms import (
     MAX_REQUESTS,
     OK,
     OPENS,
+    OPTIONAL,
     PLAN_WAIT,
     QUEUE,
     READS,
@@ -25,8 +29,11 @@ from analysis.terms import (
     STAMPS,
     TIMES,
     TOUCHES,
+    WINDOW_WAIT,
+    share,
 )
-from replayer.schema import LOG_ENUMS, TIERS
+from analysis.unions import covered
+from replayer.schema import ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
 """Rows that are grouped at once. A log of up to so many is held in memory, at 110 bytes each."""
@@ -46,6 +53,26 @@ SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995,
 """Where the curves of distributions are drawn."""
 
 
+SUMS: Final = {
+    "tokens": pl.col("tokens"),
+    "new_tokens": pl.col("new_tokens"),
+    "size_bytes": SIZE,
+    **{name: pl.col(name) for name in TIMES},
+    "io_ns": IO,
+    "queue_ns": QUEUE,
+    "plan_wait_ns": PLAN_WAIT,
+    "window_ns": WINDOW_WAIT,
+}
+"""What is added up over moves."""
+CAUSES: Final = (*WAITS, "window")
+"""What a move waits for until it is ready."""
+
+
+def waited(cause: str, plan_wait: pl.Expr = PLAN_WAIT) -> pl.Expr:
+    """How long a move waited for a cause before it was ready, in ns; the same of sums."""
+    return WINDOW_WAIT if cause == "window" else (plan_wait - WINDOW_WAIT) * pl.col("waited_for").eq_missing(cause)
+
+
 def _codes(name: str) -> tuple[pl.Expr, int]:
     return pl.col(name).to_physical(), len(LOG_ENUMS[name])
 
@@ -61,7 +88,10 @@ _SPLIT_CODES: Final[Classes] = {
     "phase": _codes("phase"),
     "size": (SIZE_CLASS, 32),
 }
+UNTIMED: Final = ("generation",)
+"""What is measured of a request under pace asap, which has all of the window due at once: no time since then."""
 REQUEST_TIMES: Final = {
+    "io": pl.col("io_ns"),
     "queue": pl.col("queue_ns"),
     "plan_wait": pl.col("plan_wait_ns"),
     "lateness": pl.col("start_ns") - pl.col("due_ns"),
@@ -105,6 +135,17 @@ class Targets:
     tbw: float | None = None
 
 
+def scan(files: Sequence[Path]) -> pl.LazyFrame:
+    """The rows of a log's parts, with the columns that version 1 lacks."""
+    lacking = set(ADDED) - set(pq.read_schema(files[0].absolute()).names)
+    absent = {
+        "position": pl.col("op_id"),
+        "window_ns": pl.lit(0, pl.Int64),
+        "waited_for": pl.lit(None, pl.Enum(WAITS)),
+    }
+    return pl.scan_parquet(files, glob=False).with_columns(**{name: absent[name] for name in sorted(lacking)})
+
+
 def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
     """Rows to be looked at many times, in stretches of at most STRETCH.
 
@@ -123,34 +164,33 @@ def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
     return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
 
 
-def added_up(rows: pl.LazyFrame) -> pl.DataFrame:
-    """Rows that are alike in every enum, in `warmup`, `first` (seq 0) and `size_class`, added up; a few hundred.
+def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFrame:
+    """Rows that are alike in every enum, in `warmup`, `first` (seq 0), `size_class`, `beyond` executed_ops, added up.
 
-    Columns: those; `rows`; sums of tokens, new_tokens, size_bytes, each time, `io_ns`, `queue_ns`, `plan_wait_ns`;
-    start_ns the first, last_start_ns, end_ns the last; least and most of op_id and rank, most of request_id;
+    Columns: those; `rows`; the sums of SUMS; start_ns the first, last_start_ns, end_ns the last; least and most of
+    position and rank, most of request_id;
     `most_bytes` the most of size_bytes / tokens, `most_ns` of stamps and times. In honest logs `nulls` is 0, and 0 or
     more are `least_step_ns` of the stamps and from one to the next, `least_number` of ids and counts, `least_time_ns`
     of times and of what I/O leaves of a move, and `least_host_{side}_ns` of what system calls leave of that.
     """
-    required = ["warmup", *(name for name in KEPT if name not in ("from_tier", "to_tier"))]
-    numbers = ("op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
+    required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
+    beyond = pl.lit(False) if executed_ops is None else pl.col("position") >= executed_ops
+    classes = _CELL | {"beyond": (beyond, 2)}
+    numbers = ("position", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
     spent = IO - pl.col("read_ns") - pl.col("write_ns")
     cells = (
-        rows.group_by(code(_CELL).alias("code"))
+        rows.group_by(code(classes).alias("code"))
         .agg(
-            *(pl.col(name).cast(pl.Int64).sum() for name in ("tokens", "new_tokens", "size_bytes", *TIMES)),
+            *(value.cast(pl.Int64).sum().alias(name) for name, value in SUMS.items()),
             pl.len().cast(pl.Int64).alias("rows"),
-            IO.sum().alias("io_ns"),
-            QUEUE.sum().alias("queue_ns"),
-            PLAN_WAIT.sum().alias("plan_wait_ns"),
             pl.col("start_ns").min(),
             pl.col("start_ns").max().alias("last_start_ns"),
             pl.col("end_ns").max(),
-            *(pl.col(name).min().alias(f"least_{name}") for name in ("op_id", "rank")),
-            *(pl.col(name).max().alias(f"most_{name}") for name in ("op_id", "rank", "request_id")),
+            *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
+            *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
             (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
             pl.max_horizontal(*STAMPS, *TIMES).max().alias("most_ns"),
-            _least(*(pl.col(name) for name in STAMPS), PLAN_WAIT, QUEUE, IO).alias("least_step_ns"),
+            _least(*(pl.col(name) for name in STAMPS), WINDOW_WAIT, BLOCKED, QUEUE, IO).alias("least_step_ns"),
             _least(*(pl.col(name) for name in numbers)).alias("least_number"),
             _least(spent, *(pl.col(name) for name in TIMES)).alias("least_time_ns"),
             *(_least(pl.col(f"{s}_ns") - pl.col(f"device_{s}_ns")).alias(f"least_host_{s}_ns") for s in TOUCHES),
@@ -158,9 +198,13 @@ def added_up(rows: pl.LazyFrame) -> pl.DataFrame:
         )
         .collect(engine="streaming")
     )
-    codes = {series.name: series for series in decode(cells["code"], _CELL)}
-    words = [_words(codes[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
-    return cells.drop("code").with_columns(*words, codes["warmup"] == 1, codes["first"] == 1, codes["size_class"])
+    codes = {series.name: series for series in decode(cells["code"], classes)}
+    flags = [codes[name] == 1 for name in ("warmup", "first", "beyond")]
+    return cells.drop("code").with_columns(*_named(codes), *flags, codes["size_class"])
+
+
+def _named(codes: Mapping[str, pl.Series]) -> list[pl.Series]:
+    return [_words(codes[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
 
 
 def _least(*values: pl.Expr) -> pl.Expr:
@@ -174,6 +218,9 @@ class Log:
         rows: one row per move, with `warmup` and the columns KEPT, enums as such; in stretches.
         token_ns: generation per token.
         warm_end_ns: when the warm-up ended; None: with the first start.
+        cut_ns: when nothing more was issued; None: the run went on to its last op.
+        timed: whether requests have times, which those of pace asap have not.
+        workers: of all ranks together.
         device: samples of device.parquet of all ranks, with `rank`, and `shared` where a longer rank has the device.
         ranks: how many there are.
         cores: of all hosts together.
@@ -187,6 +234,9 @@ class Log:
         *,
         token_ns: int = 0,
         warm_end_ns: int | None = None,
+        cut_ns: int | None = None,
+        timed: bool = True,
+        workers: int = 1,
         device: pl.LazyFrame | None = None,
         ranks: int = 1,
         cores: int = 1,
@@ -196,10 +246,12 @@ class Log:
         self.every_move = pl.concat(rows)
         self.moves = self.every_move.filter(~pl.col("warmup"))
         self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
-        self.token_ns, self.warm_end_ns, self.ranks, self.cores = token_ns, warm_end_ns, ranks, cores
+        self.token_ns, self.warm_end_ns, self.cut_ns, self.timed = token_ns, warm_end_ns, cut_ns, timed
+        self.ranks, self.cores, self.workers = ranks, cores, workers
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
         self._cells = cells
+        self._within: dict[tuple[int, int], pl.LazyFrame] = {}
 
     @property
     def cells(self) -> pl.LazyFrame:
@@ -212,18 +264,66 @@ class Log:
         return (added_up(self.every_move) if self._cells is None else self._cells).lazy()
 
     @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The first start and the last end; None where all is warm-up."""
+        first, last = self.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max()).collect().row(0)
+        return None if first is None else (first, last)
+
+    @cached_property
+    def window(self) -> tuple[int, int] | None:
+        """What rates are over: a cut run from the end of the warm-up to the cut, any other its `span`."""
+        if self.span is None or self.cut_ns is None:
+            return self.span
+        begin = self.span[0] if self.warm_end_ns is None else self.warm_end_ns
+        return begin, max(begin, self.cut_ns)
+
+    @property
+    def elapsed_s(self) -> pl.Expr:
+        """How long the window is."""
+        seconds = None if self.window is None else (self.window[1] - self.window[0]) / 1e9
+        return pl.lit(seconds, pl.Float64)
+
+    @property
+    def rated(self) -> pl.LazyFrame:
+        """What rates count, added up by enums: `cells`, of a cut run by the share of each move inside the window."""
+        return self.cells if self.cut_ns is None or self.window is None else self.within(*self.window)
+
+    def within(self, begin: int, end: int) -> pl.LazyFrame:
+        """SUMS by enums, each move by the share of its start … end that lies in a span, those of the warm-up, too.
+
+        Few moves straddle the edges: only theirs is taken off `cells`, and added where it is of the warm-up.
+        """
+        if (begin, end) not in self._within:
+            steady = ~pl.col("warmup")
+            straddling = (pl.col("end_ns") > end) | (pl.col("start_ns") < begin)
+            late = pl.col("warmup") & (pl.col("end_ns") >= begin)
+            classes = {name: _codes(name) for name in LOG_ENUMS}
+            inside, edges = share(begin, end), self.every_move.filter((steady & straddling) | late)
+            # Whole numbers are taken off exactly.
+            more = {name: (value * inside).sum() - (value * steady).sum() for name, value in SUMS.items()}
+            found = edges.group_by(code(classes).alias("code")).agg(**more).collect(engine="streaming")
+            codes = {series.name: series for series in decode(found["code"], classes)}
+            numbers = pl.col(*SUMS).cast(pl.Float64)
+            whole = self.cells.select(*LOG_ENUMS, numbers)
+            named = found.lazy().with_columns(*_named(codes)).select(*LOG_ENUMS, numbers)
+            self._within[begin, end] = pl.concat([whole, named])
+        return self._within[begin, end]
+
+    @cached_property
     def requests(self) -> pl.LazyFrame:
         """One row per request of a rank: what its own moves waited for and found, evictions for others left out.
 
         Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
-        included; queue_ns, plan_wait_ns, generation_ns sums; reads, hits; prefill_bytes, moved before its first token.
+        included; io_ns, queue_ns, plan_wait_ns, where it is timed: how long any of its moves was at work, else any in
+        the queue, else any waited for the plan; generation_ns; {cause}_wait_ns and blocked_ns, sums over its moves;
+        reads, hits; prefill_bytes, moved before its first token.
         """
         prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
         moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
         generation = pl.col("new_tokens").cast(pl.Int64) * self.token_ns
         sums = {
-            "queue_ns": QUEUE * own,
-            "plan_wait_ns": PLAN_WAIT * own,
+            "blocked_ns": PLAN_WAIT * own,
+            **{f"{cause}_wait_ns": waited(cause) * own for cause in CAUSES},
             "generation_ns": generation,
             "reads": READS,
             "hits": OK & SERVED,
@@ -244,7 +344,24 @@ class Log:
             .collect(engine="streaming")
             for stretch in self.stretches
         ]
-        return self._generated(_joined(parts, firsts, lasts, sums)).collect(engine="streaming").lazy()
+        found = self._generated(_joined(parts, firsts, lasts, sums)).collect(engine="streaming")
+        return (self._united(found) if self.timed else found).lazy()
+
+    def _united(self, requests: pl.DataFrame) -> pl.DataFrame:
+        """With io_ns, queue_ns and plan_wait_ns; of requests that lie in several stretches from all of them at once."""
+        rows = [stretch.filter(~FOR_OTHERS).select(_REQUEST, *STAMPS) for stretch in self.stretches]
+        found = pl.concat(covered(some.collect(engine="streaming")) for some in rows)
+        twice = found.filter(pl.col("request").is_duplicated())["request"].unique().implode()
+        if len(twice[0]):
+            again = pl.concat(some.filter(pl.col("request").is_in(twice)) for some in rows).collect(engine="streaming")
+            found = pl.concat([found.filter(~pl.col("request").is_in(twice)), covered(again)])
+        unions = found.select(
+            "request",
+            "io_ns",
+            queue_ns=pl.col("ready_ns") - pl.col("io_ns"),
+            plan_wait_ns=pl.col("due_ns") - pl.col("ready_ns"),
+        )
+        return requests.join(unions, on="request", how="left")
 
     def _generated(self, requests: pl.LazyFrame) -> pl.LazyFrame:
         """An op generates when its last row has ended, which is not the one with its tokens if there are several."""
@@ -254,12 +371,12 @@ class Log:
         ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
         rows = [
             stretch.filter(opens | (pl.col("seq") > 0) & ~FOR_OTHERS)
-            .select(_REQUEST, "op_id", ends, pl.col("new_tokens").cast(pl.Int64))
+            .select(_REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
             .collect(engine="streaming")
             for stretch in self.stretches
         ]
         ops = (
-            pl.concat(rows).lazy().group_by("request", "op_id").agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
+            pl.concat(rows).lazy().group_by("request", "position").agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
         )
         done = (pl.col("end_ns") + pl.col("new_tokens") * self.token_ns).max().alias("op_done_ns")
         last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
@@ -271,6 +388,8 @@ class Log:
         """Times per request: a row per measure and qos (all, or a class), with count and the STATS in ms."""
         found = []
         for measure, value in REQUEST_TIMES.items():
+            if not self.timed and measure not in UNTIMED:
+                continue
             ((_, values),) = sort(
                 [self.requests.filter(value.is_not_null())], {"qos": (pl.col("qos"), 3)}, {measure: value}
             )

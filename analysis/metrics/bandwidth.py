@@ -5,7 +5,7 @@ import polars as pl
 
 from analysis.log import Log
 from analysis.spreads import pieces, sort
-from analysis.terms import ELAPSED_S, GIB, SIDES, SIZE, TOUCHES
+from analysis.terms import GIB, SIDES, SIZE, TOUCHES
 from replayer.schema import TIERS
 
 _BEST_S = 10
@@ -21,16 +21,17 @@ def bandwidth(log: Log) -> pl.LazyFrame:
     nvme_{side}_efficiency: busy_gib_s / what the device can do (--device-gib-s); null where that is not given.
     """
     sides = SIDES.items()
-    sizes = log.cells.select(
-        **{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / ELAPSED_S for side, rows in sides},
-        **{f"{side}_io_gib_s": _over(SIZE.filter(rows).sum(), _time(side).filter(rows).sum()) for side, rows in sides},
+    rates = log.rated.select(
+        **{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for side, rows in sides}
     )
-    elapsed_s = log.cells.select(ELAPSED_S).collect().item()
-    whole = elapsed_s is not None and elapsed_s >= _BEST_S
+    alone = log.cells.select(
+        **{f"{side}_io_gib_s": _over(SIZE.filter(rows).sum(), _time(side).filter(rows).sum()) for side, rows in sides}
+    )
+    whole = log.span is not None and (log.span[1] - log.span[0]) / 1e9 >= _BEST_S
     best = [
         _best(log.seconds.filter(rows), whole).select(pl.first().alias(f"{side}_best10_gib_s")) for side, rows in sides
     ]
-    frames = [sizes, *(_busy(log, side) for side in TOUCHES), *best]
+    frames = [rates, alone, *(_busy(log, side) for side in TOUCHES), *best]
     able = dict(zip(TOUCHES, log.targets.device_gib_s or (None, None), strict=True))
     return pl.concat(frames, how="horizontal").with_columns(
         (pl.col(f"nvme_{side}_busy_gib_s") / pl.lit(gib_s, pl.Float64)).alias(f"nvme_{side}_efficiency")
