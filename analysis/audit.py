@@ -65,6 +65,7 @@ def examine(place: Path, files: list[Path], cells: pl.DataFrame, info: Info) -> 
     rest = pl.scan_parquet(files, glob=False).select(
         worker=pl.col("worker").max(),
         told_errors=((pl.col("status") != "error") & pl.col("error").is_not_null()).sum(),
+        last_op=pl.col("op_id").max(),
         other_least=pl.min_horizontal(pl.col("op_id", "key", "worker").min()),
         other_nulls=pl.sum_horizontal(pl.col("op_id", "key", "worker").null_count()),
     )
@@ -186,7 +187,7 @@ def _unreadable(place: Path, files: list[Path], error: Exception) -> str:
     """Which word is none that a replay writes; else what Polars says, in one line."""
     for name, known in LOG_ENUMS.items():
         try:
-            words = pl.scan_parquet(files, glob=False).select(pl.col(name).cast(pl.String).unique()).collect()
+            words = scan(files).select(pl.col(name).cast(pl.String).unique()).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             break
         if strange := sorted(set(words[name].drop_nulls()) - set(known)):
@@ -257,6 +258,9 @@ def _of_rows(info: Info, facts: Facts) -> Iterator[str]:
     whole = (info.get("window") or {}).get("cut_s") is None  # what is cut may have begun ops beyond its prefix
     if whole and executed_ops is not None and facts["last_position"] >= executed_ops:
         yield f"the log goes on to op {facts['last_position']:,}, run.json says that {executed_ops:,} were executed"
+    ops = info["trace"].get("ops")
+    if ops is not None and facts["last_op"] >= ops * (conditions.get("cycles") or 1):
+        yield f"the log has an op {facts['last_op']:,}, which the trace has not"
     if facts["told_errors"]:
         yield f"{facts['told_errors']:,} rows tell of an error and do not count as one"
     if facts["late_tokens"]:

@@ -350,10 +350,10 @@ class Log:
     def _united(self, requests: pl.DataFrame) -> pl.DataFrame:
         """With io_ns, queue_ns and plan_wait_ns; of requests that lie in several stretches from all of them at once."""
         rows = [stretch.filter(~FOR_OTHERS).select(_REQUEST, *STAMPS) for stretch in self.stretches]
-        found = pl.concat(covered(some.collect(engine="streaming")) for some in rows)
+        found = pl.concat(covered(some) for some in rows)
         twice = found.filter(pl.col("request").is_duplicated())["request"].unique().implode()
         if len(twice[0]):
-            again = pl.concat(some.filter(pl.col("request").is_in(twice)) for some in rows).collect(engine="streaming")
+            again = pl.concat(some.filter(pl.col("request").is_in(twice)) for some in rows)
             found = pl.concat([found.filter(~pl.col("request").is_in(twice)), covered(again)])
         unions = found.select(
             "request",

@@ -57,6 +57,12 @@ class Run:
         return conditions | {"ranks": max(self.expected, conditions.get("ranks") or 1)}
 
     @property
+    def users(self) -> int | None:
+        """How many there were; None where run.json does not say."""
+        users: int | None = self.conditions.get("users") or (self.infos[0]["trace"].get("counts") or {}).get("users")
+        return users
+
+    @property
     def status(self) -> str:
         """The first status of a rank that is not complete; else the one above them."""
         unlike = [info["status"] for info in self.infos if info["status"] != "complete"]

@@ -92,6 +92,7 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
         "trace_fingerprint": run.fingerprint("trace"),
         "plan_fingerprint": run.fingerprint("executed"),
         "conditions": run.conditions,
+        "users": run.users,
         "zero_ns": [(info.get("clock") or {}).get("zero_ns") for info in run.infos],
         "machine": [
             machine.get("host"),

@@ -4,51 +4,51 @@ The union of intervals is that of their begins and ends sorted apart: what the i
 i-th begin and after the end before. Request and stamp are packed into one integer, so that a sort serves all requests.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from analysis.spreads import ascending
 
 STAMPS: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
 
 Ints = NDArray[np.int64]
 
 
-def covered(rows: pl.DataFrame) -> pl.DataFrame:
+def covered(rows: pl.LazyFrame) -> pl.DataFrame:
     """Per request how long start … end, ready … end and due … end of its rows last together: io_ns, ready_ns, due_ns.
 
     Args:
-        rows: request, and STAMPS in order.
+        rows: request, and STAMPS.
     """
-    if rows.is_empty():
-        return pl.DataFrame(schema=dict.fromkeys(("request", "io_ns", "ready_ns", "due_ns"), pl.Int64))
-    low, high, first, last = rows.select(
+    bounds = rows.select(
         low=pl.col("request").min(), high=pl.col("request").max(), first=pl.col("due_ns").min(), last=pl.col("end_ns").max()
-    ).row(0)  # fmt: skip
+    )  # fmt: skip
+    low, high, first, last = bounds.collect(engine="streaming").row(0)
+    if low is None:
+        return pl.DataFrame(schema=dict.fromkeys(("request", "io_ns", "ready_ns", "due_ns"), pl.Int64))
     bits = (last - first).bit_length()
     if (high - low).bit_length() + bits > 63:
         lower = pl.col("request") <= (low + high) // 2
         return pl.concat([covered(rows.filter(lower)), covered(rows.filter(~lower))])
-    due, ready, start, end = (
-        _sorted(rows.select(((pl.col("request") - low) * (1 << bits) + (pl.col(stamp) - first)).alias(stamp)))
-        for stamp in STAMPS
-    )
-    begins = np.concatenate([[0], np.flatnonzero(np.diff(end >> bits)) + 1])
-    sums = {name: _union(stamp, end, begins) for name, stamp in (("io_ns", start), ("ready_ns", ready), ("due_ns", due))}
-    return pl.DataFrame({"request": (end[begins] >> bits) + low, **sums})
 
+    def packed(stamp: str) -> Ints:
+        both = (pl.col("request") - low) * (1 << bits) + (pl.col(stamp) - first)
+        return ascending(rows.select(both.alias(stamp)).collect(engine="streaming")[stamp])
 
-def _sorted(packed: pl.DataFrame) -> Ints:
-    values: Ints = packed.to_series().to_numpy(writable=True)
-    values.sort()
-    return values
+    end = packed("end_ns")
+    groups = np.concatenate([[0], np.flatnonzero(np.diff(end >> bits)) + 1])
+    with ThreadPoolExecutor(2) as threads:  # NumPy sorts on one core
+        sums = threads.map(lambda stamp: _union(packed(stamp), end, groups), STAMPS[:-1])
+        due, ready, io = sums
+    return pl.DataFrame({"request": (end[groups] >> bits) + low, "io_ns": io, "ready_ns": ready, "due_ns": due})
 
 
 def _union(begin: Ints, end: Ints, groups: Ints) -> Ints:
-    """An end of the request before lies before every begin of the next one, so that the maximum leaves it out."""
-    added = np.empty_like(end)
-    added[0] = end[0] - begin[0]
-    np.subtract(end[1:], np.maximum(begin[1:], end[:-1]), out=added[1:])
-    return np.add.reduceat(added, groups)
+    """Of each group; an end of the one before lies before every begin of it, so that the maximum leaves it out."""
+    np.maximum(begin[1:], end[:-1], out=begin[1:])
+    sums: Ints = np.add.reduceat(np.subtract(end, begin, out=begin), groups)
+    return sums

@@ -1,10 +1,9 @@
 """GiB per second and tier."""
 
-import numpy as np
 import polars as pl
 
 from analysis.log import Log
-from analysis.spreads import pieces, sort
+from analysis.spreads import gaps_ns, sort
 from analysis.terms import GIB, SIDES, SIZE, TOUCHES
 from replayer.schema import TIERS
 
@@ -48,7 +47,6 @@ def _over(size: pl.Expr, time_ns: pl.Expr) -> pl.Expr:
 
 
 def _busy(log: Log, side: str) -> pl.LazyFrame:
-    """Sorted, the i-th end and the start after the i-th bound an idle time wherever that start is later."""
     tier, touching = TOUCHES[side]
     rows = [stretch.filter(touching) for stretch in log.stretches]
     sizes = dict(log.cells.filter(touching).group_by(tier).agg(SIZE.sum()).collect().iter_rows())
@@ -57,8 +55,7 @@ def _busy(log: Log, side: str) -> pl.LazyFrame:
     found: dict[str, float | None] = dict.fromkeys(TIERS)
     for code, first, last in starts.runs.select("tier", "begin", "end").iter_rows():
         start, end = starts.packed[first:last], ends.packed[first:last]
-        gaps = zip(pieces(start[1:]), pieces(end[:-1]), strict=True)
-        busy_ns = int(end[-1] - start[0]) - sum(int(np.clip(later - sooner, 0, None).sum()) for later, sooner in gaps)
+        busy_ns = int(end[-1] - start[0]) - gaps_ns(start, end)
         if busy_ns:
             found[TIERS[code]] = sizes[TIERS[code]] / GIB / (busy_ns / 1e9)
     return pl.LazyFrame(

@@ -4,6 +4,7 @@ import polars as pl
 
 from analysis.log import CAUSES, Log, waited
 from analysis.metrics.wear import device as device_counters
+from analysis.spreads import ascending, gaps_ns
 from analysis.terms import OK, SERVED, SIDES
 from replayer.schema import TIERS
 
@@ -44,23 +45,30 @@ def time_spent(log: Log) -> pl.LazyFrame:
             for s in ("read", "write")
         },
     )
-    due, end = pl.col("due_ns").sort(), pl.col("end_ns").sort()
-    idle = log.moves.select(idle_s=(due.shift(-1) - end).clip(0).sum() / 1e9)
     work = {"device": device, "host": host, "verify": pl.col("verify_ns").sum()}
     waits |= {"queue": pl.col("queue_ns").sum(), "plan": pl.col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values())}
     busy_ns = (pl.col("io_ns") + pl.col("verify_ns")).sum()
     busy = (busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9) | (busy_ns >= pl.sum_horizontal(waits.values()))
     spent = log.rated.select(work=pl.when(busy).then(_largest(work)).otherwise(_largest(waits)))
     first, last = log.span or (0, 0)
-    held = pl.concat([idle, device_counters(log).select("cpu_share"), spent], how="horizontal").select(
-        "idle_s",
-        bottleneck=pl.when(pl.col("idle_s") * 2e9 > last - first)
+    idle_ns = _idle_ns(log)
+    held = pl.concat([device_counters(log).select("cpu_share"), spent], how="horizontal").select(
+        idle_s=pl.lit(idle_ns / 1e9),
+        bottleneck=pl.when(idle_ns * 2 > last - first)
         .then(pl.lit("source"))
         .when(pl.col("cpu_share") >= _BUSY_CPU)
         .then(pl.lit("cpu"))
         .otherwise("work"),
     )
     return pl.concat([sums, held], how="horizontal")
+
+
+def _idle_ns(log: Log) -> int:
+    due, end = (
+        ascending(pl.concat(stretch.select(stamp).collect(engine="streaming") for stretch in log.stretches)[stamp])
+        for stamp in ("due_ns", "end_ns")
+    )
+    return gaps_ns(due, end)
 
 
 def _largest(sums: dict[str, pl.Expr]) -> pl.Expr:

@@ -60,7 +60,7 @@ def html(data: Gathered) -> str:
         words=wording,
         verdicts=render.verdict(data.summaries),
         ranking=Table(
-            "Systems against the baseline", ["", "system", "tok/s", "speed-up", "over ops"], wording.ranking(data)
+            "Systems against the baseline", wording.RANKING, wording.ranking(data)
         ),
         sections=_sections(data),
         drawn=DRAWN,
