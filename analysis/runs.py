@@ -57,6 +57,13 @@ class Run:
         return conditions | {"ranks": max(self.expected, conditions.get("ranks") or 1)}
 
     @property
+    def ended_ns(self) -> list[int | None]:
+        """When the last move of each rank ended, on the clock of `zero_ns`; None where that is not known."""
+        zeros = [(info.get("clock") or {}).get("zero_ns") for info in self.infos]
+        ends = [facts["last_end_ns"] for facts in self.facts]
+        return [None if None in pair else sum(pair) for pair in zip(zeros, ends, strict=True)]
+
+    @property
     def users(self) -> int | None:
         """How many there were; None where run.json does not say."""
         users: int | None = self.conditions.get("users") or (self.infos[0]["trace"].get("counts") or {}).get("users")

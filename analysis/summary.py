@@ -94,6 +94,7 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
         "conditions": run.conditions,
         "users": run.users,
         "zero_ns": [(info.get("clock") or {}).get("zero_ns") for info in run.infos],
+        "ended_ns": run.ended_ns,
         "machine": [
             machine.get("host"),
             machine.get("cpu"),

@@ -204,7 +204,7 @@ HELD = {
 }
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
-    "machine", "zero_ns", "cut", "users",
+    "machine", "zero_ns", "cut", "users", "ended_ns",
 }  # fmt: skip
 """What a summary says beside numbers."""
 
