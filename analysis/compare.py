@@ -266,9 +266,9 @@ def _warnings(
         found.append(f"{', '.join(twice)} is on more than one side: a run is no other system than itself.")
     for side, trials in ({"the set of workloads": everyone} if workloads else sides).items():
         machines = dict.fromkeys(trial.machine for trial in trials)  # a run without an nvme tier names no device
-        kinds = [one for one in machines if not any(other[: len(one)] == one != other for other in machines)]
+        kinds = [" ".join(one) for one in machines if not any(two[: len(one)] == one != two for two in machines)]
         if len(kinds) > 1:
-            found.append(f"{side} mixes machines ({'; '.join(' '.join(one) for one in kinds)}): trials of one system must run on one.")
+            found.append(f"{side} mixes machines ({'; '.join(kinds)}): trials of one system must run on one.")
     if workloads:
         every = {side: conditions_of(trials[0]) for side, trials in sides.items()}
         unlike = [name for name in differing(*every.values()) if not is_varied(name, vary)]

@@ -135,7 +135,7 @@ class Targets:
     tbw: float | None = None
 
 
-def scan(files: Sequence[Path]) -> pl.LazyFrame:
+def scan(files: list[Path]) -> pl.LazyFrame:
     """The rows of a log's parts, with the columns that version 1 lacks."""
     lacking = set(ADDED) - set(pq.read_schema(files[0].absolute()).names)
     absent = {
@@ -175,7 +175,7 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
     """
     required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
     beyond = pl.lit(False) if executed_ops is None else pl.col("position") >= executed_ops
-    classes = _CELL | {"beyond": (beyond, 2)}
+    classes = {**_CELL, "beyond": (beyond, 2)}
     numbers = ("position", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
     spent = IO - pl.col("read_ns") - pl.col("write_ns")
     cells = (
@@ -217,8 +217,8 @@ class Log:
     Args:
         rows: one row per move, with `warmup` and the columns KEPT, enums as such; in stretches.
         token_ns: generation per token.
-        warm_end_ns: when the warm-up ended; None: with the first start.
-        cut_ns: when nothing more was issued; None: the run went on to its last op.
+        bounds_ns: when the warm-up ended, None: with the first start; and when the run was cut, None: it went on to its
+            last op.
         timed: whether requests have times, which those of pace asap have not.
         workers: of all ranks together.
         device: samples of device.parquet of all ranks, with `rank`, and `shared` where a longer rank has the device.
@@ -233,8 +233,7 @@ class Log:
         rows: Sequence[pl.LazyFrame],
         *,
         token_ns: int = 0,
-        warm_end_ns: int | None = None,
-        cut_ns: int | None = None,
+        bounds_ns: tuple[int | None, int | None] = (None, None),
         timed: bool = True,
         workers: int = 1,
         device: pl.LazyFrame | None = None,
@@ -246,7 +245,7 @@ class Log:
         self.every_move = pl.concat(rows)
         self.moves = self.every_move.filter(~pl.col("warmup"))
         self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
-        self.token_ns, self.warm_end_ns, self.cut_ns, self.timed = token_ns, warm_end_ns, cut_ns, timed
+        self.token_ns, (self.warm_end_ns, self.cut_ns), self.timed = token_ns, bounds_ns, timed
         self.ranks, self.cores, self.workers = ranks, cores, workers
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
@@ -376,7 +375,10 @@ class Log:
             for stretch in self.stretches
         ]
         ops = (
-            pl.concat(rows).lazy().group_by("request", "position").agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
+            pl.concat(rows)
+            .lazy()
+            .group_by("request", "position")
+            .agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
         )
         done = (pl.col("end_ns") + pl.col("new_tokens") * self.token_ns).max().alias("op_done_ns")
         last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)

@@ -205,8 +205,7 @@ class Run:
         return Log(
             rows,
             token_ns=round((self.conditions.get("token_ms") or 0) * 1e6),
-            warm_end_ns=max(warm_ends) if warm_ends else None,
-            cut_ns=min(cuts) if cuts else None,
+            bounds_ns=(max(warm_ends, default=None), min(cuts, default=None)),
             timed=self.conditions["pace"] != "asap",
             workers=sum(info["conditions"]["workers"] for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,

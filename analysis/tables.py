@@ -25,7 +25,7 @@ def curves(log: Log) -> pl.DataFrame:
 
 
 def requests(log: Log) -> pl.DataFrame:
-    """Times per request: per measure and qos (all, or a class); count, mean_ms … max_ms. Pace asap: generation alone."""
+    """Times per request: per measure (asap: generation alone) and qos (all, or a class); count, mean_ms … max_ms."""
     return log.waits
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from analysis.between import origin
-from analysis.runs import Info, Run, open_run
+from analysis.runs import Run, open_run
 from analysis.summary import summarise
 from replayer.schema import CHECKPOINT_OPS
 from tracegen.schema import InputError

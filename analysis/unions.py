@@ -24,9 +24,8 @@ def covered(rows: pl.LazyFrame) -> pl.DataFrame:
     Args:
         rows: request, and STAMPS.
     """
-    bounds = rows.select(
-        low=pl.col("request").min(), high=pl.col("request").max(), first=pl.col("due_ns").min(), last=pl.col("end_ns").max()
-    )  # fmt: skip
+    request, first_ns, last_ns = pl.col("request"), pl.col("due_ns").min(), pl.col("end_ns").max()
+    bounds = rows.select(low=request.min(), high=request.max(), first=first_ns, last=last_ns)
     low, high, first, last = bounds.collect(engine="streaming").row(0)
     if low is None:
         return pl.DataFrame(schema=dict.fromkeys(("request", "io_ns", "ready_ns", "due_ns"), pl.Int64))

@@ -27,11 +27,17 @@ MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "
 STATUSES: Final = ("ok", "error", "upstream")
 WAITS: Final = ("data", "eviction", "room")
 """What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""
-LOG_ENUMS: Final = ENUMS | {"move": MOVES, "status": STATUSES, "from_tier": TIERS, "to_tier": TIERS, "waited_for": WAITS}
+LOG_ENUMS: Final = ENUMS | {
+    "move": MOVES,
+    "status": STATUSES,
+    "from_tier": TIERS,
+    "to_tier": TIERS,
+    "waited_for": WAITS,
+}
 
 _TYPES: Final = {
-    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns ready_ns start_ns end_ns read_ns write_ns"
-    " device_read_ns device_write_ns verify_ns",
+    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns ready_ns start_ns end_ns"
+    " read_ns write_ns device_read_ns device_write_ns verify_ns",
     pa.int32(): "seq turn step new_tokens tokens worker rank",
     pa.bool_(): "warmup",
     pa.string(): "error",
@@ -350,7 +356,11 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
             raise InputError(
                 f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
             )
-    required = {field.name for field in wanted if not field.nullable}
+    _check_chunks(path, about, {field.name for field in wanted if not field.nullable})
+
+
+def _check_chunks(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
+    """That no required column has nulls, as far as its statistics say."""
     for group in range(about.num_row_groups):
         for place in range(about.num_columns):
             chunk = about.row_group(group).column(place)

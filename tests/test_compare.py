@@ -384,7 +384,11 @@ def test_plans_that_part_are_refused(one: Trial, other: Trial) -> None:
 
 def test_runs_cut_in_time_are_judged_each_over_its_own_window(craft: Craft) -> None:
     cut = {"duration_s": 10.0, "cut_s": 10.0}
-    a = [craft("a-1", ops=1000, window=cut), craft("a-2", ops=800, window=cut), craft("a-9", ops=50, conditions={"users": 9})]
+    a = [
+        craft("a-1", ops=1000, window=cut),
+        craft("a-2", ops=800, window=cut),
+        craft("a-9", ops=50, conditions={"users": 9}),
+    ]
     b = [craft("b-1", ops=400, window=cut), craft("b-9", ops=50, conditions={"users": 9})]
     found = compare({"a": a, "b": b}, metrics=["tokens_generated"])
     assert [one.cut for one in found.configurations] == [True, False]

@@ -595,8 +595,15 @@ def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: 
         hit = by_hand()[1] | {"from_tier": "nvme", "phase": "decode", "new_tokens": 10, "size_bytes": GIB}
         rows = []
         for n in range(400):
-            at = {"due_ns": n // 8 * took, "ready_ns": n // 8 * took, "start_ns": n // 8 * took, "end_ns": (n // 8 + 1) * took}
-            rows.append(hit | at | {"op_id": n, "position": n, "request_id": n, "read_ns": took, "device_read_ns": took})
+            at = {
+                "due_ns": n // 8 * took,
+                "ready_ns": n // 8 * took,
+                "start_ns": n // 8 * took,
+                "end_ns": (n // 8 + 1) * took,
+            }
+            rows.append(
+                hit | at | {"op_id": n, "position": n, "request_id": n, "read_ns": took, "device_read_ns": took}
+            )
         window = {"duration_s": 10.1, "cut_s": 10.1, "drain_s": 1.0}
         found.append(summary.summarise(write_run(tmp_path / name, rows, window=window)))
     for metric in ("wall_clock_tok_s", "steady_tok_s", "storage_tok_s", "decode_read_gib_s", "nvme_read_gib_s"):
@@ -610,7 +617,9 @@ def test_pace_asap_times_no_request(tmp_path: Path) -> None:
     assert found["requests"] > 0
     assert found["generation_mean_ms"] > 0
     times = [f"{name}_p95_ms" for name in ("io", "queue", "plan_wait", "lateness", "ttfb", "e2e")]
-    assert {found[name] for name in (*times, "batch_compliance", "batch_kept", "batch_ttfb_p95_ms", "room_wait_share")} == {None}
+    assert {
+        found[name] for name in (*times, "batch_compliance", "batch_kept", "batch_ttfb_p95_ms", "room_wait_share")
+    } == {None}
 
 
 # What went wrong before

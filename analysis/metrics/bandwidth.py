@@ -20,9 +20,7 @@ def bandwidth(log: Log) -> pl.LazyFrame:
     nvme_{side}_efficiency: busy_gib_s / what the device can do (--device-gib-s); null where that is not given.
     """
     sides = SIDES.items()
-    rates = log.rated.select(
-        **{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for side, rows in sides}
-    )
+    rates = log.rated.select(**{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for side, rows in sides})
     alone = log.cells.select(
         **{f"{side}_io_gib_s": _over(SIZE.filter(rows).sum(), _time(side).filter(rows).sum()) for side, rows in sides}
     )

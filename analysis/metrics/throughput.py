@@ -15,14 +15,14 @@ def throughput(log: Log) -> pl.LazyFrame:
     tokens_generated: Σ new_tokens of ops in the log.
     elapsed_s: last end − first start; of a run that was cut, cut − end of the warm-up (where there was none, the first
         start).
-    storage_io_s: Σ (end − start) over moves, of a cut run inside elapsed_s; waiting, making and checking bytes excluded,
-        evictions included.
+    storage_io_s: Σ (end − start) over moves, of a cut run inside elapsed_s; waiting, making and checking bytes
+        excluded, evictions included.
     wall_clock_tok_s: tokens_generated / elapsed_s.
     storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s; per unit of concurrency, so read it beside
         mean_inflight. kv-cache.py's storage throughput and its name for it.
     mean_inflight: storage_io_s / elapsed_s.
-    drained_bytes, drained_tokens: bytes read from and written to tiers, and new_tokens, × share of start … end after the
-        cut; 0 where nothing was cut.
+    drained_bytes, drained_tokens: bytes read from and written to tiers, and new_tokens, × share of start … end after
+        the cut; 0 where nothing was cut.
     """
     io_s = pl.col("io_ns").sum() / 1e9
     counted = log.cells.select(tokens_generated=_TOKENS)

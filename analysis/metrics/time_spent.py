@@ -46,9 +46,14 @@ def time_spent(log: Log) -> pl.LazyFrame:
         },
     )
     work = {"device": device, "host": host, "verify": pl.col("verify_ns").sum()}
-    waits |= {"queue": pl.col("queue_ns").sum(), "plan": pl.col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values())}
+    waits |= {
+        "queue": pl.col("queue_ns").sum(),
+        "plan": pl.col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values()),
+    }
     busy_ns = (pl.col("io_ns") + pl.col("verify_ns")).sum()
-    busy = (busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9) | (busy_ns >= pl.sum_horizontal(waits.values()))
+    busy = (busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9) | (
+        busy_ns >= pl.sum_horizontal(waits.values())
+    )
     spent = log.rated.select(work=pl.when(busy).then(_largest(work)).otherwise(_largest(waits)))
     first, last = log.span or (0, 0)
     idle_ns = _idle_ns(log)

@@ -24,7 +24,9 @@ def waits(log: Log) -> pl.LazyFrame:
     """
     found = {row["measure"]: row for row in log.waits.filter(pl.col("qos") == "all").iter_rows(named=True)}
     values = {f"{name}_{stat}_ms": found.get(name, {}).get(f"{stat}_ms") for name in REQUEST_TIMES for stat in STATS}
-    counted = pl.LazyFrame({"requests": [found.get("generation", {"count": 0})["count"]]}, schema={"requests": pl.Int64})
+    counted = pl.LazyFrame(
+        {"requests": [found.get("generation", {"count": 0})["count"]]}, schema={"requests": pl.Int64}
+    )
     times = pl.LazyFrame({n: [v] for n, v in values.items()}, schema=dict.fromkeys(values, pl.Float64))
     return pl.concat([counted, times, _causes(log)], how="horizontal")
 
