@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from analysis.log import CAUSES
 from analysis.metrics import METRICS
 from analysis.metrics.moves import NAMES
 from analysis.spreads import STATS
+from analysis.terms import CAUSES
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS, InputError
 

@@ -1,6 +1,6 @@
 """The log as metrics see it: the condensed forms that they are computed from."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,30 +9,11 @@ from typing import Final
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.spreads import Classes, code, decode, sort
-from analysis.terms import (
-    BLOCKED,
-    EVICTION,
-    FOR_OTHERS,
-    IO,
-    KEPT,
-    MAX_REQUESTS,
-    OK,
-    OPENS,
-    OPTIONAL,
-    PLAN_WAIT,
-    QUEUE,
-    READS,
-    SERVED,
-    SIZE,
-    SIZE_CLASS,
-    STAMPS,
-    TIMES,
-    TOUCHES,
-    WINDOW_WAIT,
-    share,
-)
-from analysis.unions import covered
+from analysis import requests
+from analysis.cells import SUMS, added_up, added_within, codes, words
+from analysis.requests import REQUEST_TIMES, UNTIMED
+from analysis.spreads import Classes, sort
+from analysis.terms import EVICTION, QUEUE, SIZE, SIZE_CLASS, TOUCHES
 from replayer.schema import ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
@@ -53,53 +34,12 @@ SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995,
 """Where the curves of distributions are drawn."""
 
 
-SUMS: Final = {
-    "tokens": pl.col("tokens"),
-    "new_tokens": pl.col("new_tokens"),
-    "size_bytes": SIZE,
-    **{name: pl.col(name) for name in TIMES},
-    "io_ns": IO,
-    "queue_ns": QUEUE,
-    "plan_wait_ns": PLAN_WAIT,
-    "window_ns": WINDOW_WAIT,
-}
-"""What is added up over moves."""
-CAUSES: Final = (*WAITS, "window")
-"""What a move waits for until it is ready."""
-
-
-def waited(cause: str, plan_wait: pl.Expr = PLAN_WAIT) -> pl.Expr:
-    """How long a move waited for a cause before it was ready, in ns; the same of sums."""
-    return WINDOW_WAIT if cause == "window" else (plan_wait - WINDOW_WAIT) * pl.col("waited_for").eq_missing(cause)
-
-
-def _codes(name: str) -> tuple[pl.Expr, int]:
-    return pl.col(name).to_physical(), len(LOG_ENUMS[name])
-
-
-_CELL: Final[Classes] = {name: _codes(name) for name in LOG_ENUMS} | {
-    "warmup": (pl.col("warmup"), 2),
-    "first": (pl.col("seq") == 0, 2),
-    "size_class": (SIZE_CLASS, 32),
-}
 _SPLIT_CODES: Final[Classes] = {
     "cause": (EVICTION, 2),
-    "qos": _codes("qos"),
-    "phase": _codes("phase"),
+    "qos": codes("qos"),
+    "phase": codes("phase"),
     "size": (SIZE_CLASS, 32),
 }
-UNTIMED: Final = ("generation",)
-"""What is measured of a request under pace asap, which has all of the window due at once: no time since then."""
-REQUEST_TIMES: Final = {
-    "io": pl.col("io_ns"),
-    "queue": pl.col("queue_ns"),
-    "plan_wait": pl.col("plan_wait_ns"),
-    "lateness": pl.col("start_ns") - pl.col("due_ns"),
-    "ttfb": pl.col("prefill_end_ns") - pl.col("due_ns"),
-    "generation": pl.col("generation_ns"),
-    "e2e": pl.col("done_ns") - pl.col("due_ns"),
-}
-"""What is measured of a request."""
 DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "time_ns": pl.Int64,
     "interval_ns": pl.Int64,
@@ -110,10 +50,6 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "rank": pl.Int64,
     "shared": pl.Boolean,
 }
-
-
-# One key is quicker than two.
-_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
 
 
 @dataclass(frozen=True)
@@ -162,53 +98,6 @@ def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
     words = rows.select("warmup", *LOG_ENUMS).collect(engine="streaming").lazy()
     both = pl.concat([words, rows.drop("warmup", *LOG_ENUMS)], how="horizontal")
     return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
-
-
-def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFrame:
-    """Rows that are alike in every enum, in `warmup`, `first` (seq 0), `size_class`, `beyond` executed_ops, added up.
-
-    Columns: those; `rows`; the sums of SUMS; start_ns the first, last_start_ns, end_ns the last; least and most of
-    position and rank, most of request_id;
-    `most_bytes` the most of size_bytes / tokens, `most_ns` of stamps and times. In honest logs `nulls` is 0, and 0 or
-    more are `least_step_ns` of the stamps and from one to the next, `least_number` of ids and counts, `least_time_ns`
-    of times and of what I/O leaves of a move, and `least_host_{side}_ns` of what system calls leave of that.
-    """
-    required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
-    beyond = pl.lit(False) if executed_ops is None else pl.col("position") >= executed_ops
-    classes = {**_CELL, "beyond": (beyond, 2)}
-    numbers = ("position", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
-    spent = IO - pl.col("read_ns") - pl.col("write_ns")
-    cells = (
-        rows.group_by(code(classes).alias("code"))
-        .agg(
-            *(value.cast(pl.Int64).sum().alias(name) for name, value in SUMS.items()),
-            pl.len().cast(pl.Int64).alias("rows"),
-            pl.col("start_ns").min(),
-            pl.col("start_ns").max().alias("last_start_ns"),
-            pl.col("end_ns").max(),
-            *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
-            *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
-            (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
-            pl.max_horizontal(*STAMPS, *TIMES).max().alias("most_ns"),
-            _least(*(pl.col(name) for name in STAMPS), WINDOW_WAIT, BLOCKED, QUEUE, IO).alias("least_step_ns"),
-            _least(*(pl.col(name) for name in numbers)).alias("least_number"),
-            _least(spent, *(pl.col(name) for name in TIMES)).alias("least_time_ns"),
-            *(_least(pl.col(f"{s}_ns") - pl.col(f"device_{s}_ns")).alias(f"least_host_{s}_ns") for s in TOUCHES),
-            pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
-        )
-        .collect(engine="streaming")
-    )
-    codes = {series.name: series for series in decode(cells["code"], classes)}
-    flags = [codes[name] == 1 for name in ("warmup", "first", "beyond")]
-    return cells.drop("code").with_columns(*_named(codes), *flags, codes["size_class"])
-
-
-def _named(codes: Mapping[str, pl.Series]) -> list[pl.Series]:
-    return [_words(codes[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
-
-
-def _least(*values: pl.Expr) -> pl.Expr:
-    return pl.min_horizontal(values).min()
 
 
 class Log:
@@ -296,94 +185,16 @@ class Log:
             steady = ~pl.col("warmup")
             straddling = (pl.col("end_ns") > end) | (pl.col("start_ns") < begin)
             late = pl.col("warmup") & (pl.col("end_ns") >= begin)
-            classes = {name: _codes(name) for name in LOG_ENUMS}
-            inside, edges = share(begin, end), self.every_move.filter((steady & straddling) | late)
-            # Whole numbers are taken off exactly.
-            more = {name: (value * inside).sum() - (value * steady).sum() for name, value in SUMS.items()}
-            found = edges.group_by(code(classes).alias("code")).agg(**more).collect(engine="streaming")
-            codes = {series.name: series for series in decode(found["code"], classes)}
+            edges = self.every_move.filter((steady & straddling) | late)
             numbers = pl.col(*SUMS).cast(pl.Float64)
-            whole = self.cells.select(*LOG_ENUMS, numbers)
-            named = found.lazy().with_columns(*_named(codes)).select(*LOG_ENUMS, numbers)
-            self._within[begin, end] = pl.concat([whole, named])
+            whole, more = self.cells.select(*LOG_ENUMS, numbers), added_within(edges, begin, end).lazy()
+            self._within[begin, end] = pl.concat([whole, more.select(*LOG_ENUMS, numbers)])
         return self._within[begin, end]
 
     @cached_property
     def requests(self) -> pl.LazyFrame:
-        """One row per request of a rank: what its own moves waited for and found, evictions for others left out.
-
-        Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
-        included; io_ns, queue_ns, plan_wait_ns, where it is timed: how long any of its moves was at work, else any in
-        the queue, else any waited for the plan; generation_ns; {cause}_wait_ns and blocked_ns, sums over its moves;
-        reads, hits; prefill_bytes, moved before its first token.
-        """
-        prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
-        moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
-        generation = pl.col("new_tokens").cast(pl.Int64) * self.token_ns
-        sums = {
-            "blocked_ns": PLAN_WAIT * own,
-            **{f"{cause}_wait_ns": waited(cause) * own for cause in CAUSES},
-            "generation_ns": generation,
-            "reads": READS,
-            "hits": OK & SERVED,
-            "prefill_bytes": SIZE * (prefill & moved),
-        }
-        firsts = {"qos": pl.col("qos").to_physical()} | {n: pl.when(own).then(n) for n in ("due_ns", "start_ns")}
-        lasts = {
-            "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
-            "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
-        }
-        parts = [
-            stretch.group_by(_REQUEST)
-            .agg(
-                *(value.min().alias(name) for name, value in firsts.items()),
-                *(value.max().alias(name) for name, value in lasts.items()),
-                *(value.cast(pl.Int64).sum().alias(name) for name, value in sums.items()),
-            )
-            .collect(engine="streaming")
-            for stretch in self.stretches
-        ]
-        found = self._generated(_joined(parts, firsts, lasts, sums)).collect(engine="streaming")
-        return (self._united(found) if self.timed else found).lazy()
-
-    def _united(self, requests: pl.DataFrame) -> pl.DataFrame:
-        """With io_ns, queue_ns and plan_wait_ns; of requests that lie in several stretches from all of them at once."""
-        rows = [stretch.filter(~FOR_OTHERS).select(_REQUEST, *STAMPS) for stretch in self.stretches]
-        found = pl.concat(covered(some) for some in rows)
-        twice = found.filter(pl.col("request").is_duplicated())["request"].unique().implode()
-        if len(twice[0]):
-            again = pl.concat(some.filter(pl.col("request").is_in(twice)) for some in rows)
-            found = pl.concat([found.filter(~pl.col("request").is_in(twice)), covered(again)])
-        unions = found.select(
-            "request",
-            "io_ns",
-            queue_ns=pl.col("ready_ns") - pl.col("io_ns"),
-            plan_wait_ns=pl.col("due_ns") - pl.col("ready_ns"),
-        )
-        return requests.join(unions, on="request", how="left")
-
-    def _generated(self, requests: pl.LazyFrame) -> pl.LazyFrame:
-        """An op generates when its last row has ended, which is not the one with its tokens if there are several."""
-        if not self.token_ns:
-            return requests
-        opens = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS
-        ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
-        rows = [
-            stretch.filter(opens | (pl.col("seq") > 0) & ~FOR_OTHERS)
-            .select(_REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
-            .collect(engine="streaming")
-            for stretch in self.stretches
-        ]
-        ops = (
-            pl.concat(rows)
-            .lazy()
-            .group_by("request", "position")
-            .agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
-        )
-        done = (pl.col("end_ns") + pl.col("new_tokens") * self.token_ns).max().alias("op_done_ns")
-        last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
-        joined = requests.join(last, on="request", how="left")
-        return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
+        """One row per request of a rank (`requests.of`)."""
+        return requests.of(self.stretches, self.token_ns, timed=self.timed).lazy()
 
     @cached_property
     def waits(self) -> pl.DataFrame:
@@ -397,7 +208,7 @@ class Log:
             )
             whole = values.spread().with_columns(pl.lit("all").alias("qos"))
             by_class = values.spread(["qos"])
-            by_class = by_class.with_columns(_words(by_class["qos"], SPLITS["qos"]))
+            by_class = by_class.with_columns(words(by_class["qos"], SPLITS["qos"]))
             found += [
                 part.select(pl.lit(measure).alias("measure"), "qos", ~pl.selectors.by_name("qos"))
                 for part in (whole, by_class)
@@ -431,13 +242,13 @@ class Log:
             rows = [stretch.filter(touching) for stretch in self.stretches]
             total, device = pl.col(f"{side}_ns"), pl.col(f"device_{side}_ns")
             clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
-            classes = {"tier": _codes(tier), **_SPLIT_CODES}
+            classes = {"tier": codes(tier), **_SPLIT_CODES}
             for clock, values in sort(rows, classes, clocks, at_once):
                 head = (pl.lit(side).alias("side"), pl.lit(clock).alias("clock"))
                 for split, names in SPLITS.items():
                     spread = values.spread(["tier"] if split == "all" else ["tier", split])
                     groups = spread[split] if split != "all" else pl.Series([0] * len(spread), dtype=pl.Int64)
-                    named = _words(groups.alias("group"), names)
+                    named = words(groups.alias("group"), names)
                     stats = spread.select("tier", "count", pl.selectors.ends_with("_ms"))
                     spreads.append(stats.with_columns(*head, pl.lit(split).alias("split"), named))
                 if clock == "total":
@@ -445,24 +256,7 @@ class Log:
         return _with_tier(pl.concat(spreads)), _with_tier(pl.concat(curves))
 
 
-def _joined(
-    parts: Sequence[pl.DataFrame], firsts: Iterable[str], lasts: Iterable[str], sums: Iterable[str]
-) -> pl.LazyFrame:
-    """Requests of several stretches; few lie in more than one, and only these are added up again."""
-    found = pl.concat(parts)
-    if len(parts) > 1:
-        twice = found["request"].is_duplicated()
-        again = found.filter(twice).group_by("request")
-        added = again.agg(pl.col(*firsts).min(), pl.col(*lasts).max(), pl.col(*sums).sum())
-        found = pl.concat([found.filter(~twice), added])
-    return found.lazy().filter(pl.col("due_ns").is_not_null())
-
-
 def _with_tier(table: pl.DataFrame) -> pl.DataFrame:
     """The tiers' names for their codes, the words that tell rows apart first."""
-    named = table.with_columns(_words(table["tier"], dict(enumerate(TIERS))))
+    named = table.with_columns(words(table["tier"], dict(enumerate(TIERS))))
     return named.select(pl.selectors.string(), ~pl.selectors.string())
-
-
-def _words(codes: pl.Series, words: dict[int, str]) -> pl.Series:
-    return codes.replace_strict(words, default=None, return_dtype=pl.String)

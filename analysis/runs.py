@@ -11,8 +11,9 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.audit import MAX_NS, Facts, examine, readable
+from analysis.cells import added_up
 from analysis.doubts import Doubt
-from analysis.log import DEVICE_COLUMNS, Log, Targets, added_up, held, scan
+from analysis.log import DEVICE_COLUMNS, Log, Targets, held, scan
 from analysis.terms import KEPT
 from replayer.schema import (
     DEVICE_SCHEMA,

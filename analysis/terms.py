@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from replayer.schema import LOG_ENUMS, TIERS
+from replayer.schema import LOG_ENUMS, TIERS, WAITS
 
 GIB: Final = 2**30
 OK: Final = pl.col("status") == "ok"
@@ -21,6 +21,8 @@ PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
 IO: Final = pl.col("end_ns") - pl.col("start_ns")
 WINDOW_WAIT: Final = pl.col("window_ns")
 BLOCKED: Final = PLAN_WAIT - WINDOW_WAIT  # by what `waited_for` says
+CAUSES: Final = (*WAITS, "window")
+"""What a move waits for until it is ready."""
 SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).clip(0)
 """Class n holds objects from 4^n bytes up to 4^(n+1)."""
 
@@ -55,3 +57,8 @@ def share(begin: int, end: int) -> pl.Expr:
     """Which part of a move's start … end lies in a span; all or nothing of a move that took no time."""
     inside = (pl.min_horizontal("end_ns", end) - pl.max_horizontal("start_ns", begin)).clip(0)
     return pl.when(IO > 0).then(inside / IO).otherwise(pl.col("start_ns").is_between(begin, end).cast(pl.Float64))
+
+
+def waited(cause: str, plan_wait: pl.Expr = PLAN_WAIT) -> pl.Expr:
+    """How long a move waited for a cause before it was ready, in ns; the same of sums."""
+    return WINDOW_WAIT if cause == "window" else (plan_wait - WINDOW_WAIT) * pl.col("waited_for").eq_missing(cause)

@@ -2,9 +2,10 @@
 
 import polars as pl
 
-from analysis.log import CAUSES, REQUEST_TIMES, Log
+from analysis.log import Log
+from analysis.requests import REQUEST_TIMES
 from analysis.spreads import STATS
-from analysis.terms import GIB
+from analysis.terms import CAUSES, GIB
 from tracegen.schema import ENUMS
 
 
