@@ -365,10 +365,16 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
             raise InputError(
                 f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
             )
-    required = {field.name for field in wanted if not field.nullable}
+    _check_chunks(path, about, {field.name for field in wanted if not field.nullable})
+
+
+def _check_chunks(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
+    """That no required column has nulls, as far as its statistics say."""
     for group in range(about.num_row_groups):
         for place in range(about.num_columns):
             chunk = about.row_group(group).column(place)
+            if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process
+                raise InputError(f"{path} is not readable (its columns are damaged); copy the run anew.")
             if chunk.path_in_schema in required and chunk.statistics is not None and chunk.statistics.null_count:
                 raise InputError(f"{path}: column {chunk.path_in_schema} holds nulls where a replay leaves none.")
 

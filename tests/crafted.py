@@ -51,7 +51,7 @@ class Crafted:
         }  # fmt: skip
         steady = rows["start_ns"][~rows["warmup"]]
         info["warmup"] = {
-            "ops": int(rows["op_id"][rows["warmup"]].max(initial=-1)) + 1,
+            "ops": int(rows["position"][rows["warmup"]].max(initial=-1)) + 1,
             "end_ns": int(steady.min()) if len(steady) else None,
         }
         self.samples = sampled(rows) if self.samples is not None else None
@@ -139,13 +139,14 @@ def clean(
     moves, rows = part.moves, {name: part.ops[name][op].astype(np.int64) for name in LOG_COLUMNS[2:11]}
     reads, writes = np.isin(moves.move, [0, 3, 4]) * io, np.isin(moves.move, [1, 3]) * io
     rows |= {
-        "op_id": moves.op_id, "seq": moves.seq, "key": moves.key, "tokens": part.tokens.astype(np.int64),
+        "op_id": moves.op_id, "position": moves.op_id, "seq": moves.seq, "key": moves.key, "tokens": part.tokens.astype(np.int64),
         "new_tokens": np.where(moves.seq == 0, part.ops["new_tokens"][op], 0).astype(np.int64),
         "size_bytes": moves.size, "move": moves.move, "from_tier": moves.from_tier, "to_tier": moves.to_tier,
         "status": np.zeros(count, np.int64), "due_ns": at, "ready_ns": at + 1000, "start_ns": at + 2000,
         "end_ns": at + 2000 + reads + writes, "read_ns": reads, "write_ns": writes, "device_read_ns": reads * 9 // 10,
         "device_write_ns": writes * 9 // 10, "verify_ns": reads // 100 + writes // 100, "worker": np.arange(count) % 4,
         "rank": np.zeros(count, np.int64), "warmup": np.zeros(count, bool), "error": np.full(count, None),
+        "window_ns": np.zeros(count, np.int64), "waited_for": np.full(count, -1),
     }  # fmt: skip
     info = deepcopy(EXAMPLE)
     info["trace"] |= {
