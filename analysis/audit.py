@@ -13,13 +13,12 @@ import polars as pl
 from analysis.doubts import Doubt
 from analysis.log import scan
 from analysis.terms import MAX_REQUESTS
-from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, PLAN_VERSION, TIERS, parts
+from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts
 from tracegen.schema import InputError
 
 MAX_NS: Final = 1 << 49  # 6.5 days: beyond it a time is damage
 CLOCK_S: Final = 1e-6  # seconds in run.json are floats, those of the log integers of nanoseconds
 
-ORDERED_PLAN: Final = 2  # the version that plans of any other order than the trace's are hashed with
 PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
 HASHED_OPS: Final = CHECKPOINT_OPS * 64  # whose moves are sorted at once
 
@@ -101,7 +100,7 @@ def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
 def _of_plan(place: Path, info: Info, rows: pl.LazyFrame) -> Iterator[str]:
     """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
     planned = info["plan"].get("plan_checkpoints")
-    version = PLAN_VERSION if order_of(info) == "trace" else ORDERED_PLAN
+    version = PLAN_VERSION if order_of(info) == "trace" else ORDERED_PLAN_VERSION
     fingerprint, checkpoints = _fingerprint(rows, info.get("executed_ops"), len(planned or ()) + 1, version)
     if info.get("executed_fingerprint") not in (None, fingerprint):
         yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"

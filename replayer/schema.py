@@ -19,6 +19,10 @@ from replayer import run_json
 from tracegen.schema import ENUMS, InputError
 
 RUN_VERSION: Final = 2
+PLAN_VERSION: Final = 1
+"""What the fingerprint of a plan in the trace's order begins with."""
+ORDERED_PLAN_VERSION: Final = 2
+"""The same, in any other order."""
 CHECKPOINT_OPS: Final = 1 << 16
 
 TIERS: Final = run_json.TIERS
@@ -190,7 +194,11 @@ class RunDirectory:
         _replace(path, sink.getvalue())
 
 
-_SOUGHT: Final = ["op_id", "position", "start_ns"]  # by which readers skip rows; required columns need no counts of nulls
+_SOUGHT: Final = [
+    "op_id",
+    "position",
+    "start_ns",
+]  # by which readers skip rows; required columns need no counts of nulls
 
 
 def check_free(path: Path, *, force: bool) -> list[Path]:
