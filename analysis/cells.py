@@ -10,6 +10,7 @@ from analysis.terms import (
     IO,
     KEPT,
     OPTIONAL,
+    ORDER_WAIT,
     PLAN_WAIT,
     QUEUE,
     SIZE,
@@ -31,6 +32,7 @@ SUMS: Final = {
     "queue_ns": QUEUE,
     "plan_wait_ns": PLAN_WAIT,
     "window_ns": WINDOW_WAIT,
+    "order_ns": ORDER_WAIT,
 }
 """What is added up over moves."""
 
@@ -73,7 +75,9 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
             *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
             (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
             pl.max_horizontal(*STAMPS, *TIMES).max().alias("most_ns"),
-            _least(*(pl.col(name) for name in STAMPS), WINDOW_WAIT, BLOCKED, QUEUE, IO).alias("least_step_ns"),
+            _least(*(pl.col(name) for name in STAMPS), WINDOW_WAIT, ORDER_WAIT, BLOCKED, QUEUE, IO).alias(
+                "least_step_ns"
+            ),
             _least(*(pl.col(name) for name in numbers)).alias("least_number"),
             _least(spent, *(pl.col(name) for name in TIMES)).alias("least_time_ns"),
             *(_least(pl.col(f"{s}_ns") - pl.col(f"device_{s}_ns")).alias(f"least_host_{s}_ns") for s in TOUCHES),

@@ -201,9 +201,9 @@ def _plan_wait(run: Evidence) -> Found:
     total = values["e2e_mean_ms"]
     if not total:
         return
-    known = {cause: values[f"{cause}_wait_mean_ms"] for cause in ("data", "eviction", "room", "window")}
+    known = {cause: values[f"{cause}_wait_mean_ms"] for cause in CAUSES}
     unknown = values["plan_wait_mean_ms"] - sum(known.values())
-    parts = {"room": known["room"], "window": known["window"], "no known cause": unknown}
+    parts = {"order": known["order"], "window": known["window"], "no known cause": unknown}
     if sum(parts.values()) <= PLAN_WAIT_SHARE * total:
         return
     told = ", ".join(f"{name} {wait / total:.1%}" for name, wait in parts.items() if wait >= 0.0005 * total)
@@ -211,7 +211,7 @@ def _plan_wait(run: Evidence) -> Found:
     if known["window"] > sum(parts.values()) / 2:
         advice = "the replayer's window held ops back that a server would have begun: widen --window"
     else:
-        advice = "a server need not wait for room that other ops free: more --headroom, or quote times of moves"
+        advice = "this system is unlike the reference: pass --order with a reference nearer to it, or --placement live"
     yield Doubt("plan wait", text, advice)
 
 

@@ -77,6 +77,7 @@ def scan(files: list[Path]) -> pl.LazyFrame:
     absent = {
         "position": pl.col("op_id"),
         "window_ns": pl.lit(0, pl.Int64),
+        "order_ns": pl.lit(0, pl.Int64),
         "waited_for": pl.lit(None, pl.Enum(WAITS)),
     }
     return pl.scan_parquet(files, glob=False).with_columns(**{name: absent[name] for name in sorted(lacking)})

@@ -20,8 +20,9 @@ QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
 PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
 IO: Final = pl.col("end_ns") - pl.col("start_ns")
 WINDOW_WAIT: Final = pl.col("window_ns")
-BLOCKED: Final = PLAN_WAIT - WINDOW_WAIT  # by what `waited_for` says
-CAUSES: Final = (*WAITS, "window")
+ORDER_WAIT: Final = pl.col("order_ns")
+BLOCKED: Final = PLAN_WAIT - WINDOW_WAIT - ORDER_WAIT  # by what `waited_for` says
+CAUSES: Final = (*WAITS, "order", "window")
 """What a move waits for until it is ready."""
 SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).clip(0)
 """Class n holds objects from 4^n bytes up to 4^(n+1)."""
@@ -45,6 +46,7 @@ KEPT: Final = (
     *("rank", "position", "seq", "request_id", "tokens", "new_tokens", "size_bytes"),
     *STAMPS,
     "window_ns",
+    "order_ns",
     *TIMES,
     *LOG_ENUMS,
 )
@@ -61,4 +63,6 @@ def share(begin: int, end: int) -> pl.Expr:
 
 def waited(cause: str, plan_wait: pl.Expr = PLAN_WAIT) -> pl.Expr:
     """How long a move waited for a cause before it was ready, in ns; the same of sums."""
-    return WINDOW_WAIT if cause == "window" else (plan_wait - WINDOW_WAIT) * pl.col("waited_for").eq_missing(cause)
+    if cause in ("window", "order"):
+        return WINDOW_WAIT if cause == "window" else ORDER_WAIT
+    return (plan_wait - WINDOW_WAIT - ORDER_WAIT) * pl.col("waited_for").eq_missing(cause)

@@ -60,6 +60,11 @@ class PlanOptions:
     order: Order = field(default_factory=Order)
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
 
+    def capacity(self) -> Usable:
+        """Bytes per tier, the headroom included, which holds what is in transit: floor(GiB × 2^30)."""
+        gpu, cpu, nvme = (None if gib is None else int(gib * 2**30) for gib in self.capacity_gib)
+        return gpu, cpu, nvme
+
     def usable(self) -> Usable:
         """Usable bytes per tier: floor(floor(GiB × 2^30) × headroom), nvme without headroom.
 
@@ -99,13 +104,14 @@ class Plan:
     Attributes:
         lookup: as resolved from the trace.
         workload: the ops that are taken.
-        usable: bytes per tier.
+        usable, capacity: bytes per tier, without and with the headroom.
         peak_objects: per tier, the most objects at a time; bounds, till the plan has been made.
         largest_object: bytes.
     """
 
     def __init__(self, trace: Trace, options: PlanOptions) -> None:
         self.trace, self.options, self.usable = trace, options, options.usable()
+        self.capacity = options.capacity()
         self.lookup = options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
         self.workload = Workload(trace, options.selection, options.bytes_per_token)
         self.peak_objects = [self.workload.keys] * len(TIERS)
@@ -129,9 +135,12 @@ class Plan:
 
     def rules(self) -> Rules:
         """As the core reads them."""
-        limits = [UNLIMITED if limit is None else limit for limit in self.usable]
+        usable, capacity = (
+            (ctypes.c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in limits))
+            for limits in (self.usable, self.capacity)
+        )
         contiguous, own_order = self.lookup == "contiguous", self.options.order.kind != "trace"
-        return Rules((ctypes.c_int64 * 3)(*limits), self.options.promote, contiguous, own_order)
+        return Rules(usable, capacity, self.options.promote, contiguous, own_order)
 
     def planner(self) -> "Planner":
         """Plans from the first op on."""

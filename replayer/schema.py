@@ -39,7 +39,7 @@ LOG_ENUMS: Final = ENUMS | {
 }
 
 _TYPES: Final = {
-    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns ready_ns start_ns end_ns"
+    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns order_ns ready_ns start_ns end_ns"
     " read_ns write_ns device_read_ns device_write_ns verify_ns",
     pa.int32(): "seq turn step new_tokens tokens worker rank",
     pa.bool_(): "warmup",
@@ -48,7 +48,7 @@ _TYPES: Final = {
 }
 _TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 _OPTIONAL: Final = ("from_tier", "to_tier", "waited_for", "error")
-ADDED: Final = ("position", "window_ns", "waited_for")
+ADDED: Final = ("position", "window_ns", "order_ns", "waited_for")
 """Columns that logs of version 1 lack: position is op_id there, the others are not known."""
 LOG_COLUMNS: Final = [
     "op_id",
@@ -85,6 +85,7 @@ LOG_COLUMNS: Final = [
     "error",
     "position",
     "window_ns",
+    "order_ns",
     "waited_for",
 ]
 

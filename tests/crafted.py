@@ -149,7 +149,7 @@ def clean(
         "end_ns": at + 2000 + reads + writes, "read_ns": reads, "write_ns": writes, "device_read_ns": reads * 9 // 10,
         "device_write_ns": writes * 9 // 10, "verify_ns": reads // 100 + writes // 100, "worker": np.arange(count) % 4,
         "rank": np.zeros(count, np.int64), "warmup": np.zeros(count, bool), "error": np.full(count, None),
-        "window_ns": np.zeros(count, np.int64), "waited_for": np.full(count, -1),
+        "window_ns": np.zeros(count, np.int64), "order_ns": np.zeros(count, np.int64), "waited_for": np.full(count, -1),
     }  # fmt: skip
     info = deepcopy(EXAMPLE)
     info["trace"] |= {

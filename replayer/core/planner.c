@@ -28,7 +28,7 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
     p->rows = rows;
     p->count = count;
     if (order == BY_REFERENCE) {
-        p->scheduler = scheduler_new(workload, rules->usable, load, p->waterfall);
+        p->scheduler = scheduler_new(workload, rules->capacity, load, p->waterfall);
         p->devices = devices_new(devices);
         p->workers = workers;
         p->ended = malloc((size_t)workers * sizeof *p->ended);
