@@ -290,6 +290,25 @@ def test_a_device_may_idle_where_it_is_not_the_work(tmp_path: Path) -> None:
     assert "replayer-bound" not in found(run, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"pace": "closed", "users": 4, "workers": 4}, "QoS classes cannot differ"),
+        ({"pace": "closed", "users": 5, "workers": 4}, None),
+        ({"pace": "open", "users": 4, "workers": 4}, None),
+        ({"pace": "asap", "users": 4, "workers": 4}, "No times per request under pace asap"),
+    ],
+)
+def test_what_times_of_requests_can_show_is_said_once(tmp_path: Path, changes: Dict, note: str | None) -> None:
+    run = clean(60)
+    run.rows["qos"] = run.rows["request_id"] % 3
+    conditions(run, **changes)
+    told = call("summary", run.save(tmp_path / "run")).stdout
+    notes = [line for line in told.splitlines() if line.startswith(("QoS classes", "No times per request"))]
+    assert [line.startswith(note or "") for line in notes] == [True] * (note is not None)
+    assert ("end to end P95 ms" in told) == (changes["pace"] != "asap")
+
+
 # Page cache
 
 
@@ -401,7 +420,7 @@ def test_rates_leave_out_what_draining_moved(tmp_path: Path) -> None:
     (doubt,) = [doubt for doubt in summary["doubts"] if doubt["kind"] == "long drain"]
     assert "192.7 s past the 300 s" in doubt["text"]
     assert summary["valid"]
-    assert "drain, after the window" in call("summary", tmp_path / "run").stdout
+    assert "drain, after it" in call("summary", tmp_path / "run").stdout
 
 
 def test_gib_are_gib(tmp_path: Path) -> None:
