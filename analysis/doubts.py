@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from analysis.terms import CAUSES
 from replayer.schema import TIERS
 
 GIB: Final = 2**30

@@ -1,4 +1,4 @@
-"""The compiled core, through ctypes: its structures as `core/core.h` and `core/engine.h` declare them, and its functions.
+"""The compiled core, through ctypes: structures as `core/core.h` and `core/engine.h` declare them, and functions.
 
 Calls release the interpreter's lock. Arrays that are passed must stay alive as long as the core uses them.
 """

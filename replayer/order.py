@@ -1,4 +1,4 @@
-"""In what order a plan is made: the trace's, a reference system's, an earlier run's, or the run's own (docs/ordering.md)."""
+"""In what order a plan is made: the trace's, a reference system's, an earlier run's (docs/ordering.md)."""
 
 import hashlib
 import importlib.resources

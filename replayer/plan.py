@@ -230,7 +230,7 @@ class Planner:
 
 
 class PlanHash:
-    """SHA-256 over the version and every move; checkpoint i covers the ops of blocks 0 … i, of 65,536 positions each."""
+    """SHA-256 over the version and every move; checkpoint i covers blocks 0 … i, of 65,536 positions each."""
 
     def __init__(self, version: int) -> None:
         self._hash = hashlib.sha256(version.to_bytes(8, "little"))
