@@ -4,6 +4,8 @@ EXTRAS ?= $(if $(shell nvidia-smi -L 2>/dev/null),gpu)
 BIN := .venv/bin
 READY := .venv/.ready$(if $(EXTRAS),-$(EXTRAS))
 DEMO := build/demo
+# Twelve users who think for 8 to 80 ms, so that the drive is kept busy; an object of 4 to 40 MB each turn.
+DEMO_LOAD := --cycles 3 --pace closed --speedup 60 --decode once --kv-dtype fp8 --storage-capacity-gb 1
 
 # Of `make submission` and `make sweep`. The smoke scale needs none of them.
 SCALE ?= full
@@ -39,17 +41,19 @@ $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/*)
 	@touch $@
 , := ,
 
-demo: setup  ## the shipped conversations: trace, plan, two replays, verdict, report
+demo: setup  ## what DRAM before a drive brings: a trace, its plan, three replays with it and three without, the ratio
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	tracegen generate traces/recipes/demo.toml -o $(DEMO)/trace.parquet
 	@echo
-	replayer plan $(DEMO)/trace.parquet
+	replayer plan $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0.1
 	@echo
-	replayer run $(DEMO)/trace.parquet --cache-dir $(DEMO)/cache -o $(DEMO)/run1
-	replayer run $(DEMO)/trace.parquet --cache-dir $(DEMO)/cache -o $(DEMO)/run2
+	replayer run $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0.1 --cache-dir $(DEMO)/cache --repeat 3 -o $(DEMO)/dram
+	replayer run $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0 --cache-dir $(DEMO)/cache --repeat 3 -o $(DEMO)/drive
 	@echo
-	analysis report $(DEMO)/run1 $(DEMO)/run2 -o $(DEMO)/report.html
-	analysis summary $(DEMO)/run1 $(DEMO)/run2
+	analysis summary $(DEMO)/dram-1 $(DEMO)/drive-1
+	@echo
+	analysis report $(DEMO)/dram-* $(DEMO)/drive-* -o $(DEMO)/report.html
+	analysis compare $(DEMO)/dram-* --against $(DEMO)/drive-* --vary usable_bytes
 
 test: setup  ## the test suite
 	$(BIN)/python -m pytest
