@@ -2,15 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from replayer.cli import main as replayer
 from tests.conftest import DEMO, ROOT
 from tracegen.generate import generate
 from tracegen.schema import Trace
 from tracegen.settings import load
 
 RECIPES = sorted((ROOT / "traces" / "recipes").glob("*.toml"))
+PLANS = json.loads((ROOT / "traces" / "recipes" / "plans.json").read_text())
 PINNED = json.loads((ROOT / "traces" / "recipes" / "fingerprints.json").read_text())
 
 
@@ -20,6 +24,16 @@ def test_golden_fingerprint(path: Path, tmp_path: Path) -> None:
     assert made.fingerprint == PINNED[path.stem]
     if made.counts["ops"] < 10**6:
         assert not list(Trace(tmp_path / "t.parquet").problems())
+    more = () if load(path, {}).replay.model else ("--model", "llama3.1-8b")
+    planned = {order: plan(tmp_path / "t.parquet", "--order", order, *more) for order in ("trace", "reference")}
+    assert {order: found["plan_fingerprint"] for order, found in planned.items()} == PLANS[path.stem]
+
+
+def plan(trace: Path, *flags: str) -> dict[str, Any]:
+    """What `replayer plan --json` prints."""
+    done = CliRunner().invoke(replayer, ["plan", str(trace), *flags, "--json"], catch_exceptions=False)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def test_each_says_what_it_is_for() -> None:

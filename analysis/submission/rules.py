@@ -49,15 +49,31 @@ class Option:
             "workers": self.users,
             "max_concurrent_allocs": self.allocs,
             "duration_s": self.duration_s,
+            "drain_s": self.duration_s / 10,
         }
 
+
+def _tier(bandwidth: int, streams: int, read_ns: int, write_ns: int) -> dict[str, int]:
+    return {
+        "read_bytes_per_s": bandwidth, "write_bytes_per_s": bandwidth, "streams": streams, "read_latency_ns": read_ns,
+        "write_latency_ns": write_ns,
+    }  # fmt: skip
+
+
+_REFERENCE: Final = {
+    "gpu": _tier(50 * 10**9, 2, 10_000, 10_000),
+    "cpu": _tier(40 * 10**9, 4, 2_000, 2_000),
+    "nvme": _tier(7 * 10**9, 4, 80_000, 20_000),
+}
+"""The system on whose virtual clock the plan's order is made: replayer's nvme-7."""
 
 _CLOSED: Final[dict[str, Any]] = {
     "headroom": "0.8", "promote": False, "lookup": "independent", "decode": "reread", "users": None, "part": [0, 1],
     "cycles": 1, "pace": "closed", "speedup": 1.0, "token_ms": 0.0, "prefill_tok_s": None, "request_depth": 1,
     "warmup": {"ops": 0, "s": 0.0}, "precondition_gib": 0.0, "layout": "files", "direct": True, "io_bytes": 1 << 20,
     "io_depth": 1, "fsync": "none", "verify": "stamps", "gpu_device": None, "gpu_read": None, "gds": False,
-    "throttle": {}, "window_ops": 65536, "window_bytes": 256 * GIB,
+    "throttle": {}, "window_ops": 65536, "window_bytes": None, "ops": None, "io_engine": "psync", "placement": "planned",
+    "order": {"kind": "reference", "name": "nvme-7", "ops_digest": None, "profile": _REFERENCE},
 }  # fmt: skip
 
 
