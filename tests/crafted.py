@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from replayer.model import TokenBytes
+from replayer.order import Order
 from replayer.plan import Plan, PlanHash, PlanOptions, Stretch, Totals
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS, RunDirectory
 from tests.conftest import ROOT
@@ -102,17 +103,19 @@ def steps(requests: int) -> tuple[Columns, list[int]]:
 
 
 @cache
-def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed: int | None) -> Any:
+def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed: int | None, ordered: bool) -> Any:
     with TemporaryDirectory() as place:
         batch, _ = steps(requests)
         written = write(Path(place) / "trace.parquet", batch, counts={"tokens_generated": len(batch["op_id"])})
         trace = Trace(written.path)
         gib = Decimal(SIZE) / 2**30
         capacity = (Decimal(0), gib * cpu_objects, None if nvme_objects is None else gib * nvme_objects)
-        options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1))
-        plan, totals, hashed = Plan(trace, options), Totals(), PlanHash(1)
+        order = Order("run", "crafted", op_ids=np.arange(len(batch["op_id"]))) if ordered else Order()
+        options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order)
+        plan, totals, hashed = Plan(trace, options), Totals(), PlanHash(order.plan_version)
         whole = plan.simulate()
-        (part,) = plan.planner().stretches(len(batch["op_id"]))
+        planner = plan.planner()
+        part = next(planner.stretches(len(batch["op_id"])))
         ops = part.ops[:executed]
         moved = totals.tell(plan.workload, Stretch(ops, part.moves[: int(ops["moves"].sum())]))
         hashed.add(moved)
@@ -126,7 +129,12 @@ def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed
 
 
 def clean(
-    requests: int = REQUESTS, *, cpu_objects: int = 0, nvme_objects: int | None = None, executed: int | None = None
+    requests: int = REQUESTS,
+    *,
+    cpu_objects: int = 0,
+    nvme_objects: int | None = None,
+    executed: int | None = None,
+    ordered: bool = False,
 ) -> Crafted:
     """A complete run of a trace of `steps`, planned by the replayer itself, on a device that moves 1 GiB/s.
 
@@ -135,8 +143,9 @@ def clean(
         cpu_objects: how many fit the cpu tier.
         nvme_objects: how many fit the nvme tier; None: all.
         executed: cut after so many ops.
+        ordered: the plan's order is another than the trace's, though it gives the same.
     """
-    trace, whole, counted, fingerprint, moved = _planned(requests, cpu_objects, nvme_objects, executed)
+    trace, whole, counted, fingerprint, moved = _planned(requests, cpu_objects, nvme_objects, executed, ordered)
     count = len(moved["move"])
     at = np.arange(count) * 50_000_000 + 1000
     io = np.full(count, SIZE // 2**20 * SECOND // 1024)

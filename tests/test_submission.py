@@ -58,7 +58,7 @@ def replayed(option: Option, trial: int, rank: int = 0, ranks: int = 1, slower: 
     """What CLOSED asks for, GAP_S after the trial before; the slower, the fewer ops it came to."""
     number = OPTIONS.index(option)
     executed = int(DURATION_S / 0.1 / slower)
-    run = clean(60 + 20 * number + rank, cpu_objects=option.cpu_bytes // SIZE, executed=executed)
+    run = clean(60 + 20 * number + rank, cpu_objects=option.cpu_bytes // SIZE, executed=executed, ordered=True)
     info, born_ns = run.info, 1_800_000_000 * SECOND + (number * TRIALS + trial) * GAP_S * SECOND
     info["conditions"] = option.closed | {"ranks": ranks}
     info["window"] |= {"cut_s": DURATION_S}
@@ -637,7 +637,8 @@ SETTINGS: Final[Dict] = {
     "max_concurrent_allocs": None, "duration_s": 1.0, "warmup": {"ops": 5, "s": 0.0}, "precondition_gib": 1.0,
     "layout": "slab", "direct": False, "io_bytes": 4096, "io_depth": 8, "fsync": "data", "verify": "off",
     "gpu_device": "cpu", "gpu_read": "copy", "gds": True, "throttle": {"cpu": {"gib_s": 2.0}}, "window_ops": 4096,
-    "window_bytes": 1, "a new one": 1,
+    "window_bytes": 1, "ops": 7, "drain_s": 9.0, "io_engine": "uring", "placement": "live",
+    "order": {"kind": "reference", "name": "nvme-2", "ops_digest": None, "profile": None}, "a new one": 1,
 }  # fmt: skip
 
 
