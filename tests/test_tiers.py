@@ -11,23 +11,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.compiled import Extent, variable
+from replayer.model import TokenBytes
+from replayer.opening import Settings
+from replayer.pace import Pace
 from replayer.payload import Payload
+from replayer.plan import PlanOptions
+from replayer.run import replay
+from replayer.schema import parts
 from replayer.tiers import gpu, nvme
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gpu import GpuTier
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
-from tests import faults
+from tests import faults, traces
 from tests.conftest import tmpfs
 from tracegen.schema import InputError
 
@@ -781,11 +789,32 @@ def test_after_a_request_that_fails_none_is_made(disk: Disk) -> None:
             raise OSError(errno.EIO, "Input/output error")
         return faults.pread(descriptor, address, size, at)
 
-    with faults.replaced("pread", pread), tier.open(1, 4 * (64 << 10)) as source:
-        with pytest.raises(OSError, match="Input/output"):
-            source.read(0, 4 * (64 << 10), BUFFER)
+    with (
+        faults.replaced("pread", pread),
+        tier.open(1, 4 * (64 << 10)) as source,
+        pytest.raises(OSError, match="Input/output"),
+    ):
+        source.read(0, 4 * (64 << 10), BUFFER)
     assert asked == [0, 64 << 10, 2 * (64 << 10)]
     tier.close()
+
+
+@pytest.mark.parametrize("tier", ["cpu", "nvme"])
+def test_an_execution_may_have_more_objects_than_its_plan(tmp_path: Path, tier: str) -> None:
+    """Five leave late, and five come while they are there: room for the padding of ten, where the plan has five."""
+    steps = [(op, key, 4097) for op in "wx" for key in range(5)] + [("w", key, 4097) for key in range(5, 10)]
+    batch = traces.columns(
+        steps, [0] * 10 + [1] * 5, step=[*range(10), *range(5)], new_tokens=[0] * 4 + [400] + [0] * 10
+    )
+    room, none = Decimal(10 * 4097) / 2**30, Decimal(0)
+    flags = Settings(4, tmp_path / "cache", layout="slab", pace=Pace(token_ms=1), verify="full")
+    usable = (none, room, none) if tier == "cpu" else (none, none, room)
+    plan = PlanOptions(TokenBytes(1), usable, headroom=Decimal(1), demand=flags.demand)
+    info = replay(traces.write(tmp_path / "t.parquet", batch), "test", plan, flags, tmp_path / "run")
+    log = pl.read_parquet(parts(tmp_path / "run")).with_columns(pl.col("move").cast(pl.String))
+    late = log.filter(pl.col("move") == "delete")["start_ns"].min()
+    assert late > log.filter(pl.col("key") >= 5)["end_ns"].max(), "all ten were there"  # type: ignore[operator]
+    assert (info["status"], log["error"].drop_nulls().to_list()) == ("complete", [])
 
 
 # Folders of killed runs
