@@ -105,10 +105,10 @@ class OpenTiers:
         self.nvme: FileTier | SlabTier | None = None
         self._gpu: gpu.GpuTier | None = None
         if usable[GPU]:
-            self._gpu = self.all[GPU] = gpu.GpuTier(usable[GPU] or 0, settings.gpu_device)
+            self._gpu = self.all[GPU] = gpu.GpuTier(plan.capacity[GPU] or 0, settings.gpu_device)
         if usable[CPU]:
             objects = most_objects(plan, plan.peak_objects, settings.window)[CPU]
-            self.all[CPU] = CpuTier(usable[CPU] or 0, objects)
+            self.all[CPU] = CpuTier(plan.capacity[CPU] or 0, objects)
         if usable[NVME] != 0:
             self.all[NVME] = self._open_nvme(nvme_room(plan, planned, settings.window), run)
         for tier in self.all:
@@ -256,11 +256,11 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
     largest = int(plan.largest_object)
     if largest > MAX_OBJECT:
         raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    memory, need = machine.meminfo("MemAvailable") // ranks, plan.usable[CPU] or 0
+    memory, need = machine.meminfo("MemAvailable") // ranks, plan.capacity[CPU] or 0
     if memory and need > memory:
         raise InputError(
-            f"--cpu-mem-gb: {need / 2**30:.1f} GiB usable, but {memory / 2**30:.1f} GiB of memory are available;"
-            f" pass at most {_gib_below(memory * 0.9 / float(plan.options.headroom))}."
+            f"--cpu-mem-gb: {need / 2**30:.1f} GiB, but {memory / 2**30:.1f} GiB of memory are available;"
+            f" pass at most {_gib_below(memory * 0.9)}."
         )
     buffers = settings.workers * settings.chunk
     if memory and need + buffers > memory:
