@@ -107,7 +107,8 @@ class OpenTiers:
         if usable[GPU]:
             self._gpu = self.all[GPU] = gpu.GpuTier(plan.capacity[GPU] or 0, settings.gpu_device)
         if usable[CPU]:
-            self.all[CPU] = CpuTier(plan.capacity[CPU] or 0, _in_memory(plan, settings.workers))
+            objects = most_objects(plan, plan.peak_objects, settings.window)[CPU]
+            self.all[CPU] = CpuTier(plan.capacity[CPU] or 0, objects)
         if usable[NVME] != 0:
             self.all[NVME] = self._open_nvme(nvme_room(plan, planned, settings.window), run)
         for tier in self.all:
@@ -198,9 +199,13 @@ class OpenTiers:
             self.nvme.discard(keys.pop())
 
 
-def _in_memory(plan: Plan, workers: int) -> int:
-    """How many objects lie in the cpu tier at most, those in transit included."""
-    return int(plan.peak_objects[CPU] / plan.options.headroom) + workers + 1
+def most_objects(plan: Plan, peaks: list[int], window: Window) -> list[int]:
+    """Of each tier, what an execution may have in it at a time: more than the plan's peak.
+
+    Beside what the plan has there at some op, others of the window may be on their way in before any has left: what its
+    ops store, and what they push out of faster tiers.
+    """
+    return [min(plan.workload.keys, sum(peaks[: tier + 1]) + window.ops) for tier in range(len(TIERS))]
 
 
 def nvme_room(plan: Plan, planned: dict[str, Any] | None, window: Window) -> int:
@@ -208,7 +213,7 @@ def nvme_room(plan: Plan, planned: dict[str, Any] | None, window: Window) -> int
 
     An unlimited tier has no ledger: what the plan stores may come before what it takes away has left.
     """
-    limit, objects = plan.usable[NVME], plan.peak_objects[NVME]
+    limit, objects = plan.usable[NVME], most_objects(plan, plan.peak_objects, window)[NVME]
     if planned is None:  # placement is decided on the way: every object there is, once
         whole = int(plan.workload.size.sum())
         most = whole if limit is None else min(limit, whole)
@@ -216,7 +221,6 @@ def nvme_room(plan: Plan, planned: dict[str, Any] | None, window: Window) -> int
         most = planned["write_bytes"]["nvme"]
         if window.bytes is not None:
             most = min(most, planned["peak_bytes"]["nvme"] + window.bytes)
-        objects += window.ops
     else:
         most = min(planned["write_bytes"]["nvme"], limit)
     if planned is not None:

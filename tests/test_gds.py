@@ -15,6 +15,7 @@ from replayer.opening import Settings
 from replayer.plan import PlanOptions
 from replayer.run import replay
 from replayer.schema import parts
+from replayer.tiers.throttled import Throttle
 from tests import traces
 from tracegen.schema import InputError, Trace
 
@@ -85,6 +86,21 @@ def test_every_byte_comes_back(kvikio: ModuleType, trace: Trace, tmp_path: Path,
     assert set(kinds["move"]) == {"hit", "store", "demote"}
     assert (kinds.select("device_read_ns", "device_write_ns").max_horizontal() > 0).all()
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["store", "hit"])
+def test_cufile_is_throttled_with_the_kernel(kvikio: ModuleType, trace: Trace, tmp_path: Path, kind: str) -> None:
+    """100 MiB/s of each side, together: so many bytes take so long, and that is device time."""
+    info, log = go(trace, tmp_path, 20, throttles={"nvme": Throttle(100)})
+    assert info["status"] == "complete"
+    log = log.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String))
+    side = log.filter((pl.col("from_tier") if kind == "hit" else pl.col("to_tier")) == "nvme")
+    ours = side.filter(pl.col("move") == kind)
+    assert len(ours) > 3
+    took = side["end_ns"].max() - side["start_ns"].min()  # type: ignore[operator]
+    assert took >= side["size_bytes"].sum() / (100 << 20) * 1e9 * 0.98
+    alone = ours["size_bytes"] / (100 << 20) * 1e9
+    assert (ours["device_read_ns" if kind == "hit" else "device_write_ns"] > alone - 5e6).all()
 
 
 def test_a_transfer_that_ends_short_is_a_row(

@@ -1,9 +1,10 @@
 """Whatever completes first, the order of moves keeps to what data demands, and no tier exceeds its room."""
 
 import random
-import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,180 +12,361 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replayer import workload
 from replayer.model import TokenBytes
-from replayer.ordering import Move, Op, Ordering, _Room
-from replayer.pacing import Pace, Pacer
-from replayer.plan import Plan, PlanOptions
+from replayer.opening import most_objects
+from replayer.order import Order
+from replayer.pace import Demand, Pace, Window
+from replayer.plan import (
+    BYPASS,
+    DELETE,
+    DEMOTE,
+    DROP,
+    HIT,
+    MISS,
+    PROMOTE,
+    STORE,
+    Plan,
+    PlanOptions,
+    Totals,
+    Usable,
+    free_live,
+)  # fmt: skip
+from replayer.schema import WAITS
 from replayer.selection import Selection
-from replayer.waterfall import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Usable, Waterfall
+from replayer.workload import Workload
 from tests import oracle, traces
-from tracegen.schema import ENUMS
+from tests import test_reference_order as reference_order
+from tests.core import Account, Move, Planned, Scheduler
+from tracegen.schema import ENUMS, Columns
 
-
-def unpack(steps: list[traces.Step], requests: list[int], waterfall: Waterfall) -> list[tuple[Op, list[Move]]]:
-    batch = traces.columns(steps, requests)
-    moves, ends = waterfall.plan(batch, batch["tokens"].astype(np.int64))
-    rows = list(zip(*(getattr(moves, n).tolist() for n in "move key from_tier to_tier size".split()), strict=True))
-    planned, begin = [], 0
-    for i, end in enumerate(ends.tolist()):
-        op = Op(i, requests[i], int(batch["qos"][i]), step=i, last=requests[i] not in requests[i + 1 :])
-        planned.append((op, [Move(op, begin + j, *row) for j, row in enumerate(rows[begin:end])]))
-        begin = end
-    return planned
+FAR = 1 << 62
+LEAVES = (DEMOTE, PROMOTE, DROP, DELETE)
 
 
 class World:
-    """Tiers that hold sizes; checks, when a move ends or begins, that it may."""
+    """Tiers that hold sizes, and requests; checks, when a move ends or begins, that it may."""
 
-    def __init__(self, usable: Usable) -> None:
+    def __init__(self, batch: Columns, usable: Usable, demand: Demand) -> None:
         self.usable, self.used, self.place = usable, [0, 0, 0], dict[int, int]()
-        self.reading: dict[int, int] = {}
+        self.reading, self.objects, self.most_objects = Counter[int](), [0, 0, 0], [0, 0, 0]
+        self.demand, self.stores = demand, 0
+        self.request, self.step = batch["request_id"].tolist(), batch["step"].tolist()
+        self.user, self.rows = batch["user_id"].tolist(), range(len(batch["op_id"]))
+        self.left, self.done = dict[int, int](), set[int]()
 
-    def begin(self, move: Move) -> None:
+    def begin(self, move: Move, now: int) -> None:
+        self._check_pace(move, now)
+        self.left.setdefault(move.op.row, move.op.moves)
         if move.kind in (MISS, BYPASS):
             return
         if move.kind != HIT:
-            assert not self.reading.get(move.key), "a barrier runs while its key is read"
+            assert not self.reading[move.key], "a barrier runs while its key is read"
         if move.kind == STORE:
             assert move.key not in self.place, "stored before it left"
-        elif move.from_tier >= 0:
-            assert self.place.get(move.key) == move.from_tier, "not where the plan has it"
-        self.reading[move.key] = self.reading.get(move.key, 0) + 1
+            self.stores += 1
+            assert self.demand.allocs is None or self.stores <= self.demand.allocs, "more stores than permits"
+        elif move.source >= 0:
+            assert self.place.get(move.key) == move.source, "not where the plan has it"
+        self.reading[move.key] += 1
         if move.kind in (STORE, DEMOTE):  # room is taken at the start of a write
-            self.used[move.to_tier] += move.size
-            limit = self.usable[move.to_tier]
-            assert limit is None or self.used[move.to_tier] <= limit, "past the usable bytes"
+            self.used[move.target] += move.size
+            self.objects[move.target] += 1
+            self.most_objects[move.target] = max(self.most_objects[move.target], self.objects[move.target])
+            limit = self.usable[move.target]
+            assert limit is None or self.used[move.target] <= limit, "past the usable bytes"
+
+    def _check_pace(self, move: Move, now: int) -> None:
+        assert 0 <= move.op.due_ns <= move.ready_ns <= now
+        row, pace = move.op.row, self.demand.pace
+        request, step = self.request[row], self.step[row]
+        ours = [one for one in self.rows if self.request[one] == request]
+        assert all(one in self.done for one in ours if self.step[one] < step), "the step before is not done"
+        begun = {one for one in ours if one in self.left and one not in self.done} | {row}
+        assert pace.request_depth is None or len(begun) <= pace.request_depth, "more of a step than its depth"
+        if pace.kind == "closed":
+            before = [one for one in self.rows if self.user[one] == self.user[row] and self.request[one] < request]
+            assert self.done.issuperset(before), "the user's last request is not over"
 
     def end(self, move: Move) -> None:
+        self.left[move.op.row] -= 1
+        if not self.left[move.op.row]:
+            self.done.add(move.op.row)
         if move.kind in (MISS, BYPASS):
             return
         self.reading[move.key] -= 1
-        if move.kind in (DEMOTE, PROMOTE, DROP) or (move.kind == DELETE and move.from_tier >= 0):
+        self.stores -= move.kind == STORE
+        if move.kind in LEAVES and move.source >= 0:
             del self.place[move.key]
-            self.used[move.from_tier] -= move.size
+            self.used[move.source] -= move.size
+            self.objects[move.source] -= 1
         if move.kind in (STORE, DEMOTE):
-            self.place[move.key] = move.to_tier
+            self.place[move.key] = move.target
 
 
-workloads = st.lists(
-    st.tuples(st.sampled_from("wrrrddx"), st.integers(0, 7), st.integers(0, 4)), min_size=1, max_size=60
+def run(
+    scheduler: Scheduler, world: World, workers: int, rng: random.Random, admit: Callable[[int], None]
+) -> list[Move]:
+    """Execute till nothing is left, moves ending in any order; `admit` adds what the window has room for."""
+    now, running, ended = 0, list[Move](), list[Move]()
+    scheduler.begin(now)
+    while True:
+        scheduler.release(now)
+        admit(now)
+        while len(running) < workers and (move := scheduler.take()) is not None:
+            world.begin(move, now)
+            running.append(move)
+        due = scheduler.next_due()
+        assert due > now, "what is due has been released"
+        if running and (due == FAR or rng.random() < 0.7):
+            now = min(now + rng.randrange(4) * 700, due)
+            move = running.pop(rng.randrange(len(running)))
+            world.end(move)
+            scheduler.complete(move, now)
+            ended.append(move)
+        elif due < FAR:
+            now = due
+        else:
+            break
+        while (op := scheduler.lowest()) is not None and not op.left:
+            scheduler.retire()
+    assert scheduler.lowest() is None, "nothing runs and nothing is ready: a deadlock"
+    assert scheduler.window_bytes() == scheduler.in_window() == 0
+    assert replace(scheduler.account(), ledgers=(0, 0, 0)) == Account((0, 0, 0), 0, 0, 0, 0, 0), "nothing is remembered"
+    return ended
+
+
+many = {
+    "picks": reference_order.rows,
+    "sizes": st.lists(st.integers(1, 4), min_size=10, max_size=10),
+    "usable": reference_order.usable,
+    "demand": reference_order.demand,
+    "promote": st.booleans(),
+    "lookup": st.sampled_from(["independent", "contiguous"]),
+    "dropped": st.booleans(),
+    "rng": st.randoms(use_true_random=False),
+}
+
+
+@settings(max_examples=500)
+@given(
+    **many,
+    devices=st.one_of(st.none(), st.tuples(*[reference_order.device] * 3)),
+    workers=st.integers(1, 16),
+    window=st.integers(1, 20),
 )
-capacity = st.sampled_from([0, 2, 3, 5, 8])
+def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
+    picks: list[Any], sizes: list[int], usable: Usable, demand: Demand, promote: bool, lookup: Any, dropped: bool,
+    rng: random.Random, devices: Any, workers: int, window: int,
+) -> None:  # fmt: skip
+    """A plan in the trace's order, or a reference system's, with any window, workers and load."""
+    batch = reference_order.columns(picks, sizes, dropped_writes=dropped)
+    chosen = reference_order.options(usable, demand, devices, promote, lookup)
+    plan = Plan(traces.Held(batch), chosen if devices else replace(chosen, order=Order()))
+    planner, queue, moves, order = plan.planner(), list[Any](), list[Any](), list[int]()
+    for stretch in planner.stretches():
+        ends = np.cumsum(stretch.ops["moves"])[:-1]
+        queue += zip(stretch.ops.tolist(), np.split(stretch.moves.copy(), ends), strict=True)
+        moves += stretch.moves.tolist()
+    scheduler, world = Scheduler(plan.workload, plan.usable, demand), World(batch, plan.usable, demand)
+
+    def admit(now: int) -> None:
+        while queue and scheduler.in_window() < window:
+            (row, role, _), planned = queue.pop(0)
+            scheduler.admit(len(order), row, role, planned, now)
+            order.append(row)
+        for entries, limit in zip(scheduler.account().ledgers, plan.usable, strict=True):
+            assert entries <= (limit or 0) // reference_order.UNIT, "each of them is room for an object at least"
+
+    ended = run(scheduler, world, workers, rng, admit)
+    assert not queue
+    ended.sort(key=lambda move: move.number)
+    assert [move.number for move in ended] == list(range(len(moves))), "each once"
+    assert [(move.size, move.key, move.kind, move.source, move.target) for move in ended] == moves
+    assert [move.op.row for move in ended if move.seq == 0] == order
+    planned_objects = planner.account()[2]
+    for tier in range(3):  # more than the plan has at a time: what leaves may leave later than others come
+        assert world.most_objects[tier] <= most_objects(plan, planned_objects, Window(window))[tier]
 
 
 @settings(max_examples=300)
-@given(
-    workloads,
-    st.tuples(capacity, capacity, st.sampled_from([0, 4, 9, None])).filter(
-        any_tier := lambda u: any(x != 0 for x in u)
-    ),
-    st.booleans(),
-    st.sampled_from(["independent", "contiguous"]),
-    st.integers(1, 16),
-    st.integers(1, 20),
-    st.randoms(use_true_random=False),
-)
-def test_no_deadlock_and_no_tier_past_its_room(
-    picks: list[tuple[str, int, int]],
-    usable: Usable,
-    promote: bool,
-    lookup: str,
-    workers: int,
-    window: int,
+@given(**many)
+def test_placement_that_is_decided_on_the_way(
+    picks: list[Any], sizes: list[int], usable: Usable, demand: Demand, promote: bool, lookup: Any, dropped: bool,
     rng: random.Random,
-) -> None:
-    sizes = {key: 1 + key % 4 for key in range(8)}
-    known: set[int] = set()
-    steps, requests = [], []
-    for op, key, request in picks:
-        steps.append((op if key in known else "w", key, sizes[key]))
-        if key in known and op == "w":
-            steps[-1] = ("r", key, sizes[key])
-        known.add(key)
-        requests.append(request)
-    planned = unpack(steps, requests, Waterfall(usable, promote=promote, lookup=lookup))  # type: ignore[arg-type]
-    ordering, world = Ordering(usable), World(usable)
-    pacer = Pacer(Pace(), ordering.let_go)
-    queue, admitted, running, order = list(planned), [], [], list[tuple[int, int]]()
-    while queue or admitted:
-        while queue and (not admitted or len(admitted) < window):
-            op, moves = queue.pop(0)
-            ordering.admit(op, moves, 0)
-            pacer.admit(op, 0)
-            admitted.append(op)
-        while len(running) < workers and (move := ordering.take()) is not None:
-            world.begin(move)
-            running.append(move)
-        assert running, "nothing runs and nothing is ready: a deadlock"
-        move = running.pop(rng.randrange(len(running)))
-        world.end(move)
-        if ordering.complete(move, 0):
-            pacer.complete(move.op, 0)
-        order.append(move.index)
-        while admitted and not admitted[0].left:
-            admitted.pop(0)
-    assert sorted(order) == sorted(move.index for _, moves in planned for move in moves)
-    assert not ordering._keys, "nothing is remembered of what is done"
-    assert not pacer._requests
+) -> None:  # fmt: skip
+    """Whatever takes however long, all is executed, and a plan in the order that came of it is the same."""
+    batch = reference_order.columns(picks, sizes, dropped_writes=dropped)
+    chosen = reference_order.options(usable, demand, None, promote, lookup)
+    plan = Plan(traces.Held(batch), replace(chosen, order=Order("live")))
+    waterfall = plan.live()
+    try:
+        scheduler = Scheduler(plan.workload, plan.usable, demand, waterfall)
+        ended = run(scheduler, World(batch, plan.usable, demand), demand.workers, rng, lambda _: None)
+        assert scheduler.decided() == plan.workload.ops
+        del scheduler
+    finally:
+        free_live(waterfall)
+    ended.sort(key=lambda move: move.number)
+    rows = [move.op.row for move in ended if move.seq == 0]
+    assert sorted(rows) == list(range(plan.workload.ops))
+    again = Plan(plan.trace, replace(chosen, order=Order("run", op_ids=np.array(rows))))
+    told = [row for stretch in again.planner().stretches() for row in Totals().tell(again.workload, stretch).tolist()]
+    assert [
+        [move.op.row, move.seq, move.kind, move.key, move.source, move.target, move.size] for move in ended
+    ] == told  # fmt: skip
+
+
+def made(ops: int, requests: list[int] | None = None, usable: Usable = (0, None, 0), **more: Any) -> Scheduler:
+    """A scheduler for ops on keys of their own; `more`: of the load, or columns."""
+    load = {name: more.pop(name) for name in ("allocs",) if name in more}
+    batch = traces.columns([("w", key, 1) for key in range(ops)], requests, **more)
+    found = Workload(traces.Held(batch), Selection(), TokenBytes(1))
+    return Scheduler(found, usable, Demand(Pace(), 4, **load))
+
+
+def rows_taken(scheduler: Scheduler) -> list[int]:
+    """The rows of all moves that may start now."""
+    found = []
+    while (move := scheduler.take()) is not None:
+        found.append(move.op.row)
+    return found
+
+
+def store(key: int, tier: int = 1, size: int = 1) -> Planned:
+    return size, key, STORE, -1, tier
 
 
 def test_the_most_urgent_goes_first() -> None:
-    ordering = Ordering((0, None, 0))
-    ops = [(Op(i, i, qos), qos) for i, qos in enumerate([2, 1, 0, 1, 0])]
-    for op, _ in ops:
-        ordering.admit(op, [Move(op, op.op_id, STORE, op.op_id, -1, 1, 1)], 0)
-        ordering.let_go(op, 0)
-    taken = [move.op.op_id for _ in ops if (move := ordering.take())]
-    assert taken == [2, 4, 1, 3, 0]
+    """By class, then as planned; a store that was held up by its permit does not fall behind."""
+    qos = [2, 1, 0, 1, 0]
+    scheduler = made(5, qos=qos)
+    for i in range(5):
+        scheduler.admit(i, i, 0, [store(i)], 0)
+    assert rows_taken(scheduler) == [2, 4, 1, 3, 0]
+    scheduler = made(5, qos=qos, allocs=1)
+    for i in range(5):
+        scheduler.admit(i, i, 0, [store(i)], 0)
+    order = []
+    for _ in range(5):
+        move = scheduler.take()
+        assert move is not None
+        assert scheduler.take() is None, "there is one permit"
+        order.append(move.op.row)
+        if move.op.row == 4:
+            scheduler.give_back(move)
+        else:
+            scheduler.complete(move, 1)
+    assert order == [2, 4, 1, 3, 0]
 
 
 def test_hits_share_a_key_and_a_drop_waits_for_them() -> None:
-    ordering = Ordering((0, 4, 0))
-    ops = [Op(i, i) for i in range(4)]
-    store, hit1, hit2, drop = (
-        Move(op, op.op_id, kind, 7, source, target, 4)
-        for op, (kind, source, target) in zip(
-            ops, [(STORE, -1, 1), (HIT, 1, -1), (HIT, 1, -1), (DROP, 1, -1)], strict=True
-        )
-    )
-    for op, move in zip(ops, (store, hit1, hit2, drop), strict=True):
-        ordering.admit(op, [move], 10)
-        ordering.let_go(op, 10)
-    assert ordering.take() is store
-    assert ordering.take() is None
-    ordering.complete(store, 20)
-    assert [ordering.take(), ordering.take(), ordering.take()] == [hit1, hit2, None]
-    ordering.complete(hit2, 30)
-    assert ordering.take() is None
-    ordering.complete(hit1, 40)
-    assert ordering.take() is drop
-    assert (drop.op.due_ns, drop.ready_ns) == (10, 40)
+    scheduler = made(4, usable=(0, 4, 0))
+    for i, (kind, source, target) in enumerate([(STORE, -1, 1), (HIT, 1, -1), (HIT, 1, -1), (DROP, 1, -1)]):
+        scheduler.admit(i, i, 1, [(4, 7 % 4, kind, source, target)], 10)
+    first = scheduler.take()
+    assert first is not None
+    assert (first.kind, first.ready_ns, first.waited_for) == (STORE, 10, -1)
+    assert scheduler.take() is None
+    scheduler.complete(first, 20)
+    hits = [scheduler.take(), scheduler.take()]
+    assert [hit and (hit.op.row, hit.ready_ns, hit.waited_for) for hit in hits] == [(1, 20, 0), (2, 20, 0)]
+    assert scheduler.take() is None
+    assert hits[0] is not None
+    assert hits[1] is not None
+    scheduler.complete(hits[1], 30)
+    assert scheduler.take() is None
+    scheduler.complete(hits[0], 40)
+    drop = scheduler.take()
+    assert drop is not None
+    assert (drop.kind, drop.op.due_ns, drop.ready_ns, WAITS[drop.waited_for]) == (DROP, 10, 40, "data")
+
+
+def test_what_a_move_waited_for_last_is_told() -> None:
+    """Room that an op's own eviction makes, and room that another op's makes."""
+    scheduler = made(4, usable=(0, 4, 0))
+    scheduler.admit(0, 0, 0, [store(0, size=4)], 0)
+    scheduler.admit(1, 1, 0, [(4, 0, DROP, 1, -1), store(1, size=4)], 0)
+    scheduler.admit(2, 2, 0, [(4, 1, DROP, 1, -1)], 0)
+    scheduler.admit(3, 3, 0, [store(3, size=3)], 0)
+    found = []
+    for time in range(10, 60, 10):
+        move = scheduler.take()
+        assert move is not None
+        assert scheduler.take() is None
+        found.append((move.op.row, move.kind, move.ready_ns, move.waited_for))
+        scheduler.complete(move, time)
+    data, eviction, room = range(len(WAITS))
+    assert found == [
+        (0, STORE, 0, -1), (1, DROP, 10, data), (1, STORE, 20, eviction), (2, DROP, 30, data), (3, STORE, 40, room),
+    ]  # fmt: skip
+    scheduler = made(1)
+    scheduler.admit(0, 0, 0, [store(0)], 25)
+    move = scheduler.take()
+    assert move is not None
+    assert (move.op.admitted_ns, move.ready_ns, move.waited_for) == (25, 25, -1), "the window is no move"
 
 
 def test_the_ledger_does_not_grow_with_what_leaves() -> None:
-    room = _Room(1000)
+    """Most of it is done at once, some is not: what is free already is one entry between those that wait."""
+    scheduler, late = made(501, usable=(0, 0, 1000)), list[Move]()
     for i in range(500):
-        move = Move(Op(i, i), i, PROMOTE, i, 2, -1, 1)
-        list(room.take(1))
-        move.done = i % 7 != 0
-        room.free(1, move)
-    assert len(room._entries) < 160
-    assert sum(size for size, _ in room._entries) == 1000
+        scheduler.admit(i, i, 0, [store(i, 2), (1, i, DELETE, 2, -1)], 0)
+        stored = scheduler.take()
+        assert stored is not None
+        scheduler.complete(stored, 0)
+        deleted = scheduler.take()
+        assert deleted is not None
+        if i % 7:
+            scheduler.complete(deleted, 0)
+        else:
+            late.append(deleted)
+    assert scheduler.account().ledgers[2] < 160
+    scheduler.admit(500, 500, 0, [store(500, 2, 1000)], 0)
+    random.Random(0).shuffle(late)
+    for move in late:
+        assert scheduler.take() is None, "it needs all the room there is"
+        scheduler.complete(move, 0)
+    assert rows_taken(scheduler) == [500], "and there is no less"
+    assert scheduler.account().ledgers[2] == 0
+
+
+def test_a_ledger_of_many_that_wait() -> None:
+    """Its ring has grown several times, and has been gone around, when all of it is drawn again."""
+    count = 1000
+    scheduler = made(2 * count + 1, usable=(0, 0, count))
+    for i in range(count):
+        scheduler.admit(i, i, 0, [store(i, 2), (1, i, DROP, 2, -1)], 0)
+    assert scheduler.account().ledgers[2] == count
+    for i in range(count, 2 * count):
+        scheduler.admit(i, i, 0, [store(i, 2)], 0)
+    assert scheduler.account().ledgers[2] == 0
+    order, rng, running = list[int](), random.Random(1), list[Move]()
+    while True:
+        while (move := scheduler.take()) is not None:
+            running.append(move)
+        if not running:
+            break
+        move = running.pop(rng.randrange(len(running)))
+        order.append(move.op.row)
+        scheduler.complete(move, 0)
+    assert len(order) == 3 * count
+    assert all(order.index(count + i) > len(order) - 1 - order[::-1].index(i) for i in range(count)), (
+        "first in, first out"
+    )
 
 
 def test_a_request_is_a_chain() -> None:
-    ordering = Ordering((0, None, 0))
-    pacer = Pacer(Pace(), ordering.let_go)
-    first, second = Op(0, 5), Op(1, 5, step=1, last=True)
-    write, read = Move(first, 0, STORE, 1, -1, 1, 1), Move(second, 1, STORE, 2, -1, 1, 1)
-    for op, move in ((first, write), (second, read)):
-        ordering.admit(op, [move], 1)
-        pacer.admit(op, 1)
-    assert [ordering.take(), ordering.take()] == [write, None]
-    assert ordering.complete(write, 9)
-    pacer.complete(first, 9)
-    assert ordering.take() is read
-    assert (read.op.due_ns, read.ready_ns) == (9, 9), "due once the request's own order allows it"
+    scheduler = made(2, [0, 0], step=[0, 1])
+    for i in range(2):
+        scheduler.admit(i, i, 0, [store(i)], 1)
+    write = scheduler.take()
+    assert write is not None
+    assert (write.op.row, scheduler.take()) == (0, None)
+    scheduler.complete(write, 9)
+    read = scheduler.take()
+    assert read is not None
+    assert (read.op.row, read.op.due_ns, read.ready_ns) == (1, 9, 9), "due once the request's own order allows it"
 
 
 @given(
@@ -197,23 +379,25 @@ def test_decode_filter_as_the_oracle(picks: list[tuple[str, int, int]], mode: An
     dense: dict[int, int] = {}
     requests = [dense.setdefault(request, len(dense)) for _, request, _ in picks]
     batch = traces.columns(steps, requests, new_tokens=[n for _, _, n in picks])
-    with tempfile.TemporaryDirectory() as folder:
-        trace = traces.write(Path(folder) / "t.parquet", batch)
-        options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), selection=Selection(mode))
-        parts = [part.ops for part in Plan(trace, options).stream(size)]
-    found = [pair for ops in parts for pair in zip(ops["op_id"].tolist(), ops["new_tokens"].tolist(), strict=True)]
+    found = taken(batch, Selection(mode), size)
     names = ("op_id", "op", "phase", "request_id", "new_tokens")
     columns = [[ENUMS[n][c] for c in batch[n]] if n in ENUMS else batch[n].tolist() for n in names]
     kept = oracle.decode_filter([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], mode)
     assert found == [(op["op_id"], op["new_tokens"]) for op in kept]
 
 
+def taken(batch: Columns, selection: Selection, size: int) -> list[tuple[int, int]]:
+    """(op_id, new_tokens) of the ops that a workload has, read `size` rows of the trace at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workload, "BATCH_OPS", size)
+        options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), selection=selection)
+        ops = Plan(traces.Held(batch), options).workload
+    return list(zip(ops.op_ids().tolist(), ops._op["new_tokens"].tolist(), strict=True))
+
+
 @pytest.mark.parametrize("mode", ["once", "none"])
-def test_decode_filter_keeps_every_generated_token(tmp_path: Path, mode: str) -> None:
+def test_decode_filter_keeps_every_generated_token(mode: Any) -> None:
     steps = [("w", 0, 4), ("w", 1, 4), ("d", 0, 4), ("d", 1, 4), ("d", 0, 4), ("d", 0, 4), ("d", 1, 4)]
     batch = traces.columns(steps, [0, 1, 0, 1, 0, 0, 1], new_tokens=[0, 0, 1, 2, 4, 8, 16])
-    trace = traces.write(tmp_path / "t.parquet", batch)
-    options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), selection=Selection(mode))  # type: ignore[arg-type]
-    parts = list(Plan(trace, options).stream(size=2))
-    kept = {int(i): int(n) for part in parts for i, n in zip(part.ops["op_id"], part.ops["new_tokens"], strict=True)}
-    assert kept == {"once": {0: 0, 1: 0, 2: 13, 3: 18}, "none": {0: 13, 1: 18}}[mode]
+    expected = {"once": {0: 0, 1: 0, 2: 13, 3: 18}, "none": {0: 13, 1: 18}}
+    assert dict(taken(batch, Selection(mode), 2)) == expected[mode]

@@ -1,4 +1,4 @@
-"""The payload: incompressible, never repeating, and every damage seen."""
+"""The payload: incompressible, never repeating, as its description says to the byte, and every damage seen."""
 
 import zlib
 
@@ -7,25 +7,98 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.payload import BLOCK, MAX_OBJECT, SECTOR, Payload, mix, unmix
+from replayer.payload import BLOCK, MAX_OBJECT, SECTOR, U64, Payload
 
-PAYLOAD = Payload(seed=7)
+SEED = 7
+PAYLOAD = Payload(SEED)
+WORDS, BITS, ALL = SECTOR // 8, 28, (1 << 64) - 1
+POOL = np.random.Philox(key=SEED).random_raw(BLOCK // 8)
 
 
-def make(key: int, offset: int, length: int, payload: Payload = PAYLOAD) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def split_mix(word: int) -> int:
+    """SplitMix64's finaliser (Steele et al., OOPSLA'14)."""
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & ALL
+    word = (word ^ word >> 27) * 0x94D049BB133111EB & ALL
+    return word ^ word >> 31
+
+
+def expected(key: int, offset: int, length: int) -> U64:
+    """Whole sectors from `offset` on, as core/payload.c describes them."""
+    first, count = offset // SECTOR, -(-length // SECTOR)
+    words = np.empty((count, WORDS), np.uint64)
+    pool, masks = POOL.reshape(-1, WORDS), dict[int, np.uint64]()
+    for i, sector in enumerate(range(first, first + count)):
+        block = sector * SECTOR // BLOCK
+        if block not in masks:
+            masks[block] = np.uint64(split_mix(((key << BITS | block) + int(POOL[0])) & ALL))
+        words[i] = pool[sector % len(pool)] ^ masks[block]
+        words[i, 0] = split_mix((key << BITS) + sector ^ int(POOL[0]))
+    return words.reshape(-1)
+
+
+def make(key: int, offset: int, length: int, payload: Payload = PAYLOAD) -> U64:
     buffer = np.zeros(4 * BLOCK // 8, np.uint64)
     payload.fill(buffer, key, offset, length)
     return buffer
 
 
-@given(st.integers(0, 2**64 - 1))
-def test_stamps_can_be_read_back(word: int) -> None:
-    assert int(unmix(mix(np.array([word], np.uint64)))[0]) == word
+def test_split_mix_is_split_mix() -> None:
+    """The generator's first outputs from seed 1234567, as published with it."""
+    step, state, found = 0x9E3779B97F4A7C15, 1234567, []
+    for _ in range(3):
+        state = (state + step) & ALL
+        found.append(split_mix(state))
+    assert found == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+keys = st.integers(0, 2**36 - 1)
+sectors = st.one_of(
+    st.integers(0, (1 << BITS) - 64),
+    st.integers(0, 100).map(lambda block: block * (BLOCK // SECTOR)),
+    st.integers(1, 100).map(lambda block: block * (BLOCK // SECTOR) - 9),
+)
+
+
+@given(keys, sectors, st.integers(1, 32 * SECTOR), st.integers(0, 7))
+def test_every_byte_is_as_described(key: int, sector: int, length: int, skew: int) -> None:
+    """Wherever the buffer lies in memory; what lies behind the last sector stays as it is."""
+    whole = -(-length // SECTOR) * SECTOR
+    buffer = np.full(whole // 8 + 16, 0xABABABABABABABAB, np.uint64)
+    PAYLOAD.fill(buffer[skew:], key, sector * SECTOR, length)
+    assert (buffer[skew : skew + whole // 8] == expected(key, sector * SECTOR, whole)).all()
+    assert (np.delete(buffer, slice(skew, skew + whole // 8)) == 0xABABABABABABABAB).all()
+
+
+def test_blocks_follow_one_another_as_described() -> None:
+    assert (
+        make(3, BLOCK - 3 * SECTOR, 3 * BLOCK)[: 3 * BLOCK // 8] == expected(3, BLOCK - 3 * SECTOR, 3 * BLOCK)
+    ).all()
+
+
+@given(keys, sectors, st.integers(0, 4200), st.integers(0, 9))
+def test_padding_goes_on_and_leaves_what_is_before(key: int, sector: int, length: int, more: int) -> None:
+    whole = (-(-length // SECTOR) + more) * SECTOR
+    buffer = np.full(whole // 8 + 8, 0xCD, np.uint8).repeat(8)
+    PAYLOAD.pad(buffer.view(np.uint64), key, sector * SECTOR, length, whole)
+    assert (buffer[:length] == 0xCD).all()
+    assert (buffer[length:whole] == expected(key, sector * SECTOR, max(whole, 1)).view(np.uint8)[length:whole]).all()
+    assert (buffer[whole:] == 0xCD).all()
+
+
+@given(keys, st.integers(0, (1 << BITS) - 1))
+def test_stamps_can_be_read_back(key: int, sector: int) -> None:
+    """A sector in a wrong place names where it belongs: the stamp is a bijection, of which the core has the inverse."""
+    buffer = np.array([split_mix((key << BITS) + sector ^ int(POOL[0]))], np.uint64)
+    place = (1, 5) if (key, sector) != (1, 5) else (1, 6)
+    wrong = PAYLOAD.check_stamps(buffer, place[0], place[1] * SECTOR, 8)
+    holds = f"sector {sector} of key {key}" if key < 2**32 else "no stamp of this run"
+    assert wrong is not None
+    assert wrong.endswith(f"sector {place[1]} of key 1 holds {holds}")
 
 
 def test_a_pure_function_of_seed_key_and_offset() -> None:
     whole = make(3, 0, 4 * BLOCK)
-    assert (make(3, 0, 4 * BLOCK, Payload(seed=7)) == whole).all()
+    assert (make(3, 0, 4 * BLOCK, Payload(seed=SEED)) == whole).all()
     assert (make(3, 2 * BLOCK, BLOCK)[: BLOCK // 8] == whole[2 * BLOCK // 8 : 3 * BLOCK // 8]).all()
     for other in (make(4, 0, 4 * BLOCK), make(3, 4 * BLOCK, 4 * BLOCK), make(3, 0, 4 * BLOCK, Payload(seed=8))):
         assert (other == whole).sum() < 4
@@ -55,29 +128,57 @@ def test_no_sector_repeats_within_or_across_objects(sector: int) -> None:
     assert len(sectors) == len(data) // sector
 
 
-@given(st.integers(1, 9000), st.integers(0, 2**31), st.integers(0, 63))
-def test_what_was_written_passes(length: int, key: int, block: int) -> None:
-    buffer, scratch = make(key, block * BLOCK, length), np.zeros(4 * BLOCK // 8, np.uint64)
-    assert PAYLOAD.check_stamps(buffer, key, block * BLOCK, length) is None
-    assert PAYLOAD.check_bytes(buffer, scratch, key, block * BLOCK, length) is None
+@given(st.integers(1, 9000), st.integers(0, 2**31), st.integers(0, 63), st.integers(0, 7))
+def test_what_was_written_passes(length: int, key: int, block: int, skew: int) -> None:
+    """Whatever lies behind it."""
+    buffer = np.full(9600 // 8 + skew, 0xEE, np.uint64)
+    buffer[skew : skew + -(-length // SECTOR) * WORDS] = make(key, block * BLOCK, length)[
+        : -(-length // SECTOR) * WORDS
+    ]
+    buffer[skew:].view(np.uint8)[length:] = 0xEE
+    assert PAYLOAD.check_stamps(buffer[skew:], key, block * BLOCK, length) is None
+    assert PAYLOAD.check_bytes(buffer[skew:], key, block * BLOCK, length) is None
 
 
-@given(st.integers(0, 8999), st.integers(0, 7))
-def test_any_flipped_bit_is_seen_in_full(place: int, bit: int) -> None:
-    buffer, scratch = make(5, 0, 9000), np.zeros(4 * BLOCK // 8, np.uint64)
-    buffer.view(np.uint8)[place] ^= 1 << bit
-    wrong = PAYLOAD.check_bytes(buffer, scratch, 5, 0, 9000)
-    assert wrong is not None
-    assert PAYLOAD.check_bytes(make(5, 0, 9000), scratch, 5, 0, 9000) is None
+@pytest.mark.parametrize("length", [*range(1, 18), *range(504, 530), *range(1020, 1034)])
+@pytest.mark.parametrize("offset", [0, BLOCK - SECTOR])
+def test_any_flipped_bit_is_seen_in_full_and_in_a_stamp_by_stamps(length: int, offset: int) -> None:
+    """Each byte of each length; a last sector of fewer than 8 bytes holds no whole stamp."""
+    buffer = make(5, offset, length)[: -(-length // SECTOR) * WORDS].copy()
+    raw = buffer.view(np.uint8)
+    assert PAYLOAD.check_bytes(buffer, 5, offset, length) is None
+    for place in range(length):
+        raw[place] ^= 1 << place % 8
+        first_of_sector = place // SECTOR * SECTOR
+        stamped = place - first_of_sector < 8 and first_of_sector + 8 <= length
+        wrong = PAYLOAD.check_bytes(buffer, 5, offset, length)
+        assert (PAYLOAD.check_stamps(buffer, 5, offset, length) is not None) == stamped
+        if stamped:
+            assert wrong is not None
+            assert f"sectors wrong from byte {offset} on: sector {(offset + place) // SECTOR} of key 5" in wrong
+        else:
+            assert wrong == f"1 bytes of key 5 wrong, the first at byte {offset + place}"
+        raw[place] ^= 1 << place % 8
+    for behind in range(length, len(raw)):
+        raw[behind] ^= 0xFF
+    assert PAYLOAD.check_bytes(buffer, 5, offset, length) is None, "what lies behind is not looked at"
+
+
+@given(st.integers(1, 9000), st.data())
+def test_any_flipped_bit_is_seen(length: int, data: st.DataObject) -> None:
+    buffer = make(5, 0, length)
+    buffer.view(np.uint8)[data.draw(st.integers(0, length - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    assert PAYLOAD.check_bytes(buffer, 5, 0, length) is not None
+    assert PAYLOAD.check_bytes(make(5, 0, length), 5, 0, length) is None
 
 
 def test_a_swapped_sector_names_where_it_belongs() -> None:
     buffer = make(5, BLOCK, BLOCK)
-    words = SECTOR // 8
-    buffer[3 * words : 4 * words] = make(9, 0, BLOCK)[8 * words : 9 * words]
-    wrong = PAYLOAD.check_stamps(buffer, 5, BLOCK, BLOCK)
-    assert wrong is not None
-    assert f"sector {BLOCK // SECTOR + 3} of key 5 holds sector 8 of key 9" in wrong
+    buffer[3 * WORDS : 4 * WORDS] = make(9, 0, BLOCK)[8 * WORDS : 9 * WORDS]
+    for check in (PAYLOAD.check_stamps, PAYLOAD.check_bytes):
+        wrong = check(buffer, 5, BLOCK, BLOCK)
+        assert wrong is not None
+        assert f"sector {BLOCK // SECTOR + 3} of key 5 holds sector 8 of key 9" in wrong
 
 
 def test_a_torn_write_is_seen() -> None:

@@ -1,37 +1,50 @@
 """One contract for every tier; a new tier subclasses it."""
 
+import ctypes
 import errno
 import fcntl
 import os
+import re
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replayer.compiled import Extent, variable
+from replayer.model import TokenBytes
+from replayer.opening import Settings
+from replayer.pace import Pace
 from replayer.payload import Payload
+from replayer.plan import PlanOptions
+from replayer.run import replay
+from replayer.schema import parts
 from replayer.tiers import gpu, nvme
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gpu import GpuTier
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
-from replayer.tiers.throttled import Throttle, ThrottledTier
+from tests import faults, traces
 from tests.conftest import tmpfs
 from tracegen.schema import InputError
 
 CHUNK = 4 << 20
 MIB = 1 << 20
 PAYLOAD = Payload(0)
-BUFFER, OTHER = Buffer(CHUNK), Buffer(CHUNK)
-FAST = Throttle(1e6)
-DEEP = BlockIO(size=64 << 10, depth=4)
+BUFFER = Buffer(CHUNK)
+FAST = 1e6  # MiB/s
+DEEP = BlockIO(size=64 << 10, depth=4, engine="uring")
 
 
 def staging(tier: Any) -> Any:
@@ -75,7 +88,7 @@ def wrong(tier: Tier, key: int, size: int) -> str | None:
         for offset in range(0, size, CHUNK):
             length = min(CHUNK, size - offset)
             buffer = read(tier, source, offset, length)
-            found = found or PAYLOAD.check_bytes(buffer.words, OTHER.words, key, offset, length)
+            found = found or PAYLOAD.check_bytes(buffer.words, key, offset, length)
     return found
 
 
@@ -127,7 +140,7 @@ class TierContract:
             for offset in reversed(range(0, size, chunk)):
                 length = min(chunk, size - offset)
                 buffer = read(tier, source, offset, length)
-                assert PAYLOAD.check_bytes(buffer.words, OTHER.words, 1, offset, length) is None
+                assert PAYLOAD.check_bytes(buffer.words, 1, offset, length) is None
 
     def test_objects_of_several_workers_do_not_mix(self, tier: Tier) -> None:
         """Calls on several keys overlap; each worker has a buffer of its own and writes another pattern."""
@@ -181,7 +194,7 @@ class TestCpuTier(TierContract):
 
     @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3000)), max_size=60))
     def test_fragmentation_never_refuses_what_the_account_allows(self, steps: list[tuple[int, int]]) -> None:
-        tier, held = CpuTier(8000), dict[int, int]()
+        tier, held = CpuTier(8000, objects=10), dict[int, int]()
         for key, size in steps:
             if key in held:
                 assert wrong(tier, key, held.pop(key)) is None
@@ -202,28 +215,77 @@ class TestFileTier(TierContract):
         return FileTier(tmp_path, "test")
 
     def test_o_direct_is_used_where_it_works(self, tier: FileTier) -> None:
-        put(tier, 1, 512)
-        with tier.open(1, 512) as source:
-            flags = Path(f"/proc/self/fdinfo/{source._descriptor}").read_text()  # type: ignore[attr-defined]
-        assert bool(int(flags.split("flags:")[1].split()[0], 8) & os.O_DIRECT) == tier.direct
+        for opened in (tier.create(1, 512), tier.open(1, 512)):
+            with opened as one:
+                descriptor = one.struct.descriptor  # type: ignore[attr-defined]
+                flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+                assert fcntl.fcntl(descriptor, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+            assert bool(flags & os.O_DIRECT) == tier.direct
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(descriptor)
 
     def test_a_file_cut_short_is_a_short_read(self, tier: FileTier) -> None:
         put(tier, 1, 70_000)
-        os.truncate(tier._path(1), 8192)
-        with pytest.raises(OSError, match="short read: ends at byte 8192"):
+        os.truncate(tier.path(1), 8192)
+        with pytest.raises(OSError, match="short read: ends at byte 8192") as short:
             wrong(tier, 1, 70_000)
+        assert short.value.errno == errno.EIO
+        assert str(tier.path(1)) in str(short.value)
 
-    def test_reads_that_return_less_go_on(self, tier: FileTier, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_reads_that_return_less_go_on(self, tier: FileTier) -> None:
         put(tier, 1, 70_000)
-        whole = os.preadv
-        monkeypatch.setattr(os, "preadv", lambda fd, views, at: whole(fd, [views[0][:ALIGNMENT]], at))
+        with less_at_a_time():
+            assert wrong(tier, 1, 70_000) is None
+
+    def test_writes_that_take_less_go_on(self, tier: FileTier) -> None:
+        with less_at_a_time():
+            put(tier, 1, 70_000)
         assert wrong(tier, 1, 70_000) is None
 
-    def test_writes_that_take_less_go_on(self, tier: FileTier, monkeypatch: pytest.MonkeyPatch) -> None:
-        whole = os.pwritev
-        monkeypatch.setattr(os, "pwritev", lambda fd, views, at: whole(fd, [views[0][:ALIGNMENT]], at))
-        put(tier, 1, 70_000)
-        assert wrong(tier, 1, 70_000) is None
+    def test_calls_that_are_interrupted_are_made_again(self, tier: FileTier) -> None:
+        with interrupted():
+            put(tier, 1, 70_000)
+            assert wrong(tier, 1, 70_000) is None
+
+    def test_an_error_names_the_file(self, tier: FileTier) -> None:
+        with tier.create(1, 512) as target, pytest.raises(OSError, match="Bad file descriptor") as refused:
+            target.read(0, 512, BUFFER)
+        assert refused.value.filename == str(tier.path(1))
+        with pytest.raises(FileExistsError) as there:
+            tier.create(1, 512)
+        assert there.value.filename == str(tier.path(1))
+
+    def test_a_full_disk_is_an_error_of_the_write(self, tier: FileTier, tmp_path: Path) -> None:
+        with tmpfs(tmp_path / "small", "128k") as place:
+            small = FileTier(place, "test", io_of(tier))
+            with pytest.raises(OSError, match="No space left"):
+                put(small, 1, 400_000)
+            small.discard(1)
+            put(small, 2, 70_000)
+            assert wrong(small, 2, 70_000) is None
+            small.close()
+            assert list(place.iterdir()) == []
+
+    def test_a_folder_that_is_gone_is_no_crash(self, tier: FileTier, capsys: pytest.CaptureFixture[str]) -> None:
+        put(tier, 1, 512)
+        shutil.rmtree(tier.folder)
+        tier.close()
+        assert f"Warning: {tier.folder} is left behind" in capsys.readouterr().err
+
+    def test_the_lock_is_the_last_file_to_go(self, tier: FileTier, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is killed while it removes its files is found again."""
+        whole, gone = os.unlink, list[str]()
+
+        def unlink(path: Any, **more: Any) -> None:
+            gone.append(Path(path).name)
+            whole(path, **more)
+
+        for key in range(20):
+            put(tier, key, 512)
+        monkeypatch.setattr(os, "unlink", unlink)
+        tier.close()
+        assert len(gone) == 21
+        assert gone[-1] == "lock"
 
     def test_only_its_own_files_are_removed(self, tmp_path: Path) -> None:
         (tmp_path / "precious").write_text("x")
@@ -257,20 +319,15 @@ class TestFileTierOfDeepRequests(TestFileTier):
 
     @pytest.fixture
     def tier(self, tmp_path: Path) -> FileTier:
-        return FileTier(tmp_path, "test", DEEP, objects=6)
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=8))
-def test_the_union_of_intervals_is_what_they_cover(spans: list[tuple[int, int]]) -> None:
-    covered = {at for begin, length in spans for at in range(begin, begin + length)}
-    assert nvme._union([(begin, begin + length) for begin, length in spans]) == len(covered)
+        faults.skip_without_uring()
+        return deep(FileTier(tmp_path, "test", DEEP))
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=50, unique=True))
 def test_keys_stay_in_the_folder_and_are_known_as_ours(tmp_path_factory: Any, keys: list[int]) -> None:
     tier = FileTier(tmp_path_factory.mktemp("keys"), "test")
     for key in keys:
-        path = tier._path(key)
+        path = tier.path(key)
         assert path.parent == tier.folder
         assert path.resolve().parent == tier.folder.resolve()
         with tier.create(key, 512):
@@ -337,12 +394,12 @@ class TestSlabTier(TierContract):
         small = SlabTier(tmp_path, "small", 8 * (64 << 10), io_of(tier))
         put(small, 1, 50_000)
         put(small, 2, 200_000)
-        touched = {start // nvme.SLAB for start, _ in small._room.of(2) or []}
-        assert len(touched) == 1, "one extent, which goes on in the next slabs"
+        ((start, size),) = extents_of(small, 2, 200_000)
+        assert start // nvme.SLAB < (start + size - 1) // nvme.SLAB, "one extent, which goes on in the next slabs"
         put(small, 3, 50_000)
         small.discard(1)
         put(small, 4, 250_000)
-        assert len(small._room.of(4) or []) > 1, "fragmented: in the gap of 1, and after 3"
+        assert len(extents_of(small, 4, 250_000)) > 1, "fragmented: in the gap of 1, and after 3"
         for key, size in ((2, 200_000), (3, 50_000), (4, 250_000)):
             assert wrong(small, key, size) is None
         assert {slab.stat().st_size for slab in small.folder.glob("slab-*.kv")} == {nvme.SLAB}, "none has grown"
@@ -354,17 +411,49 @@ class TestSlabTier(TierContract):
             wrong(tier, 1, 70_000)
         assert "slab-0.kv" in str(short.value)
 
-    def test_reads_that_return_less_go_on(self, tier: SlabTier, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_reads_that_return_less_go_on(self, tier: SlabTier) -> None:
         put(tier, 1, 70_000)
-        whole = os.preadv
-        monkeypatch.setattr(os, "preadv", lambda fd, views, at: whole(fd, [views[0][:ALIGNMENT]], at))
+        with less_at_a_time():
+            assert wrong(tier, 1, 70_000) is None
+
+    def test_writes_that_take_less_go_on(self, tier: SlabTier) -> None:
+        with less_at_a_time():
+            put(tier, 1, 70_000)
         assert wrong(tier, 1, 70_000) is None
 
-    def test_writes_that_take_less_go_on(self, tier: SlabTier, monkeypatch: pytest.MonkeyPatch) -> None:
-        whole = os.pwritev
-        monkeypatch.setattr(os, "pwritev", lambda fd, views, at: whole(fd, [views[0][:ALIGNMENT]], at))
-        put(tier, 1, 70_000)
-        assert wrong(tier, 1, 70_000) is None
+    @pytest.mark.parametrize("failing", [0, 2])
+    def test_an_error_names_the_slab(
+        self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch, failing: int
+    ) -> None:
+        """One request of four fails, and is waited for with the others: the worker's buffer is used again at once."""
+        monkeypatch.setattr(nvme, "SLAB", 64 << 10)
+        small = SlabTier(tmp_path, "small", 4 * (64 << 10), io_of(tier))
+        put(small, 1, 4 * (64 << 10))
+        blind = os.open(small.folder / f"slab-{failing}.kv", os.O_WRONLY)
+        os.dup2(blind, small._slabs[failing])
+        os.close(blind)
+        with small.open(1, 4 * (64 << 10)) as source, pytest.raises(OSError, match="Bad file descriptor") as refused:
+            source.read(0, 4 * (64 << 10), BUFFER)
+        assert refused.value.filename == str(small.folder / f"slab-{failing}.kv")
+        assert not any(in_flight(ring) for ring in rings())
+        small.close()
+
+    def test_many_pieces_are_moved_in_several_batches(self, tmp_path: Path, tier: SlabTier) -> None:
+        """An object of 400 extents, each of a unit, and more than fit one batch of requests."""
+        room = SlabTier(tmp_path, "pieces", 800 * ALIGNMENT, io_of(tier))
+        for key in range(800):
+            room.create(key, ALIGNMENT)
+        for key in range(0, 800, 2):
+            room.discard(key)
+        put(room, 1000, 400 * ALIGNMENT - 77)
+        extents = extents_of(room, 1000, 400 * ALIGNMENT - 77)
+        assert len(extents) == 400
+        assert wrong(room, 1000, 400 * ALIGNMENT - 77) is None
+        with room.open(1000, 400 * ALIGNMENT - 77) as source:
+            for offset in range(0, 400 * ALIGNMENT, 23 * ALIGNMENT):
+                length = min(23 * ALIGNMENT, 400 * ALIGNMENT - 77 - offset)
+                assert PAYLOAD.check_bytes(read(room, source, offset, length).words, 1000, offset, length) is None
+        room.close()
 
     def test_only_its_own_files_are_removed(self, tmp_path: Path) -> None:
         (tmp_path / "precious").write_text("x")
@@ -383,15 +472,27 @@ class TestSlabTier(TierContract):
     def test_all_slabs_under_an_object_are_synced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(nvme, "SLAB", 64 << 10)
         tier, synced = SlabTier(tmp_path, "sync", 4 * (64 << 10), BlockIO(fsync="data")), set[int]()
-        monkeypatch.setattr(os, "fdatasync", synced.add)
-        put(tier, 1, 150_000)
+        with faults.replaced("fdatasync", synced.add):
+            put(tier, 1, 150_000)
         assert synced == set(tier._slabs[:3])
+
+    def test_a_slab_is_synced_once_for_all_its_pieces(self, tmp_path: Path) -> None:
+        tier, synced = SlabTier(tmp_path, "sync", 40 * ALIGNMENT, BlockIO(fsync="data")), list[int]()
+        for key in range(40):
+            tier.create(key, ALIGNMENT)
+        for key in range(0, 40, 2):
+            tier.discard(key)
+        with faults.replaced("fdatasync", synced.append):
+            put(tier, 100, 20 * ALIGNMENT)
+        assert len(extents_of(tier, 100, 20 * ALIGNMENT)) == 20
+        assert synced == tier._slabs
 
 
 class TestSlabTierOfDeepRequests(TestSlabTier):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
-        return SlabTier(tmp_path, "test", 32 * MIB, DEEP, objects=6)
+        faults.skip_without_uring()
+        return deep(SlabTier(tmp_path, "test", 32 * MIB, DEEP))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30_000)), max_size=40))
@@ -411,7 +512,7 @@ def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple
             else:
                 with pytest.raises(OSError, match="slabs"):
                     tier.create(key, size)
-            extents = sorted(extent for one in held for extent in tier._room.of(one) or [])
+            extents = sorted(extent for one, size in held.items() for extent in extents_of(tier, one, size))
             ends = [0] + [start + count for start, count in extents]
             assert all(start >= end for (start, _), end in zip(extents, ends, strict=False))
             assert all(start % ALIGNMENT == count % ALIGNMENT == 0 for start, count in extents)
@@ -420,8 +521,72 @@ def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple
         tier.close()
 
 
-def io_of(tier: Any) -> BlockIO:
-    return BlockIO(tier._requests.size, 4 if tier._requests._helpers else 1)
+def io_of(tier: FileTier | SlabTier) -> BlockIO:
+    return getattr(tier, "tests_io", BlockIO())
+
+
+def deep(tier: Any) -> Any:
+    tier.tests_io = DEEP
+    return tier
+
+
+def extents_of(tier: SlabTier, key: int, size: int) -> list[tuple[int, int]]:
+    """(start, bytes) in the room of all slabs."""
+    with tier.open(key, size) as source:
+        found = source.struct  # type: ignore[attr-defined]
+        many = ctypes.cast(found.many or ctypes.addressof(found.one), ctypes.POINTER(Extent))
+        return [(many[i].start, many[i].bytes) for i in range(found.extents)]
+
+
+@contextmanager
+def less_at_a_time() -> Iterator[None]:
+    """Every transfer moves a block at most, whatever is asked for."""
+    most = variable("submit_most")
+    before, most.value = most.value, ALIGNMENT
+    try:
+        with (
+            faults.replaced("pread", lambda *at: faults.pread(*at[:2], min(at[2], ALIGNMENT), at[3])),
+            faults.replaced("pwrite", lambda *at: faults.pwrite(*at[:2], min(at[2], ALIGNMENT), at[3])),
+        ):
+            yield
+    finally:
+        most.value = before
+
+
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """Every other call is interrupted by a signal before it begins."""
+    calls = 0
+
+    def every_other(call: Callable[..., int]) -> Callable[..., int]:
+        def made(*request: int) -> int:
+            nonlocal calls
+            calls += 1
+            if calls % 2:
+                raise InterruptedError(errno.EINTR, "Interrupted system call")
+            return call(*request)
+
+        return made
+
+    with (
+        faults.replaced("pread", every_other(faults.pread)),
+        faults.replaced("pwrite", every_other(faults.pwrite)),
+        faults.replaced("enter", every_other(faults.enter)),
+    ):
+        yield
+    assert calls
+
+
+def rings() -> list[str]:
+    """Descriptors of this process's rings."""
+    found = [one for one in Path("/proc/self/fdinfo").iterdir() if one.exists()]  # but for iterdir's own
+    return [one.name for one in found if "SqTail" in one.read_text()]
+
+
+def in_flight(ring: str | int) -> int:
+    """Requests given to a ring whose results have not been taken."""
+    told = dict(re.findall(r"^(\w+):\s+(\d+)$", Path(f"/proc/self/fdinfo/{ring}").read_text(), re.M))
+    return int(told["SqTail"]) - int(told["CqHead"])
 
 
 def padded(size: int) -> int:
@@ -452,7 +617,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     return make
 
 
-def test_fsync_is_part_of_the_write(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsync_is_part_of_the_write(disk: Disk) -> None:
     synced: list[int] = []
 
     def fdatasync(descriptor: int) -> None:
@@ -461,32 +626,31 @@ def test_fsync_is_part_of_the_write(disk: Disk, monkeypatch: pytest.MonkeyPatch)
         time.sleep(0.05)
 
     tier = disk(fsync="data")
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    with tier.create(1, 10_000) as target:
+    with faults.replaced("fdatasync", fdatasync), tier.create(1, 10_000) as target:
         target.write(0, 10_000, BUFFER)
         assert synced == [], "once, after the last write"
         before = target.device_ns
         target.finish()
         assert len(synced) == 1
         assert target.device_ns - before >= 50_000_000, "device time"
-    with tier.open(1, 10_000) as source:
-        source.read(0, 10_000, BUFFER)
-    assert len(synced) == 1
+        with tier.open(1, 10_000) as source:
+            source.read(0, 10_000, BUFFER)
+        assert len(synced) == 1
     tier.close()
 
 
-def test_without_fsync_nothing_is_synced(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fdatasync", lambda _: pytest.fail("synced"))
-    put(disk(fsync="none"), 1, 10_000)
+def test_without_fsync_nothing_is_synced(disk: Disk) -> None:
+    with faults.replaced("fdatasync", lambda _: pytest.fail("synced")):
+        put(disk(fsync="none"), 1, 10_000)
 
 
-def test_a_sync_that_fails_fails_the_write(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_that_fails_fails_the_write(disk: Disk) -> None:
     def fdatasync(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    with pytest.raises(OSError, match="Input/output"):
+    with faults.replaced("fdatasync", fdatasync), pytest.raises(OSError, match="Input/output") as refused:
         put(disk(fsync="data"), 1, 10_000)
+    assert Path(refused.value.filename).exists()
 
 
 def refuse_o_direct(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -545,14 +709,13 @@ def test_tmpfs_is_direct_where_the_kernel_says_so(disk: Disk, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("direct", ["on", "off"])
-def test_the_descriptors_do_as_the_flag_says(disk: Disk, monkeypatch: pytest.MonkeyPatch, direct: str) -> None:
+def test_the_descriptors_do_as_the_flag_says(disk: Disk, direct: str) -> None:
     seen: list[int] = []
 
-    def note(whole: Any) -> Any:
-        def call(descriptor: int, views: Any, at: int) -> int:
+    def note(whole: faults.Transfer) -> faults.Transfer:
+        def call(descriptor: int, *request: int) -> int:
             seen.append(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT)
-            count: int = whole(descriptor, views, at)
-            return count
+            return whole(descriptor, *request)
 
         return call
 
@@ -560,87 +723,98 @@ def test_the_descriptors_do_as_the_flag_says(disk: Disk, monkeypatch: pytest.Mon
         tier = disk(direct=direct)
     except InputError:
         pytest.skip("no O_DIRECT here")
-    for name in ("preadv", "pwritev"):
-        monkeypatch.setattr(os, name, note(getattr(os, name)))
-    put(tier, 1, 70_000)
-    assert wrong(tier, 1, 70_000) is None
+    with faults.replaced("pread", note(faults.pread)), faults.replaced("pwrite", note(faults.pwrite)):
+        put(tier, 1, 70_000)
+        assert wrong(tier, 1, 70_000) is None
     assert tier.direct is (direct == "on")
     assert set(seen) == ({os.O_DIRECT} if direct == "on" else {0})
     tier.close()
 
 
-def test_requests_of_an_object_are_in_flight_together(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four meet at a barrier, which one after the other never would; their time is the union, not the sum."""
-    tier = disk(size=64 << 10, depth=4)
-    put(tier, 1, 4 * (64 << 10))
-    whole, together, took = os.preadv, threading.Barrier(4), list[int]()
+@faults.needs_uring
+@pytest.mark.parametrize("depth", [1, 3, 4, 7, 100])
+def test_requests_of_an_object_are_in_flight_together(disk: Disk, depth: int) -> None:
+    """As many as the depth says (a ring has 64 places), never more, and all requests there are."""
+    tier, seen, given = disk(size=ALIGNMENT, depth=depth, engine="uring"), list[int](), list[int]()
 
-    def preadv(*request: Any) -> int:
-        began = time.perf_counter_ns()
-        together.wait(timeout=20)
+    def enter(ring: int, count: int, *more: int) -> int:
+        seen.append(in_flight(ring))
+        given.append(count)
+        return faults.enter(ring, count, *more)
+
+    for call in (lambda: put(tier, 1, 130 * ALIGNMENT), lambda: wrong(tier, 1, 130 * ALIGNMENT)):
+        seen.clear()
+        given.clear()
+        with faults.replaced("enter", enter):
+            assert not call()
+        assert seen[0] == max(seen) == min(depth, 64)
+        assert sum(given) == 130
+    tier.close()
+
+
+@faults.needs_uring
+def test_a_ring_that_fails_is_not_used_again(disk: Disk) -> None:
+    """What the kernel has is waited for: the worker's buffer is used again at once, and so is its thread."""
+    tier, size, calls = disk(size=ALIGNMENT, depth=4, engine="uring"), 30 * ALIGNMENT, 0
+    put(tier, 1, size)
+
+    def enter(*request: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise OSError(errno.ENOMEM, "no memory")
+        return faults.enter(request[0], request[1], 0, 0)  # does not wait: some are still in flight
+
+    before = set(rings())
+    with tier.open(1, size) as source:
+        with faults.replaced("enter", enter), pytest.raises(OSError, match="Cannot allocate memory"):
+            source.read(0, size, BUFFER)
+        BUFFER.bytes[:] = 0
         time.sleep(0.05)
-        count = whole(*request)
-        took.append(time.perf_counter_ns() - began)
-        return count
-
-    monkeypatch.setattr(os, "preadv", preadv)
-    with tier.open(1, 4 * (64 << 10)) as source:
-        source.read(0, 4 * (64 << 10), BUFFER)
-        assert len(took) == 4
-        assert max(took) <= source.device_ns < sum(took)
-    assert PAYLOAD.check_bytes(BUFFER.words, OTHER.words, 1, 0, 4 * (64 << 10)) is None
+        assert not BUFFER.bytes.any(), "nothing is written into the buffer any more"
+        assert set(rings()) < before, "closed"
+        source.read(0, size, BUFFER)
+    assert PAYLOAD.check_bytes(BUFFER.words, 1, 0, size) is None
     tier.close()
 
 
-def test_no_more_requests_are_in_flight_than_the_depth(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    tier, lock, now, most, calls = disk(size=ALIGNMENT, depth=3), threading.Lock(), 0, 0, 0
-    whole = os.pwritev
-
-    def pwritev(*request: Any) -> int:
-        nonlocal now, most, calls
-        with lock:
-            now, calls = now + 1, calls + 1
-            most = max(most, now)
-        time.sleep(0.002)
-        with lock:
-            now -= 1
-        return whole(*request)
-
-    monkeypatch.setattr(os, "pwritev", pwritev)
-    put(tier, 1, 30 * ALIGNMENT)
-    assert calls == 30
-    assert 1 < most <= 3
-    tier.close()
-
-
-@pytest.mark.parametrize("failing", [0, 2])
-def test_a_request_that_fails_is_waited_for_with_the_others(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch, failing: int
-) -> None:
-    """The worker's buffer is used again at once: no request may still be writing into it."""
-    tier, lock, flying = disk(size=64 << 10, depth=4), threading.Lock(), 0
+def test_after_a_request_that_fails_none_is_made(disk: Disk) -> None:
+    """One after the other; the first error is the one that is told."""
+    tier, asked = disk(size=64 << 10), list[int]()
     put(tier, 1, 4 * (64 << 10))
-    whole, begun = os.preadv, threading.Barrier(4)
 
-    def preadv(descriptor: int, views: Any, at: int) -> int:
-        nonlocal flying
-        with lock:
-            flying += 1
-        begun.wait(timeout=20)
-        try:
-            if at == failing * (64 << 10):
-                raise OSError(errno.EIO, "Input/output error")
-            time.sleep(0.1)
-            return whole(descriptor, views, at)
-        finally:
-            with lock:
-                flying -= 1
+    def pread(descriptor: int, address: int, size: int, at: int) -> int:
+        asked.append(at)
+        if at == 2 * (64 << 10):
+            raise OSError(errno.EIO, "Input/output error")
+        return faults.pread(descriptor, address, size, at)
 
-    monkeypatch.setattr(os, "preadv", preadv)
-    with tier.open(1, 4 * (64 << 10)) as source, pytest.raises(OSError, match="Input/output"):
+    with (
+        faults.replaced("pread", pread),
+        tier.open(1, 4 * (64 << 10)) as source,
+        pytest.raises(OSError, match="Input/output"),
+    ):
         source.read(0, 4 * (64 << 10), BUFFER)
-    assert flying == 0
+    assert asked == [0, 64 << 10, 2 * (64 << 10)]
     tier.close()
+
+
+@pytest.mark.parametrize("tier", ["cpu", "nvme"])
+def test_an_execution_may_have_more_objects_than_its_plan(tmp_path: Path, tier: str) -> None:
+    """Five leave late, and five come while they are there: room for the padding of ten, where the plan has five."""
+    steps = [(op, key, 4097) for op in "wx" for key in range(5)] + [("w", key, 4097) for key in range(5, 10)]
+    batch = traces.columns(
+        steps, [0] * 10 + [1] * 5, step=[*range(10), *range(5)], new_tokens=[0] * 4 + [400] + [0] * 10
+    )
+    room, none = Decimal(10 * 4097) / 2**30, Decimal(0)
+    flags = Settings(4, tmp_path / "cache", layout="slab", pace=Pace(token_ms=1), verify="full")
+    usable = (none, room, none) if tier == "cpu" else (none, none, room)
+    plan = PlanOptions(TokenBytes(1), usable, headroom=Decimal(1), demand=flags.demand)
+    info = replay(traces.write(tmp_path / "t.parquet", batch), "test", plan, flags, tmp_path / "run")
+    log = pl.read_parquet(parts(tmp_path / "run")).with_columns(pl.col("move").cast(pl.String))
+    late = log.filter(pl.col("move") == "delete")["start_ns"].min()
+    assert late > log.filter(pl.col("key") >= 5)["end_ns"].max(), "all ten were there"  # type: ignore[operator]
+    assert (info["status"], log["error"].drop_nulls().to_list()) == ("complete", [])
 
 
 # Folders of killed runs
@@ -684,20 +858,28 @@ def test_cleaning_does_not_follow_links(tmp_path: Path) -> None:
 # Throttles
 
 
+Slowed = TypeVar("Slowed", bound=Tier)
+
+
+def throttled(tier: Slowed, mib_s: float, latency_us: float = 0) -> Slowed:
+    tier.throttle(mib_s, latency_us)
+    return tier
+
+
 class TestThrottledFileTier(TierContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> Tier:
-        return ThrottledTier(FileTier(tmp_path, "test"), FAST)
+        return throttled(FileTier(tmp_path, "test"), FAST)
 
 
 class TestThrottledNullTier(TierContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> Tier:
-        return ThrottledTier(NullTier(), FAST)
+        return throttled(NullTier(), FAST)
 
-    def test_it_keeps_what_the_tier_below_keeps(self, tier: ThrottledTier) -> None:
+    def test_it_keeps_what_the_tier_below_keeps(self, tier: NullTier) -> None:
         assert tier.keeps_bytes is False
-        assert ThrottledTier(CpuTier(512), FAST).keeps_bytes is True
+        assert throttled(CpuTier(512), FAST).keeps_bytes is True
 
 
 def move(tier: Tier, sides: list[str], requests: int, size: int) -> float:
@@ -739,7 +921,7 @@ def quickest(once: Callable[[], float], least: float, enough: float, tries: int 
 @pytest.mark.parametrize("side", ["read", "write"])
 def test_bandwidth_is_what_the_throttle_says(workers: int, side: str) -> None:
     """All workers together: 24 MiB at 160 MiB/s take 0.15 s, whoever moves them."""
-    tier = ThrottledTier(NullTier(), Throttle(160))
+    tier = throttled(NullTier(), 160)
     requests = 48 // workers
     best = quickest(lambda: move(tier, [side] * workers, requests, MIB // 2), 0.15, 0.15 * 1.1)
     assert best <= 0.15 * 1.1
@@ -747,48 +929,69 @@ def test_bandwidth_is_what_the_throttle_says(workers: int, side: str) -> None:
 
 def test_bandwidth_of_one_workers_small_requests() -> None:
     """600 requests of 64 KiB at 470 MiB/s: 0.08 s."""
-    tier, least = ThrottledTier(NullTier(), Throttle(470)), 600 / 16 / 470
-    assert quickest(lambda: move(tier, ["read"], 600, 64 << 10), least, least * 1.1) <= least * 1.1
+    tier, least = throttled(NullTier(), 470), 600 / 16 / 470
+    assert quickest(lambda: move(tier, ["read"], 600, 64 << 10), least, least * 1.1) <= least * 1.2
 
 
 def test_reads_and_writes_are_limited_apart() -> None:
     """16 MiB each way at 160 MiB/s: 0.1 s side by side, 0.2 s if they shared."""
-    tier = ThrottledTier(NullTier(), Throttle(160))
+    tier = throttled(NullTier(), 160)
     best = quickest(lambda: move(tier, ["read", "write"], 32, MIB // 2), 0.1, 0.13)
     assert best < 0.15
 
 
 def test_latency_adds_to_every_request() -> None:
-    tier = ThrottledTier(NullTier(), Throttle(160, latency_us=20_000))
+    tier = throttled(NullTier(), 160, latency_us=20_000)
     least = 5 * (0.02 + 0.5 / 160)
     assert quickest(lambda: move(tier, ["read"], 5, MIB // 2), least, least * 1.3) < least * 2
 
 
 def test_latencies_pass_side_by_side() -> None:
-    tier = ThrottledTier(NullTier(), Throttle(1e6, latency_us=100_000))
+    tier = throttled(NullTier(), 1e6, latency_us=100_000)
     assert quickest(lambda: move(tier, ["write"] * 8, 1, 512), 0.1, 0.15) < 0.4, "not 0.8 s"
 
 
-class _SlowTier(NullTier):
+def slow(descriptor: int, address: int, size: int, at: int) -> int:
     """40 ms per request, as a device of its own speed."""
-
-    def create(self, key: int, size: int) -> Any:
-        made: Any = super().create(key, size)
-
-        class Slow(type(made)):  # type: ignore[misc]
-            def read(self, *request: Any) -> None:
-                time.sleep(0.04)
-
-        return Slow()
+    time.sleep(0.04)
+    return size
 
 
-def test_a_throttle_is_a_limit_and_no_surcharge() -> None:
-    tier = ThrottledTier(_SlowTier(), Throttle(0.5 / 0.03))  # 30 ms for half a MiB
-    assert quickest(lambda: move(tier, ["read"], 5, MIB // 2), 0.2, 0.22) < 0.3, "not 0.35 s"
+def test_a_throttle_is_a_limit_and_no_surcharge(tmp_path: Path) -> None:
+    tier = throttled(FileTier(tmp_path, "test"), 0.5 / 0.03)  # 30 ms for half a MiB
+
+    def once() -> float:
+        took = move(tier, ["read"], 5, MIB // 2)
+        tier.discard(0)
+        return took
+
+    with faults.replaced("pread", slow):
+        assert quickest(once, 0.2, 0.22) < 0.3, "not 0.35 s"
+
+
+def test_a_tiers_lateness_is_no_other_tiers_gain(tmp_path: Path) -> None:
+    """A worker reads the one and the other: the second is no faster because the first is slower than its limit."""
+    late, tier = throttled(FileTier(tmp_path, "test"), FAST), throttled(NullTier(), 50)
+    took = 0
+    with faults.replaced("pread", slow), late.create(1, 512) as one, tier.create(1, MIB) as other:
+        for _ in range(8):
+            one.read(0, 512, BUFFER)
+            began = time.perf_counter_ns()
+            other.read(0, MIB // 2, BUFFER)
+            took += time.perf_counter_ns() - began
+    assert took >= 8 * 10_000_000 * 0.995
+
+
+def test_who_hurries_need_not_wait() -> None:
+    tier = throttled(NullTier(), 0.01)
+    threading.Timer(0.2, tier.hurry).start()
+    began = time.perf_counter()
+    move(tier, ["read", "read", "write"], 2, MIB)
+    assert time.perf_counter() - began < 10, "not 300 s"
 
 
 def test_throttled_time_is_device_time(tmp_path: Path) -> None:
-    tier = ThrottledTier(FileTier(tmp_path, "test"), Throttle(10))
+    tier = throttled(FileTier(tmp_path, "test"), 10)
     with tier.create(1, MIB) as target:
         target.write(0, MIB, BUFFER)
         target.finish()
@@ -800,15 +1003,14 @@ def test_throttled_time_is_device_time(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_throttle_does_not_hide_the_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tier, synced = ThrottledTier(FileTier(tmp_path, "test", BlockIO(fsync="data")), FAST), list[int]()
+def test_a_throttle_does_not_hide_the_sync(tmp_path: Path) -> None:
+    tier, synced = throttled(FileTier(tmp_path, "test", BlockIO(fsync="data")), FAST), list[int]()
 
     def fdatasync(descriptor: int) -> None:
         synced.append(descriptor)
         time.sleep(0.05)
 
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    with tier.create(1, 512) as target:
+    with faults.replaced("fdatasync", fdatasync), tier.create(1, 512) as target:
         target.write(0, 512, BUFFER)
         before = target.device_ns
         target.finish()
@@ -868,6 +1070,26 @@ class GpuContract(TierContract):
                 began = time.perf_counter_ns()
                 source.read(0, CHUNK, where)
                 assert 0 < source.device_ns <= time.perf_counter_ns() - began
+
+    def test_it_can_be_throttled(self) -> None:
+        """Reads and writes apart; throttled time is device time; who hurries need not wait."""
+        pytest.importorskip("torch")
+        tier = throttled(GpuTier(2 * CHUNK, self.device), 40)
+        with tier.create(1, CHUNK) as target:
+            began = time.perf_counter_ns()
+            target.write(0, CHUNK, staging(tier))
+            assert 90_000_000 <= target.device_ns <= time.perf_counter_ns() - began
+            assert time.perf_counter_ns() - began >= 100_000_000
+        with tier.open(1, CHUNK) as source:
+            began = time.perf_counter_ns()
+            source.read(0, CHUNK, staging(tier))
+            assert source.device_ns >= 90_000_000
+            assert time.perf_counter_ns() - began >= 100_000_000
+        tier.throttle(0.01, 0)
+        tier.hurry()
+        with tier.open(1, CHUNK) as source:
+            source.read(0, CHUNK, staging(tier))
+            assert source.device_ns < 10_000_000_000
 
     def test_what_is_staged_in_the_device_is_written(self) -> None:
         pytest.importorskip("torch")

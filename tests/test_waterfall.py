@@ -1,6 +1,7 @@
 """The planner against an independent oracle, move by move; the hand-worked case; figures that others published."""
 
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replayer.compiled import call
 from replayer.model import TokenBytes
-from replayer.plan import PlanHash, PlanOptions
-from replayer.schema import MOVES, TIERS
-from replayer.waterfall import Moves, Usable, Waterfall
+from replayer.plan import Plan, PlanHash, Planner, PlanOptions, Totals, Usable
+from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
 from tests import oracle, traces
 from tests.conftest import ROOT
 from tracegen.schema import ENUMS, Columns, InputError
@@ -20,20 +21,29 @@ from tracegen.schema import ENUMS, Columns, InputError
 Row = tuple[int, int, str, int, int, int, int]
 
 
-def planned(batch: Columns, waterfall: Waterfall, cut: int = 10**9) -> list[Row]:
-    """Rows of the plan, the ops given in stretches of `cut`."""
-    rows: list[Row] = []
-    for begin in range(0, len(batch["op_id"]), cut):
-        part = {name: column[begin : begin + cut] for name, column in batch.items()}
-        moves, ends = waterfall.plan(part, part["tokens"].astype(np.int64))
-        assert ends[-1] == len(moves)
-        rows += to_rows(moves)
-    return rows
+def waterfall(
+    batch: Columns, usable: Usable, *, promote: bool = False, lookup: Any = "independent", unit: int = 1
+) -> Plan:
+    """Ops planned in the order of the trace, for tiers of so many units of `unit` bytes."""
+    gpu, cpu, nvme = (None if limit is None else Decimal(limit * unit) / 2**30 for limit in usable)
+    options = PlanOptions(
+        TokenBytes(unit), (gpu or Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), promote=promote, lookup=lookup
+    )  # fmt: skip
+    plan = Plan(traces.Held(batch), options)
+    assert plan.usable == tuple(None if limit is None else limit * unit for limit in usable)
+    return plan
 
 
-def to_rows(moves: Moves) -> list[Row]:
-    columns = (moves.op_id, moves.seq, moves.move, moves.key, moves.from_tier, moves.to_tier, moves.size)
-    return [(i, s, MOVES[m], *rest) for i, s, m, *rest in zip(*(column.tolist() for column in columns), strict=True)]  # type: ignore[misc]
+def told(plan: Plan, planner: Planner, cut: int) -> Iterator[list[Row]]:
+    """Rows of the plan, in stretches of `cut` ops."""
+    for stretch in planner.stretches(cut):
+        assert len(stretch.ops) <= cut
+        rows = Totals().tell(plan.workload, stretch).tolist()
+        yield [(i, s, MOVES[m], *rest) for i, s, m, *rest in rows]
+
+
+def planned(plan: Plan, cut: int = 10**6) -> list[Row]:
+    return [row for part in told(plan, plan.planner(), cut) for row in part]
 
 
 def as_oracle(batch: Columns) -> list[tuple[Any, ...]]:
@@ -72,7 +82,7 @@ def test_the_case_worked_by_hand() -> None:
         (6, 0, "bypass", 4, -1, -1, 5),
     ]
     batch = traces.columns(steps)
-    assert planned(batch, Waterfall((0, 3, 4))) == expected
+    assert planned(waterfall(batch, (0, 3, 4))) == expected
     assert oracle.moves(as_oracle(batch), (0, 3, 4)) == expected
     table = (ROOT / "docs" / "waterfall.md").read_text()
     for op, rows in re.findall(r"^\| (\d) \| .*? \| (.*?) \|", table, re.M):
@@ -83,7 +93,7 @@ def test_the_case_worked_by_hand() -> None:
 def test_a_promotion_is_a_read_and_a_store() -> None:
     """gpu 2, cpu 2, both full: reading b (cpu) takes it out, which makes the room that a's demotion needs."""
     batch = traces.columns([("w", 0, 2), ("w", 1, 2), ("r", 0, 2)])
-    assert planned(batch, Waterfall((2, 2, 0), promote=True)) == [
+    assert planned(waterfall(batch, (2, 2, 0), promote=True)) == [
         (0, 0, "store", 0, -1, 0, 2),
         (1, 0, "demote", 0, 0, 1, 2),
         (1, 1, "store", 1, -1, 0, 2),
@@ -123,31 +133,73 @@ def test_move_by_move_as_the_oracle(
     picks: list[tuple[str, int, int]], sizes: list[int], limits: Usable, promote: bool, lookup: Any, cut: int
 ) -> None:
     batch = workload(picks, sizes)
-    waterfall = Waterfall(limits, promote=promote, lookup=lookup)
+    plan = waterfall(batch, limits, promote=promote, lookup=lookup)
     expected = oracle.moves(as_oracle(batch), limits, promote=promote, lookup=lookup)
-    assert planned(batch, waterfall, cut) == expected
-    assert all(limit is None or peak <= limit for peak, limit in zip(waterfall.peak, limits, strict=True))
+    planner = plan.planner()
+    assert [row for part in told(plan, planner, cut) for row in part] == expected
+    used, peak, objects, largest = planner.account()
+    assert all(limit is None or most <= limit for most, limit in zip(peak, limits, strict=True))
+    assert (used, peak, objects) == account(expected)
+    assert largest == max(batch["tokens"])
+
+
+def account(rows: list[Row]) -> tuple[list[int], list[int], list[int]]:
+    """Used and peak bytes and peak objects of each tier, from the rows alone."""
+    used, peak, objects, most = [0] * 3, [0] * 3, [0] * 3, [0] * 3
+    for _, _, move, _, source, target, size in rows:
+        if source >= 0 and move != "hit":
+            used[source] -= size
+            objects[source] -= 1
+        if target >= 0:
+            used[target] += size
+            objects[target] += 1
+            peak[target], most[target] = max(peak[target], used[target]), max(most[target], objects[target])
+    return used, peak, most
 
 
 @given(steps, st.lists(st.integers(1, 6), min_size=12, max_size=12), usable)
 def test_the_fingerprint_as_the_oracle(picks: list[tuple[str, int, int]], sizes: list[int], limits: Usable) -> None:
     batch = workload(picks, sizes)
-    moves, _ = Waterfall(limits).plan(batch, batch["tokens"].astype(np.int64))
-    hashed = PlanHash()
-    hashed.update(moves)
-    assert hashed.hexdigest() == oracle.fingerprint(oracle.moves(as_oracle(batch), limits))
+    plan, expected = waterfall(batch, limits), oracle.moves(as_oracle(batch), limits)
+    hashed = PlanHash(1)
+    for stretch in plan.planner().stretches():
+        hashed.add(Totals().tell(plan.workload, stretch))
+    assert hashed.hexdigest() == oracle.fingerprint(expected)
+    assert plan.simulate()["plan_fingerprint"] == hashed.hexdigest()
 
 
 def test_stale_heap_entries_do_not_pile_up() -> None:
     """Objects that bounce between two tiers leave entries behind in the lower one, where nothing is ever evicted."""
-    waterfall = Waterfall((1, 1000, 0), promote=True)
     count = 20_000
-    batch = traces.columns([("w", 0, 1), ("w", 1, 1)])
-    waterfall.plan(batch, np.ones(2, np.int64))
-    reads = {name: np.repeat(column[:1], count) for name, column in batch.items()}
+    written = traces.columns([("w", 0, 1), ("w", 1, 1)])
+    reads = {name: np.repeat(column[:1], count) for name, column in written.items()}
     reads |= {"op_id": np.arange(2, count + 2), "op": np.ones(count, np.uint8), "key": np.arange(count) % 2}
-    waterfall.plan(reads, np.ones(count, np.int64))
-    assert sum(len(heap) for heap in waterfall._heaps) < 1000
+    plan = waterfall(
+        {name: np.concatenate([written[name], reads[name]]) for name in written}, (1, 1000, 0), promote=True
+    )
+    planner, most, moves = plan.planner(), 0, 0
+    for part in told(plan, planner, 100):
+        most, moves = max(most, heap_sizes(planner)), moves + len(part)
+    assert moves > 3 * count, "promote, demote and store, each time"
+    assert most < 1000
+
+
+def heap_sizes(planner: Planner) -> int:
+    return int(call("waterfall_heap_sizes")(call("planner_waterfall")(planner.handle)))
+
+
+@pytest.mark.parametrize("ops", [1, CHECKPOINT_OPS, CHECKPOINT_OPS + 1, 2 * CHECKPOINT_OPS + 7])
+def test_checkpoints_are_of_whole_blocks(ops: int) -> None:
+    """Floor((n - 1) / 65,536) of them, each the digest of the plan so far, however it is cut."""
+    batch = {name: np.repeat(column, ops) for name, column in traces.columns([("w", 0, 1)]).items()}
+    batch |= {"op_id": np.arange(ops), "key": np.arange(ops), "request_id": np.arange(ops)}
+    plan = waterfall(batch, (0, 5, 100))
+    found = plan.simulate()
+    rows = planned(plan, 777)
+    blocks = [row[0] // CHECKPOINT_OPS for row in rows]
+    ends = [blocks.index(block) for block in range(1, blocks[-1] + 1)]
+    assert len(found["plan_checkpoints"]) == (ops - 1) // CHECKPOINT_OPS
+    assert found["plan_checkpoints"] == [oracle.fingerprint(rows[:end]) for end in ends]
 
 
 def test_capacities_are_exact_decimals() -> None:

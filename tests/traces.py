@@ -1,6 +1,6 @@
 """Small traces made by hand, for tests and benchmarks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -60,3 +60,23 @@ def made(recipe: Recipe, part: tuple[int, int] = (0, 1)) -> Columns:
 
 def joined(parts: list[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+class Held(Trace):
+    """A trace in memory, for planning many small ones; nothing checks that it could be written."""
+
+    def __init__(self, batch: Columns, **metadata: object) -> None:
+        self.path, self.ops, self.metadata = Path("memory"), len(batch["op_id"]), Metadata(0, {}, "tests")
+        self._batch = batch
+        for name, value in metadata.items():
+            setattr(self.metadata, name, value)
+
+    def batches(self, size: int) -> Iterator[Columns]:
+        for begin in range(0, self.ops, size):
+            yield {name: column[begin : begin + size] for name, column in self._batch.items()}
+
+    def checked(self, size: int = 1 << 16) -> Iterator[Columns]:
+        return self.batches(size)
+
+    def check(self) -> None:
+        pass

@@ -122,6 +122,8 @@ int64_t scheduler_decided(const Scheduler *s);
 void scheduler_decide_no_more(Scheduler *s, int64_t positions);  /* none from this position on */
 int64_t scheduler_window_bytes(const Scheduler *s);
 int64_t scheduler_in_window(const Scheduler *s);
+/* For tests, what is remembered: entries of each tier's ledger; ops, moves, edges and groups in use; keys waited for. */
+void scheduler_account(const Scheduler *s, int64_t *out);
 
 /* ---- devices.c ---- */
 typedef struct {

@@ -583,3 +583,13 @@ void engine_fault(Engine *e, int64_t number, Fault *out) {
     *out = e->faults[number];
     pthread_mutex_unlock(&e->lock);
 }
+
+int64_t core_sizes(int64_t *out) {
+    const int64_t sizes[] = {
+        sizeof(Workload), sizeof(Planned), sizeof(Rules), sizeof(Totals), sizeof(Load), sizeof(Op), sizeof(Move),
+        sizeof(Device), sizeof(PlannedOp), sizeof(Fault), sizeof(BlockIO), sizeof(Extent), sizeof(Object),
+        sizeof(Settings), sizeof(Job), sizeof(Record), sizeof(State),
+    };
+    memcpy(out, sizes, sizeof sizes);
+    return sizeof sizes / sizeof *sizes;
+}

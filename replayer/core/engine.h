@@ -46,3 +46,5 @@ void engine_totals(Engine *e, Totals *out);
 int64_t engine_take_records(Engine *e, const Record **out);
 int64_t engine_take_rows(Engine *e, const int64_t **out);
 void engine_fault(Engine *e, int64_t number, Fault *out);
+/* For tests: sizes of the structures that are shared with callers, as they stand in core.h and then here. */
+int64_t core_sizes(int64_t *out);

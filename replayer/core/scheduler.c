@@ -136,6 +136,11 @@ void scheduler_free(Scheduler *s) {
     static void free_##name(Scheduler *s, int32_t at) {                                     \
         s->pool[at].next = s->free_one;                                                     \
         s->free_one = at;                                                                   \
+    }                                                                                       \
+    static int64_t used_##name(const Scheduler *s) {                                        \
+        int64_t used = s->room;                                                             \
+        for (int32_t at = s->free_one; at != NONE; at = s->pool[at].next) used--;           \
+        return used;                                                                        \
     }
 POOL(Op, op, op_pool, free_op, op_room)
 POOL(Move, move, move_pool, free_move, move_room)
@@ -150,6 +155,16 @@ int64_t scheduler_decided(const Scheduler *s) { return s->decided; }
 void scheduler_decide_no_more(Scheduler *s, int64_t positions) { s->no_more = positions; }
 int64_t scheduler_window_bytes(const Scheduler *s) { return s->window_bytes; }
 int64_t scheduler_in_window(const Scheduler *s) { return s->tail - s->head; }
+
+void scheduler_account(const Scheduler *s, int64_t *out) {
+    for (int tier = 0; tier < TIERS; tier++) out[tier] = s->ledgers[tier].tail - s->ledgers[tier].head;
+    out[TIERS] = used_op(s);
+    out[TIERS + 1] = used_move(s);
+    out[TIERS + 2] = used_edge(s);
+    out[TIERS + 3] = used_group(s);
+    out[TIERS + 4] = 0;
+    for (int64_t key = 0; key < s->ops->keys; key++) out[TIERS + 4] += s->barrier_of[key] || s->group_of[key];
+}
 
 /* ---- Dependencies. ---- */
 static void wait_for(Scheduler *s, int32_t move, int32_t blocker, int why) {

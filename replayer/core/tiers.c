@@ -43,9 +43,10 @@ struct Tier {
     char *arena;
     int folder, direct;
     const int *files;
-    int64_t slab;
+    int64_t slab, slabs;        /* bytes of one; how many */
     BlockIO io;
-    int throttled, hurry;
+    int64_t throttled;          /* a number of its own, where it is */
+    int hurry;
     Channel sides[2];           /* reads, writes */
 };
 
@@ -91,6 +92,7 @@ Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, in
     memcpy(own, files, (size_t)count * sizeof *own);
     t->files = own;
     t->slab = slab;
+    t->slabs = count;
     t->unit = unit;
     t->budget = INT64_MAX;
     t->room = extents_new(bytes / unit);
@@ -118,7 +120,8 @@ int tier_is_elsewhere(const Tier *t) { return t->kind == ELSEWHERE; }
 
 /* ---- Throttle: transfers of a side one after the other, each as long as its bytes take. ---- */
 void tier_throttle(Tier *t, double mib_s, double latency_us) {
-    t->throttled = 1;
+    static int64_t last;
+    t->throttled = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
     for (int side = 0; side < 2; side++) {
         pthread_mutex_init(&t->sides[side].lock, NULL);
         t->sides[side].ns_per_byte = 1e9 / (mib_s * 1048576);
@@ -128,14 +131,24 @@ void tier_throttle(Tier *t, double mib_s, double latency_us) {
 
 void tier_hurry(Tier *t) { __atomic_store_n(&t->hurry, 1, __ATOMIC_RELAXED); }
 
-/* A sleep ends late; by so much earlier the next transfer of this thread counts as begun, or small ones would never
- * reach the device's bandwidth. At most LATE_NS: the rest is the machine's. */
-enum { NAP_NS = 100000000, LATE_NS = 5000000 };
-static _Thread_local int64_t late_ns[2];
+/* A sleep ends late; by so much earlier this thread's next transfer of the tier's side counts as begun, or small ones
+ * would never reach the device's bandwidth. At most LATE_NS: the rest is the machine's. */
+enum { NAP_NS = 100000000, LATE_NS = 5000000, LATE_TIERS = 8 };
+
+static int64_t *late_of(const Tier *t, int side) {
+    static _Thread_local struct { int64_t tier, ns; } late[2][LATE_TIERS];
+    int64_t at = t->throttled % LATE_TIERS;
+    if (late[side][at].tier != t->throttled) {
+        late[side][at].tier = t->throttled;
+        late[side][at].ns = 0;
+    }
+    return &late[side][at].ns;
+}
 
 static void pass_through(Tier *t, int side, int64_t bytes, int64_t began) {
     Channel *c = &t->sides[side];
-    double early = (double)(began - late_ns[side]);
+    int64_t *late_ns = late_of(t, side);
+    double early = (double)(began - *late_ns);
     pthread_mutex_lock(&c->lock);
     c->free_ns = (c->free_ns > early ? c->free_ns : early) + (double)bytes * c->ns_per_byte;
     double until = (c->free_ns > (double)began ? c->free_ns : (double)began) + c->latency_ns;
@@ -146,7 +159,7 @@ static void pass_through(Tier *t, int side, int64_t bytes, int64_t began) {
         struct timespec at = {to / 1000000000, to % 1000000000};
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
     }
-    late_ns[side] = now - end < LATE_NS ? now - end : LATE_NS;
+    *late_ns = now - end < LATE_NS ? now - end : LATE_NS;
 }
 
 /* For moves made elsewhere: return when the throttled tier would have moved so many bytes. */
@@ -270,17 +283,27 @@ static void discard_held(Tier *t, uint64_t key) {
 }
 
 /* ---- Objects. ---- */
-static int of_path(Tier *t, uint64_t key, int error, Fault *f) {
-    return fault(f, error, FAULT_CALL, "%.200s/%08llx.kv", t->name, (unsigned long long)key);
+static void name_of(uint64_t key, char *name, size_t size) { snprintf(name, size, "%08llx.kv", (unsigned long long)key); }
+
+/* The object's file, or the slab of that descriptor. */
+static void file_of(const Tier *t, uint64_t key, int fd, char *name, size_t size) {
+    int64_t slab = 0;
+    while (slab < t->slabs && t->files[slab] != fd) slab++;
+    if (t->kind == SLABS) snprintf(name, size, "slab-%lld.kv", (long long)slab);
+    else name_of(key, name, size);
 }
 
-static void name_of(uint64_t key, char *name, size_t size) { snprintf(name, size, "%08llx.kv", (unsigned long long)key); }
+static int of_path(const Tier *t, uint64_t key, int fd, int error, Fault *f) {
+    char name[32];
+    file_of(t, key, fd, name, sizeof name);
+    return fault(f, error, FAULT_CALL, "%.200s/%s", t->name, name);
+}
 
 static int open_file(Tier *t, Object *o, int flags, Fault *f) {
     char name[32];
     name_of(o->key, name, sizeof name);
     o->fd = openat(t->folder, name, flags | O_CLOEXEC | (t->direct ? O_DIRECT : 0), 0600);
-    return o->fd < 0 ? of_path(t, o->key, errno, f) : 0;
+    return o->fd < 0 ? of_path(t, o->key, NONE, errno, f) : 0;
 }
 
 int object_create(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
@@ -305,7 +328,7 @@ int object_discard(Tier *t, uint64_t key, Fault *f) {
     }
     char name[32];
     name_of(key, name, sizeof name);
-    return unlinkat(t->folder, name, 0) && errno != ENOENT ? of_path(t, key, errno, f) : 0;
+    return unlinkat(t->folder, name, 0) && errno != ENOENT ? of_path(t, key, NONE, errno, f) : 0;
 }
 
 static int64_t aligned(int64_t length) { return (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -331,7 +354,7 @@ static int run_requests(Object *o, Request *requests, int64_t count, Fault *f) {
     int error = 0;
     if (t->io.uring) {
         error = uring_run(requests, count, t->io.depth);
-        if (error) return of_path(t, o->key, error, f);
+        if (error) return of_path(t, o->key, requests[0].fd, error, f);
     }
     for (int64_t i = 0; !t->io.uring && i < count; i++) {
         Request *r = &requests[i];
@@ -349,12 +372,12 @@ static int run_requests(Object *o, Request *requests, int64_t count, Fault *f) {
     }
     for (int64_t i = 0; i < count; i++) {
         const Request *r = &requests[i];
-        if (r->error) return of_path(t, o->key, r->error, f);
+        if (r->error) return of_path(t, o->key, r->fd, r->error, f);
         if (r->done < r->least) {
             char name[32];
-            name_of(o->key, name, sizeof name);
+            file_of(t, o->key, r->fd, name, sizeof name);
             return fault(f, EIO, FAULT_OWN, "short %s: ends at byte %lld: '%.150s/%s'", r->write ? "write" : "read",
-                         (long long)(r->at + r->done), t->name, t->kind == FILES ? name : "slab");
+                         (long long)(r->at + r->done), t->name, name);
         }
     }
     return 0;
@@ -420,15 +443,20 @@ int object_finish(Object *o, Fault *f) {
     Tier *t = o->tier;
     if (!t->io.fsync) return 0;
     int64_t began = clock_ns();
-    int error = 0;
+    int error = 0, fd = o->fd;
     if (t->kind == FILES) {
-        if (call_fdatasync(o->fd)) error = errno;
+        if (call_fdatasync(fd)) error = errno;
     } else if (t->kind == SLABS) {
         const Extent *extents = o->many ? o->many : &o->one;
-        for (int64_t i = 0; i < o->extents; i++)
-            for (int64_t at = extents[i].start / t->slab; at <= (extents[i].start + extents[i].bytes - 1) / t->slab; at++)
-                if (!error && call_fdatasync(t->files[at])) error = errno;
+        char *synced = calloc((size_t)t->slabs, 1);
+        for (int64_t i = 0; i < o->extents && !error; i++)
+            for (int64_t at = extents[i].start / t->slab; at * t->slab < extents[i].start + extents[i].bytes && !error; at++) {
+                fd = t->files[at];
+                if (!synced[at] && call_fdatasync(fd)) error = errno;
+                synced[at] = 1;
+            }
+        free(synced);
     }
     o->device_ns += clock_ns() - began;
-    return error ? of_path(t, o->key, error, f) : 0;
+    return error ? of_path(t, o->key, fd, error, f) : 0;
 }

@@ -15,7 +15,7 @@ from replayer.tiers.gpu import tensor_of
 from replayer.tiers.nvme import BlockIO, FileTier
 from tracegen.schema import InputError
 
-_elsewhere, _free_tier = call("tier_elsewhere"), call("tier_free")
+_elsewhere, _free_tier, _pass = call("tier_elsewhere"), call("tier_free"), call("tier_pass")
 
 
 def kvikio_with_gds() -> Any:
@@ -41,12 +41,16 @@ class GdsTier(FileTier):
     """Files that cuFile reads and writes; otherwise as FileTier."""
 
     def __init__(self, parent: Path, run: str, io: BlockIO, *, keep: bool = False) -> None:
-        self._kvikio, self._elsewhere = kvikio_with_gds(), int(_elsewhere())
+        self._kvikio, self._elsewhere, self._throttled = kvikio_with_gds(), int(_elsewhere()), False
         super().__init__(parent, run, io, keep=keep)
 
     @property
     def engine_handle(self) -> int:
         return self._elsewhere
+
+    def throttle(self, mib_s: float, latency_us: float) -> None:
+        super().throttle(mib_s, latency_us)
+        self._throttled = True
 
     def close(self) -> None:
         if self.handle is not None:
@@ -61,17 +65,18 @@ class GdsTier(FileTier):
 
     def _with_cufile(self, plain: Object, key: int, flags: str) -> Object:
         try:
-            return _GdsObject(plain, self._kvikio.CuFile(self.path(key), flags))
+            file = self._kvikio.CuFile(self.path(key), flags)
         except RuntimeError as error:  # what kvikio makes of cuFile's errors
             plain.__exit__()
             raise OSError(errno.EIO, str(error)) from None
+        return _GdsObject(plain, file, self.handle if self._throttled else None)
 
 
 class _GdsObject:
     """A file, open twice: for cuFile, and for the kernel."""
 
-    def __init__(self, plain: Object, file: Any) -> None:
-        self._plain, self._file, self._cufile_ns = plain, file, 0
+    def __init__(self, plain: Object, file: Any, throttled: int | None) -> None:
+        self._plain, self._file, self._cufile_ns, self._throttled = plain, file, 0, throttled
 
     @property
     def device_ns(self) -> int:
@@ -80,17 +85,19 @@ class _GdsObject:
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
         if isinstance(buffer, Landing):
-            self._transfer(self._file.raw_read, offset, aligned(length), length, buffer)
+            self._transfer(self._file.raw_read, offset, aligned(length), length, buffer, side=0)
         else:
             self._plain.read(offset, length, buffer)
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
         if isinstance(buffer, Landing):
-            self._transfer(self._file.raw_write, offset, aligned(length), aligned(length), buffer)
+            self._transfer(self._file.raw_write, offset, aligned(length), aligned(length), buffer, side=1)
         else:
             self._plain.write(offset, length, buffer)
 
-    def _transfer(self, call: Callable[..., int], offset: int, size: int, least: int, buffer: Buffer) -> None:
+    def _transfer(
+        self, call: Callable[..., int], offset: int, size: int, least: int, buffer: Buffer, *, side: int
+    ) -> None:
         """Call cuFile till at least so many bytes are moved."""
         began, done = perf_counter_ns(), 0
         while done < least:
@@ -101,6 +108,8 @@ class _GdsObject:
             if count <= 0:
                 raise OSError(errno.EIO, f"short transfer by cuFile: ends at byte {offset + done}")
             done += count
+        if self._throttled is not None:
+            _pass(self._throttled, side, least, began)
         self._cufile_ns += perf_counter_ns() - began
 
     def finish(self) -> None:
