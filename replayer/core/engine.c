@@ -174,6 +174,7 @@ void engine_feed(Engine *e) {
                     e->full = true;
                     pthread_cond_broadcast(&e->prefilled);
                 }
+                wake_workers(e, false);  /* for what has been admitted since they were last */
                 pthread_cond_wait(&e->room, &e->lock);
             }
             if (e->over) break;
