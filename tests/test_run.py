@@ -30,7 +30,7 @@ from replayer.engine import Engine
 from replayer.execution import Elsewhere, Staging
 from replayer.model import TokenBytes
 from replayer.opening import Settings, request_bytes
-from replayer.order import DEFAULT_REFERENCE, Order, reference
+from replayer.order import DEFAULT_REFERENCE, Order, of_run, reference
 from replayer.pace import Demand, Pace, Span, Window
 from replayer.payload import Payload
 from replayer.plan import Plan, PlanHash, PlanOptions
@@ -39,6 +39,7 @@ from replayer.schema import parts, read_run
 from replayer.selection import Selection
 from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.memory import CpuTier
+from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import ROOT, tmpfs
 from tests.injection import Transfer, injected, key_of, path_of
@@ -88,7 +89,7 @@ def kept_files(place: Path) -> dict[str, bytes]:
 
 def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
     chosen = Settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
-    info = replay(trace, "test", plan, chosen, place / "run")
+    info = replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run")
     return info, pl.read_parquet(parts(place / "run"))
 
 
@@ -107,7 +108,7 @@ CASES = {
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("window", [Window(1, 1), Window()], ids=["window of 1", "default window"])
 def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str, window: Window) -> None:
-    plan = replace(CASES[name], order=ORDERS[order], demand=Demand(Pace(), 4))
+    plan = replace(CASES[name], order=ORDERS[order])
     info, log = go(trace, tmp_path, plan, window=window, verify="full")
     assert info["status"] == "complete"
     if CASES[name].selection == Selection():
@@ -181,6 +182,50 @@ def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, order: str)
     assert info["status"] == "complete"
     assert 0 < most <= 9 * UNIT
     check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+
+
+@pytest.mark.parametrize("workers", [1, 4, 500])
+@pytest.mark.parametrize("promote", [False, True])
+def test_live_placement_is_a_plan_that_can_be_repeated(
+    trace: Trace, tmp_path: Path, workers: int, promote: bool
+) -> None:
+    """On a disk that is slow, and on one that is not, with other users beside."""
+    chosen = options(6, 9, promote=promote, order=Order("live"))
+    slow = {"nvme": Throttle(100, 2000)}
+    info, log = go(trace, tmp_path, chosen, workers=workers, throttles=slow, verify="full")
+    assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
+    assert (info["conditions"]["placement"], info["conditions"]["order"]["kind"]) == ("live", "live")
+    plan = info["plan"] | {}
+    assert plan.pop("plan_fingerprint") == info["executed_fingerprint"]
+    assert plan.pop("plan_checkpoints") is None
+    assert plan == info["executed"]
+    check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+    (tmp_path / "again").mkdir()
+    other = replace(chosen, order=of_run(tmp_path / "run"))
+    fast, repeated = go(trace, tmp_path / "again", other, workers=3, layout="slab", verify="full")
+    assert fast["status"] == "complete"
+    assert fast["conditions"]["placement"] == "planned"
+    assert fast["executed_fingerprint"] == fast["plan"]["plan_fingerprint"] == info["executed_fingerprint"]
+    assert the_same(repeated).equals(the_same(log))
+    check_room(repeated, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+
+
+def test_live_placement_stays_within_memory_that_is_full(trace: Trace, tmp_path: Path) -> None:
+    """Every cpu arena is as large as its usable bytes, and answers ENOMEM to one byte more; so are slabs."""
+    for workers in (2, 16):
+        (tmp_path / str(workers)).mkdir()
+        chosen = options(5, 5, order=Order("live"))
+        info, _ = go(trace, tmp_path / str(workers), chosen, workers=workers, layout="slab", verify="full")
+        assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
+
+
+def test_live_placement_with_faults_goes_on(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
+    broken[3] = OSError(errno.ENOSPC, "No space left on device")
+    info, log = go(trace, tmp_path, options(0, None, order=Order("live")))
+    assert (info["status"], info["executed_ops"]) == ("failed", trace.ops)
+    lost = log.filter(pl.col("status").cast(pl.String) != "ok")
+    assert set(lost["key"]) == {3}
+    assert lost.sort("start_ns")["status"].cast(pl.String).to_list() == ["error", *["upstream"] * (len(lost) - 1)]
 
 
 def check_room(log: pl.DataFrame, usable: dict[str, int]) -> None:
@@ -528,7 +573,7 @@ def test_a_dead_worker_fails_the_run(
 ) -> None:
     monkeypatch.setattr(opening, "CpuTier", Dying)
     chosen = Settings(workers=workers, cache_dir=tmp_path / "cache")
-    info = replay(trace, "test", options(8, None), chosen, tmp_path / "run")
+    info = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
     assert info["status"] == "failed"
     assert "ZeroDivisionError" in info["reason"]
     assert read_run(tmp_path / "run")["executed_ops"] == 0
