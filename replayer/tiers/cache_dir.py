@@ -69,6 +69,11 @@ class CacheFolder:
         finally:
             probe.unlink(missing_ok=True)
 
+    def files(self) -> list[Path]:
+        """The cache files in it; the lock is none."""
+        found = self.path.iterdir() if self.path.is_dir() else ()
+        return [file for file in found if OURS.fullmatch(file.name) and file.name != "lock"]
+
     def keep(self) -> None:
         """Leave the folder to the user, who asked for it."""
         self._unlock()

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from replayer.compiled import BlockIOStruct, address, call, reference
-from replayer.tiers.cache_dir import OURS, CacheFolder, Direct
+from replayer.tiers.cache_dir import CacheFolder, Direct
 from replayer.tiers.contract import aligned
 from replayer.tiers.memory import unit_of
 from replayer.tiers.native import NativeTier
@@ -78,7 +78,7 @@ class FileTier(NativeTier):
         if self._keep:
             self._cache.keep()
         else:
-            self._cache.remove([file for file in self.folder.iterdir() if OURS.fullmatch(file.name)])
+            self._cache.remove(self._cache.files())
 
 
 class SlabTier(NativeTier):
