@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from analysis.doubts import Doubt
+from analysis.log import scan
 from analysis.terms import MAX_REQUESTS
-from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, PLAN_VERSION, TIERS, parts
+from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts
 from tracegen.schema import InputError
 
 MAX_NS: Final = 1 << 49  # 6.5 days: beyond it a time is damage
@@ -63,8 +64,9 @@ def examine(place: Path, files: list[Path], cells: pl.DataFrame, info: Info) -> 
     rest = pl.scan_parquet(files, glob=False).select(
         worker=pl.col("worker").max(),
         told_errors=((pl.col("status") != "error") & pl.col("error").is_not_null()).sum(),
-        other_least=pl.min_horizontal(pl.col("key").min(), pl.col("worker").min()),
-        other_nulls=pl.col("key").null_count() + pl.col("worker").null_count(),
+        last_op=pl.col("op_id").max(),
+        other_least=pl.min_horizontal(pl.col("op_id", "key", "worker").min()),
+        other_nulls=pl.sum_horizontal(pl.col("op_id", "key", "worker").null_count()),
     )
     with readable(place):
         facts: Facts = rest.collect(engine="streaming").row(0, named=True)
@@ -81,7 +83,7 @@ def examine(place: Path, files: list[Path], cells: pl.DataFrame, info: Info) -> 
 
 def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
     """What only a look at every row beside the others shows: other moves than the plan's, keys and workers at odds."""
-    rows = pl.scan_parquet(parts(place), glob=False)
+    rows = scan(parts(place))
     texts = [*_of_plan(place, info, rows)]
     tokens = rows.group_by("key").agg(unlike=pl.col("tokens").min() != pl.col("tokens").max())
     if unlike := tokens.select(pl.col("unlike").sum()).collect(engine="streaming").item():
@@ -98,27 +100,39 @@ def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
 def _of_plan(place: Path, info: Info, rows: pl.LazyFrame) -> Iterator[str]:
     """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
     planned = info["plan"].get("plan_checkpoints")
-    fingerprint, checkpoints = _fingerprint(rows, info.get("executed_ops"), len(planned or ()) + 1)
+    version = PLAN_VERSION if order_of(info) == "trace" else ORDERED_PLAN_VERSION
+    fingerprint, checkpoints = _fingerprint(rows, info.get("executed_ops"), len(planned or ()) + 1, version)
     if info.get("executed_fingerprint") not in (None, fingerprint):
         yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"
     if planned is not None and planned[: len(checkpoints)] != checkpoints:
         yield f"the rows of {place} are no prefix of the plan that run.json names"
 
 
-def _fingerprint(rows: pl.LazyFrame, executed_ops: int | None, most: int) -> tuple[str, list[str]]:
-    """The plan fingerprint of rows below an op, and that at each checkpoint, at most so many (docs/waterfall.md)."""
+def order_of(info: Info) -> str:
+    """The kind of order that a run's plan was made in."""
+    return str((info["conditions"].get("order") or {}).get("kind") or "trace")
+
+
+def _fingerprint(
+    rows: pl.LazyFrame, executed_ops: int | None, most: int, version: int = PLAN_VERSION
+) -> tuple[str, list[str]]:
+    """The plan fingerprint of rows below a position, and that at each checkpoint, at most so many.
+
+    docs/waterfall.md and docs/ordering.md specify it.
+    """
     codes = [
         pl.col(name).cast(pl.Enum(words)).to_physical().cast(pl.Int64)
         for name, words in (("move", MOVES), ("from_tier", TIERS), ("to_tier", TIERS))
     ]
     if executed_ops is not None:
-        rows = rows.filter(pl.col("op_id") < executed_ops)
-    rows = rows.with_columns(codes).select(pl.col(PLAN_COLUMNS).cast(pl.Int64).fill_null(-1))
-    hashed, checkpoints = hashlib.sha256(PLAN_VERSION.to_bytes(8, "little")), list[str]()
-    stretches = rows.select((pl.col("op_id") // HASHED_OPS).unique()).collect(engine="streaming")["op_id"].sort()
-    for stretch in stretches:
-        some = rows.filter(pl.col("op_id") // HASHED_OPS == stretch).collect(engine="streaming").sort("op_id", "seq")
-        blocks, moves = some["op_id"].to_numpy() // CHECKPOINT_OPS, some.to_numpy(order="c").astype("<i8")
+        rows = rows.filter(pl.col("position") < executed_ops)
+    rows = rows.with_columns(codes).select("position", pl.col(PLAN_COLUMNS).cast(pl.Int64).fill_null(-1))
+    hashed, checkpoints = hashlib.sha256(version.to_bytes(8, "little")), list[str]()
+    stretch_of = pl.col("position") // HASHED_OPS
+    for stretch in rows.select(stretch_of.unique()).collect(engine="streaming")["position"].sort():
+        some = rows.filter(stretch_of == stretch).collect(engine="streaming").sort("position", "seq")
+        blocks = some["position"].to_numpy() // CHECKPOINT_OPS
+        moves = some.select(PLAN_COLUMNS).to_numpy(order="c").astype("<i8")
         for begin, end in itertools.pairwise([0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(moves)]):
             while len(checkpoints) < min(blocks[begin], most):
                 checkpoints.append(hashed.hexdigest())
@@ -152,9 +166,9 @@ def _facts(info: Info) -> dict[str, pl.Expr]:
     stored = pl.col("from_tier") == "cpu"
     if info["conditions"].get("layout") != "null":
         stored |= pl.col("from_tier") == "nvme"
-    early, late = pl.col("least_op_id") < warm_ops, pl.col("most_op_id") >= warm_ops
+    early, late = pl.col("least_position") < warm_ops, pl.col("most_position") >= warm_ops
     return {
-        "last_op": pl.col("most_op_id").max(),
+        "last_position": pl.col("most_position").max(),
         "last_start_ns": pl.col("last_start_ns").max(),
         "last_end_ns": pl.col("end_ns").max(),
         "first_steady_ns": pl.col("start_ns").filter(~pl.col("warmup")).min(),
@@ -172,7 +186,7 @@ def _unreadable(place: Path, files: list[Path], error: Exception) -> str:
     """Which word is none that a replay writes; else what Polars says, in one line."""
     for name, known in LOG_ENUMS.items():
         try:
-            words = pl.scan_parquet(files, glob=False).select(pl.col(name).cast(pl.String).unique()).collect()
+            words = scan(files).select(pl.col(name).cast(pl.String).unique()).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             break
         if strange := sorted(set(words[name].drop_nulls()) - set(known)):
@@ -218,12 +232,12 @@ def altered(infos: list[Info], facts: list[Facts], counted: dict[str, int]) -> I
     Args:
         infos: run.json of each rank.
         facts: what `examine` found in its log, and `sampled_ns`, how long its counters went on.
-        counted: `tally` of all logs together.
+        counted: `tally` of all logs together, without what lies beyond executed_ops.
     """
     complete = [(info, found) for info, found in zip(infos, facts, strict=True) if info["status"] == "complete"]
     texts = []
     for info, found in complete:
-        if found["last_op"] is not None:  # a rank may have had nothing to do; that it had is counted below
+        if found["last_position"] is not None:  # a rank may have had nothing to do; that it had is counted below
             texts += [*_of_rows(info, found), *_of_times(info, found)]
         texts += _of_info(info)
     if len(complete) == len(infos):
@@ -240,8 +254,12 @@ def _of_rows(info: Info, facts: Facts) -> Iterator[str]:
         yield f"rows of rank {strange} lie in the log of rank {rank}"
     if facts["worker"] >= conditions["workers"]:
         yield f"worker {facts['worker']} made moves, and there were {conditions['workers']}"
-    if executed_ops is not None and facts["last_op"] >= executed_ops:
-        yield f"the log goes on to op {facts['last_op']:,}, run.json says that {executed_ops:,} were executed"
+    whole = (info.get("window") or {}).get("cut_s") is None  # what is cut may have begun ops beyond its prefix
+    if whole and executed_ops is not None and facts["last_position"] >= executed_ops:
+        yield f"the log goes on to op {facts['last_position']:,}, run.json says that {executed_ops:,} were executed"
+    ops = info["trace"].get("ops")
+    if ops is not None and facts["last_op"] >= ops * (conditions.get("cycles") or 1):
+        yield f"the log has an op {facts['last_op']:,}, which the trace has not"
     if facts["told_errors"]:
         yield f"{facts['told_errors']:,} rows tell of an error and do not count as one"
     if facts["late_tokens"]:
@@ -271,7 +289,7 @@ def _of_times(info: Info, facts: Facts) -> Iterator[str]:
 
 
 def _of_info(info: Info) -> Iterator[str]:
-    """A run.json against itself: complete is who executed the whole plan, or was cut at its duration."""
+    """A run.json against itself: complete is who executed the plan, or its first ops asked for, or was cut in time."""
     window, plan, executed = info.get("window") or {}, info["plan"], info.get("executed")
     asked_s, cut_s = info["conditions"].get("duration_s"), window.get("cut_s")
     if window and window.get("duration_s") != asked_s:
@@ -280,6 +298,10 @@ def _of_info(info: Info) -> Iterator[str]:
         if asked_s is None or cut_s < asked_s:
             yield f"run.json says that the run was cut after {cut_s:.3f} s, not at a duration that was asked for"
         return
+    if (limit := info["conditions"].get("ops")) is not None and limit < plan.get("ops", 0):
+        if executed is not None and executed["ops"] != limit:
+            yield f"run.json says that the run ended after {limit:,} ops, and counts {executed['ops']:,}"
+        return
     fingerprints = {plan.get("plan_fingerprint"), info.get("executed_fingerprint")} - {None}
     if len(fingerprints) > 1:
         yield "run.json says that the whole plan was executed, and names another fingerprint than the plan's"
@@ -287,7 +309,8 @@ def _of_info(info: Info) -> Iterator[str]:
     if executed is not None and any(planned.get(name, count) != count for name, count in flat(executed).items()):
         yield "run.json says that the whole plan was executed, and counts other work than the plan's"
     ops, cycles = info["trace"].get("ops"), info["conditions"].get("cycles") or 1
-    if ops is not None and info.get("executed_ops") not in (None, ops * cycles):
+    ends = {None, *([] if ops is None else [ops * cycles]), *([] if order_of(info) == "trace" else [plan.get("ops")])}
+    if ops is not None and info.get("executed_ops") not in ends:
         yield f"run.json says that the whole plan was executed, and {info['executed_ops']:,} ops of {ops * cycles:,}"
 
 
@@ -313,6 +336,7 @@ def _of_tokens(infos: list[Info], counted: int) -> Iterator[str]:
         conditions, trace = info["conditions"], info["trace"]
         tokens = (trace.get("counts") or {}).get("tokens_generated")
         cut = (info.get("window") or {}).get("cut_s") is not None or trace.get("part") is not None
+        cut |= conditions.get("ops") is not None
         if tokens is None or cut or conditions.get("users") is not None or conditions.get("decode") != "reread":
             return
         told.append(tokens * (conditions.get("cycles") or 1))

@@ -223,7 +223,8 @@ def _named(value: Any) -> str:
 
 def _cpu_gib(one: Configuration) -> float | None:
     sizes = one.cpu_bytes
-    return round((sizes.pop() or 0) / 2**30, 3) if len(sizes) == 1 and None not in sizes else None
+    headroom = float(one.conditions.get("headroom") or 1)
+    return round((sizes.pop() or 0) / 2**30 / headroom, 3) if len(sizes) == 1 and None not in sizes else None
 
 
 GROUPS: Final[dict[str, Callable[[Configuration], Any]]] = {
@@ -264,8 +265,10 @@ def _warnings(
     if twice := dict.fromkeys(str(trial.run.path) for trial in everyone if times[trial.origin] > 1):
         found.append(f"{', '.join(twice)} is on more than one side: a run is no other system than itself.")
     for side, trials in ({"the set of workloads": everyone} if workloads else sides).items():
-        if len(machines := dict.fromkeys(" ".join(trial.machine) for trial in trials)) > 1:
-            found.append(f"{side} mixes machines ({'; '.join(machines)}): trials of one system must run on one.")
+        machines = dict.fromkeys(trial.machine for trial in trials)  # a run without an nvme tier names no device
+        kinds = [" ".join(one) for one in machines if not any(two[: len(one)] == one != two for two in machines)]
+        if len(kinds) > 1:
+            found.append(f"{side} mixes machines ({'; '.join(kinds)}): trials of one system must run on one.")
     if workloads:
         every = {side: conditions_of(trials[0]) for side, trials in sides.items()}
         unlike = [name for name in differing(*every.values()) if not is_varied(name, vary)]
@@ -273,7 +276,7 @@ def _warnings(
         found += [f"not only the workloads differ: {', '.join(values)}."] if unlike else []
         return found
     for one in configurations:
-        if one.same_plan and (names := unequal_work(one)):
+        if one.same_plan and not one.cut and (names := unequal_work(one)):
             found.append(
                 f"{one.name}: runs of one plan were measured over unlike work ({', '.join(names)}): their warm-up ended"
                 " at different ops; replay with --warmup in ops, not in seconds."

@@ -22,7 +22,8 @@ def as_json(found: Comparison) -> dict[str, Any]:
             "name": one.name,
             "trace_fingerprint": one.trace,
             **{group: value_of(one) for group, value_of in GROUPS.items()},
-            "first_ops": one.first_ops,
+            "cut": one.cut,
+            "window_s": {side: one.values(side, "elapsed_s") for side in one.summaries},
             "same_plan": one.same_plan,
             "statistics": {m: {side: asdict(one.statistics(side, m)) for side in one.summaries} for m in names},
         }
@@ -58,8 +59,8 @@ def _head(found: Comparison) -> list[str]:
     lines += ["", f"{_count(len(found.configurations), 'workload' if found.workloads else 'configuration')} {matched}:"]
     lines += [f"  {_configuration(one)}" for one in found.configurations[:LISTED]]
     if rest := found.configurations[LISTED:]:
-        cut = sum(one.first_ops is not None for one in rest)
-        lines.append(f"  and {len(rest)} more, {cut} of them cut to the first ops that all executed")
+        cut = sum(one.cut for one in rest)
+        lines.append(f"  and {len(rest)} more, {cut} of them cut in time, each run judged over its own window")
     lines += [f"Varied: {name}: {_by_side(values)}" for name, values in found.varied.items()]
     lines += [f"LEFT OUT: {path}: {why}" for path, why in found.left_out.items()]
     lines += [f"UNMATCHED: {why}" for why in found.unmatched]
@@ -68,7 +69,8 @@ def _head(found: Comparison) -> list[str]:
 
 def _configuration(one: Configuration) -> str:
     counts = " + ".join(str(len(trials)) for trials in one.summaries.values())
-    cut = f"; cut to the first {one.first_ops:,} ops, which all executed" if one.first_ops is not None else ""
+    windows = {side: f"{_number(one.statistics(side, 'elapsed_s').mean)} s" for side in one.summaries}
+    cut = f"; cut in time, each run judged over its own window: {_by_side(windows)}" if one.cut else ""
     return f"{one.name}; trace {one.trace[:12]}, {counts} trials{cut}"
 
 
@@ -174,7 +176,11 @@ def _work(found: Comparison) -> list[str]:
         return [
             "Work is equal: tokens, hits and bytes follow from trace and plan; rates over elapsed_s differ as it does."
         ]
-    why = "they follow from what is varied" if not all(one.same_plan for one in found.configurations) else "see above"
+    why = "see above"
+    if not all(one.same_plan for one in found.configurations):
+        why = "they follow from what is varied"
+    elif any(one.cut for one in found.configurations):
+        why = "each run did what it could until it was cut"
     lines = [f"Work differs ({why}), and times with it; means over trials and configurations:"]
     for name in (name for name in WORK if name in unlike):
         means = {side: [one.statistics(side, name).mean or 0.0 for one in found.configurations] for side in found.sides}

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from analysis.terms import CAUSES
 from replayer.schema import TIERS
 
 GIB: Final = 2**30
-PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against the plan
+PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against our plan
+VERIFY_SHARE: Final = 0.10  # of the I/O's time: memory tiers looked 3 times slower where it took four times as long
 DRAIN_SHARE: Final = 0.10  # of the window: MLPerf's runs drained for 64% of theirs
 CACHED_SHARE: Final = 0.90  # of what the tier read or wrote: counters, sampled each second, are never 10% off
 COUNTER_SLACK: Final = 1.25  # padding to 4 KiB and a file system's own blocks stay far below
@@ -54,7 +56,6 @@ class Evidence:
         delivered_bytes: what the devices under the cache read at most since the warm-up ended; None where none counted.
         read: bytes that the nvme tier read, and that its devices did, if they were counted; warm-up included.
         written: the same of writes.
-        whole: whether the log is whole.
     """
 
     infos: Infos
@@ -62,7 +63,6 @@ class Evidence:
     delivered_bytes: int | None
     read: tuple[int, int | None]
     written: tuple[int, int | None]
-    whole: bool
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _page_cache(run: Evidence) -> Found:
 
 def _counters(run: Evidence) -> Found:
     """The device did other work than the log says."""
-    if run.stands_in or not run.whole:
+    if run.stands_in:
         return
     ratios = [
         counted / logged if counted is not None and logged else None for logged, counted in (run.read, run.written)
@@ -197,24 +197,41 @@ def _percentiles(run: Evidence) -> Found:
 
 
 def _plan_wait(run: Evidence) -> Found:
-    total, waited = run.values["e2e_mean_ms"], run.values["plan_wait_mean_ms"]
-    if not total or waited <= PLAN_WAIT_SHARE * total:
+    """Of the time of requests, what a server would not have waited for; of logs of version 1 all that the plan took."""
+    values = run.values
+    total = values["e2e_mean_ms"]
+    if not total:
         return
-    text = f"waiting for the plan's order is {min(1.0, waited / total):.0%} of the mean end to end time"
-    if run.conditions["pace"] == "asap":
-        advice = (
-            "pace asap queues the whole window at once: quote throughput; for times per request replay closed or open"
-        )
+    known = {cause: values[f"{cause}_wait_mean_ms"] for cause in CAUSES}
+    unknown = values["plan_wait_mean_ms"] - sum(known.values())
+    parts = {"order": known["order"], "window": known["window"], "no known cause": unknown}
+    if sum(parts.values()) <= PLAN_WAIT_SHARE * total:
+        return
+    told = ", ".join(f"{name} {wait / total:.1%}" for name, wait in parts.items() if wait >= 0.0005 * total)
+    text = f"waiting for the plan's order is {sum(parts.values()) / total:.1%} of the mean end to end time ({told})"
+    if known["window"] > sum(parts.values()) / 2:
+        advice = "the replayer's window held ops back that a server would have begun: widen --window"
     else:
-        advice = "a live server need not wait so: widen --window, or quote times of moves instead of requests"
+        advice = "this system is unlike the reference: pass --order with a reference nearer to it, or --placement live"
     yield Doubt("plan wait", text, advice)
+
+
+def _verification(run: Evidence) -> Found:
+    io_s, verify_s = run.values["device_s"] + run.values["host_s"], run.values["verify_s"]
+    if io_s and verify_s > VERIFY_SHARE * io_s:
+        text = f"making and checking bytes took {verify_s / io_s:.0%} of the time of the I/O itself"
+        advice = (
+            "latencies leave it out, throughput and times of requests do not: see what a run with --verify off does"
+        )
+        yield Doubt("verification", text, advice)
 
 
 def _drain(run: Evidence) -> Found:
     asked = run.conditions.get("duration_s")
     if asked and run.values["drain_s"] > DRAIN_SHARE * asked:
-        text = f"requests drained for {run.values['drain_s']:.1f} s past the {asked:g} s asked for"
-        advice = "all rates are over the whole time, drain included; a longer --duration shrinks its share"
+        moved = run.values["drained_bytes"] / GIB
+        text = f"requests drained for {run.values['drain_s']:.1f} s past the {asked:g} s asked for, {moved:,.1f} GiB"
+        advice = "rates leave it out, times of moves and requests do not: quote rates, or bound it with --drain"
         yield Doubt("long drain", text, advice)
 
 
@@ -224,7 +241,7 @@ def _replayer_bound(run: Evidence) -> Found:
     if cpu is not None and cpu > BUSY_CPU:
         text = f"the replayer kept {cpu:.0%} of all cores busy: its own speed was measured"
         yield Doubt("replayer-bound", text, "more cores, --verify off, larger objects, or fewer workers")
-    queue, work = values["queue_s"], values["storage_io_s"]
+    queue, work = values["queue_s"], values["device_s"] + values["host_s"]
     on_nvme = sum(values[f"nvme_{side}s"] * (values[f"nvme_{side}_mean_ms"] or 0) for side in ("read", "write")) / 1e3
     if idle is None or idle >= IDLE_DEVICE or run.stands_in or on_nvme <= work / 2:  # the device was not the work
         return
@@ -312,5 +329,5 @@ def _replayer(run: Evidence, found: set[str]) -> Found:
 
 CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     _status, _errors, _ranks, _page_cache, _counters, _device_time, _stand_ins, _schedule, _replayer_bound, _drain,
-    _plan_wait, _percentiles, _small,
+    _plan_wait, _verification, _percentiles, _small,
 )  # fmt: skip

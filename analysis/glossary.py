@@ -12,6 +12,7 @@ from typing import Final
 from analysis.metrics import METRICS
 from analysis.metrics.moves import NAMES
 from analysis.spreads import STATS
+from analysis.terms import CAUSES
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS, InputError
 
@@ -19,6 +20,7 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
     "tier": TIERS,
     "side": ("read", "write"),
     "stat": STATS,
+    "wait": CAUSES,
     "source": ENUMS["source"],
     "qos": ENUMS["qos"],
     "moves": tuple(NAMES.values()),

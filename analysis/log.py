@@ -1,32 +1,20 @@
 """The log as metrics see it: the condensed forms that they are computed from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import polars as pl
+import pyarrow.parquet as pq
 
-from analysis.spreads import Classes, code, decode, sort
-from analysis.terms import (
-    EVICTION,
-    FOR_OTHERS,
-    IO,
-    KEPT,
-    MAX_REQUESTS,
-    OK,
-    OPENS,
-    PLAN_WAIT,
-    QUEUE,
-    READS,
-    SERVED,
-    SIZE,
-    SIZE_CLASS,
-    STAMPS,
-    TIMES,
-    TOUCHES,
-)
-from replayer.schema import LOG_ENUMS, TIERS
+from analysis import requests
+from analysis.cells import SUMS, added_up, added_within, codes, words
+from analysis.requests import REQUEST_TIMES, UNTIMED
+from analysis.spreads import Classes, sort
+from analysis.terms import EVICTION, QUEUE, SIZE, SIZE_CLASS, TOUCHES
+from replayer.schema import ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
 """Rows that are grouped at once. A log of up to so many is held in memory, at 110 bytes each."""
@@ -46,30 +34,12 @@ SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995,
 """Where the curves of distributions are drawn."""
 
 
-def _codes(name: str) -> tuple[pl.Expr, int]:
-    return pl.col(name).to_physical(), len(LOG_ENUMS[name])
-
-
-_CELL: Final[Classes] = {name: _codes(name) for name in LOG_ENUMS} | {
-    "warmup": (pl.col("warmup"), 2),
-    "first": (pl.col("seq") == 0, 2),
-    "size_class": (SIZE_CLASS, 32),
-}
 _SPLIT_CODES: Final[Classes] = {
     "cause": (EVICTION, 2),
-    "qos": _codes("qos"),
-    "phase": _codes("phase"),
+    "qos": codes("qos"),
+    "phase": codes("phase"),
     "size": (SIZE_CLASS, 32),
 }
-REQUEST_TIMES: Final = {
-    "queue": pl.col("queue_ns"),
-    "plan_wait": pl.col("plan_wait_ns"),
-    "lateness": pl.col("start_ns") - pl.col("due_ns"),
-    "ttfb": pl.col("prefill_end_ns") - pl.col("due_ns"),
-    "generation": pl.col("generation_ns"),
-    "e2e": pl.col("done_ns") - pl.col("due_ns"),
-}
-"""What is measured of a request."""
 DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "time_ns": pl.Int64,
     "interval_ns": pl.Int64,
@@ -80,10 +50,6 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "rank": pl.Int64,
     "shared": pl.Boolean,
 }
-
-
-# One key is quicker than two.
-_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
 
 
 @dataclass(frozen=True)
@@ -105,6 +71,18 @@ class Targets:
     tbw: float | None = None
 
 
+def scan(files: list[Path]) -> pl.LazyFrame:
+    """The rows of a log's parts, with the columns that version 1 lacks."""
+    lacking = set(ADDED) - set(pq.read_schema(files[0].absolute()).names)
+    absent = {
+        "position": pl.col("op_id"),
+        "window_ns": pl.lit(0, pl.Int64),
+        "order_ns": pl.lit(0, pl.Int64),
+        "waited_for": pl.lit(None, pl.Enum(WAITS)),
+    }
+    return pl.scan_parquet(files, glob=False).with_columns(**{name: absent[name] for name in sorted(lacking)})
+
+
 def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
     """Rows to be looked at many times, in stretches of at most STRETCH.
 
@@ -123,57 +101,16 @@ def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
     return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
 
 
-def added_up(rows: pl.LazyFrame) -> pl.DataFrame:
-    """Rows that are alike in every enum, in `warmup`, `first` (seq 0) and `size_class`, added up; a few hundred.
-
-    Columns: those; `rows`; sums of tokens, new_tokens, size_bytes, each time, `io_ns`, `queue_ns`, `plan_wait_ns`;
-    start_ns the first, last_start_ns, end_ns the last; least and most of op_id and rank, most of request_id;
-    `most_bytes` the most of size_bytes / tokens, `most_ns` of stamps and times. In honest logs `nulls` is 0, and 0 or
-    more are `least_step_ns` of the stamps and from one to the next, `least_number` of ids and counts, `least_time_ns`
-    of times and of what I/O leaves of a move, and `least_host_{side}_ns` of what system calls leave of that.
-    """
-    required = ["warmup", *(name for name in KEPT if name not in ("from_tier", "to_tier"))]
-    numbers = ("op_id", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
-    spent = IO - pl.col("read_ns") - pl.col("write_ns")
-    cells = (
-        rows.group_by(code(_CELL).alias("code"))
-        .agg(
-            *(pl.col(name).cast(pl.Int64).sum() for name in ("tokens", "new_tokens", "size_bytes", *TIMES)),
-            pl.len().cast(pl.Int64).alias("rows"),
-            IO.sum().alias("io_ns"),
-            QUEUE.sum().alias("queue_ns"),
-            PLAN_WAIT.sum().alias("plan_wait_ns"),
-            pl.col("start_ns").min(),
-            pl.col("start_ns").max().alias("last_start_ns"),
-            pl.col("end_ns").max(),
-            *(pl.col(name).min().alias(f"least_{name}") for name in ("op_id", "rank")),
-            *(pl.col(name).max().alias(f"most_{name}") for name in ("op_id", "rank", "request_id")),
-            (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
-            pl.max_horizontal(*STAMPS, *TIMES).max().alias("most_ns"),
-            _least(*(pl.col(name) for name in STAMPS), PLAN_WAIT, QUEUE, IO).alias("least_step_ns"),
-            _least(*(pl.col(name) for name in numbers)).alias("least_number"),
-            _least(spent, *(pl.col(name) for name in TIMES)).alias("least_time_ns"),
-            *(_least(pl.col(f"{s}_ns") - pl.col(f"device_{s}_ns")).alias(f"least_host_{s}_ns") for s in TOUCHES),
-            pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
-        )
-        .collect(engine="streaming")
-    )
-    codes = {series.name: series for series in decode(cells["code"], _CELL)}
-    words = [_words(codes[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
-    return cells.drop("code").with_columns(*words, codes["warmup"] == 1, codes["first"] == 1, codes["size_class"])
-
-
-def _least(*values: pl.Expr) -> pl.Expr:
-    return pl.min_horizontal(values).min()
-
-
 class Log:
     """A run's rows without its warm-up, over all ranks, on one clock.
 
     Args:
         rows: one row per move, with `warmup` and the columns KEPT, enums as such; in stretches.
         token_ns: generation per token.
-        warm_end_ns: when the warm-up ended; None: with the first start.
+        bounds_ns: when the warm-up ended, None: with the first start; and when the run was cut, None: it went on to its
+            last op.
+        timed: whether requests have times, which those of pace asap have not.
+        workers: of all ranks together.
         device: samples of device.parquet of all ranks, with `rank`, and `shared` where a longer rank has the device.
         ranks: how many there are.
         cores: of all hosts together.
@@ -186,7 +123,9 @@ class Log:
         rows: Sequence[pl.LazyFrame],
         *,
         token_ns: int = 0,
-        warm_end_ns: int | None = None,
+        bounds_ns: tuple[int | None, int | None] = (None, None),
+        timed: bool = True,
+        workers: int = 1,
         device: pl.LazyFrame | None = None,
         ranks: int = 1,
         cores: int = 1,
@@ -196,10 +135,12 @@ class Log:
         self.every_move = pl.concat(rows)
         self.moves = self.every_move.filter(~pl.col("warmup"))
         self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
-        self.token_ns, self.warm_end_ns, self.ranks, self.cores = token_ns, warm_end_ns, ranks, cores
+        self.token_ns, (self.warm_end_ns, self.cut_ns), self.timed = token_ns, bounds_ns, timed
+        self.ranks, self.cores, self.workers = ranks, cores, workers
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
         self._cells = cells
+        self._within: dict[tuple[int, int], pl.LazyFrame] = {}
 
     @property
     def cells(self) -> pl.LazyFrame:
@@ -212,71 +153,63 @@ class Log:
         return (added_up(self.every_move) if self._cells is None else self._cells).lazy()
 
     @cached_property
-    def requests(self) -> pl.LazyFrame:
-        """One row per request of a rank: what its own moves waited for and found, evictions for others left out.
+    def span(self) -> tuple[int, int] | None:
+        """The first start and the last end; None where all is warm-up."""
+        first, last = self.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max()).collect().row(0)
+        return None if first is None else (first, last)
 
-        Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
-        included; queue_ns, plan_wait_ns, generation_ns sums; reads, hits; prefill_bytes, moved before its first token.
+    @cached_property
+    def window(self) -> tuple[int, int] | None:
+        """What rates are over: a cut run from the end of the warm-up to the cut, any other its `span`."""
+        if self.span is None or self.cut_ns is None:
+            return self.span
+        begin = self.span[0] if self.warm_end_ns is None else self.warm_end_ns
+        return begin, max(begin, self.cut_ns)
+
+    @property
+    def elapsed_s(self) -> pl.Expr:
+        """How long the window is."""
+        seconds = None if self.window is None else (self.window[1] - self.window[0]) / 1e9
+        return pl.lit(seconds, pl.Float64)
+
+    @property
+    def rated(self) -> pl.LazyFrame:
+        """What rates count, added up by enums: `cells`, of a cut run by the share of each move inside the window."""
+        return self.cells if self.cut_ns is None or self.window is None else self.within(*self.window)
+
+    def within(self, begin: int, end: int) -> pl.LazyFrame:
+        """SUMS by enums, each move by the share of its start … end that lies in a span, those of the warm-up, too.
+
+        Few moves straddle the edges: only theirs is taken off `cells`, and added where it is of the warm-up.
         """
-        prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
-        moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
-        generation = pl.col("new_tokens").cast(pl.Int64) * self.token_ns
-        sums = {
-            "queue_ns": QUEUE * own,
-            "plan_wait_ns": PLAN_WAIT * own,
-            "generation_ns": generation,
-            "reads": READS,
-            "hits": OK & SERVED,
-            "prefill_bytes": SIZE * (prefill & moved),
-        }
-        firsts = {"qos": pl.col("qos").to_physical()} | {n: pl.when(own).then(n) for n in ("due_ns", "start_ns")}
-        lasts = {
-            "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
-            "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
-        }
-        parts = [
-            stretch.group_by(_REQUEST)
-            .agg(
-                *(value.min().alias(name) for name, value in firsts.items()),
-                *(value.max().alias(name) for name, value in lasts.items()),
-                *(value.cast(pl.Int64).sum().alias(name) for name, value in sums.items()),
-            )
-            .collect(engine="streaming")
-            for stretch in self.stretches
-        ]
-        return self._generated(_joined(parts, firsts, lasts, sums)).collect(engine="streaming").lazy()
+        if (begin, end) not in self._within:
+            steady = ~pl.col("warmup")
+            straddling = (pl.col("end_ns") > end) | (pl.col("start_ns") < begin)
+            late = pl.col("warmup") & (pl.col("end_ns") >= begin)
+            edges = self.every_move.filter((steady & straddling) | late)
+            numbers = pl.col(*SUMS).cast(pl.Float64)
+            whole, more = self.cells.select(*LOG_ENUMS, numbers), added_within(edges, begin, end).lazy()
+            self._within[begin, end] = pl.concat([whole, more.select(*LOG_ENUMS, numbers)])
+        return self._within[begin, end]
 
-    def _generated(self, requests: pl.LazyFrame) -> pl.LazyFrame:
-        """An op generates when its last row has ended, which is not the one with its tokens if there are several."""
-        if not self.token_ns:
-            return requests
-        opens = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS
-        ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
-        rows = [
-            stretch.filter(opens | (pl.col("seq") > 0) & ~FOR_OTHERS)
-            .select(_REQUEST, "op_id", ends, pl.col("new_tokens").cast(pl.Int64))
-            .collect(engine="streaming")
-            for stretch in self.stretches
-        ]
-        ops = (
-            pl.concat(rows).lazy().group_by("request", "op_id").agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
-        )
-        done = (pl.col("end_ns") + pl.col("new_tokens") * self.token_ns).max().alias("op_done_ns")
-        last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
-        joined = requests.join(last, on="request", how="left")
-        return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
+    @cached_property
+    def requests(self) -> pl.LazyFrame:
+        """One row per request of a rank (`requests.of`)."""
+        return requests.of(self.stretches, self.token_ns, timed=self.timed).lazy()
 
     @cached_property
     def waits(self) -> pl.DataFrame:
         """Times per request: a row per measure and qos (all, or a class), with count and the STATS in ms."""
         found = []
         for measure, value in REQUEST_TIMES.items():
+            if not self.timed and measure not in UNTIMED:
+                continue
             ((_, values),) = sort(
                 [self.requests.filter(value.is_not_null())], {"qos": (pl.col("qos"), 3)}, {measure: value}
             )
             whole = values.spread().with_columns(pl.lit("all").alias("qos"))
             by_class = values.spread(["qos"])
-            by_class = by_class.with_columns(_words(by_class["qos"], SPLITS["qos"]))
+            by_class = by_class.with_columns(words(by_class["qos"], SPLITS["qos"]))
             found += [
                 part.select(pl.lit(measure).alias("measure"), "qos", ~pl.selectors.by_name("qos"))
                 for part in (whole, by_class)
@@ -310,13 +243,13 @@ class Log:
             rows = [stretch.filter(touching) for stretch in self.stretches]
             total, device = pl.col(f"{side}_ns"), pl.col(f"device_{side}_ns")
             clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
-            classes = {"tier": _codes(tier), **_SPLIT_CODES}
+            classes = {"tier": codes(tier), **_SPLIT_CODES}
             for clock, values in sort(rows, classes, clocks, at_once):
                 head = (pl.lit(side).alias("side"), pl.lit(clock).alias("clock"))
                 for split, names in SPLITS.items():
                     spread = values.spread(["tier"] if split == "all" else ["tier", split])
                     groups = spread[split] if split != "all" else pl.Series([0] * len(spread), dtype=pl.Int64)
-                    named = _words(groups.alias("group"), names)
+                    named = words(groups.alias("group"), names)
                     stats = spread.select("tier", "count", pl.selectors.ends_with("_ms"))
                     spreads.append(stats.with_columns(*head, pl.lit(split).alias("split"), named))
                 if clock == "total":
@@ -324,24 +257,7 @@ class Log:
         return _with_tier(pl.concat(spreads)), _with_tier(pl.concat(curves))
 
 
-def _joined(
-    parts: Sequence[pl.DataFrame], firsts: Iterable[str], lasts: Iterable[str], sums: Iterable[str]
-) -> pl.LazyFrame:
-    """Requests of several stretches; few lie in more than one, and only these are added up again."""
-    found = pl.concat(parts)
-    if len(parts) > 1:
-        twice = found["request"].is_duplicated()
-        again = found.filter(twice).group_by("request")
-        added = again.agg(pl.col(*firsts).min(), pl.col(*lasts).max(), pl.col(*sums).sum())
-        found = pl.concat([found.filter(~twice), added])
-    return found.lazy().filter(pl.col("due_ns").is_not_null())
-
-
 def _with_tier(table: pl.DataFrame) -> pl.DataFrame:
     """The tiers' names for their codes, the words that tell rows apart first."""
-    named = table.with_columns(_words(table["tier"], dict(enumerate(TIERS))))
+    named = table.with_columns(words(table["tier"], dict(enumerate(TIERS))))
     return named.select(pl.selectors.string(), ~pl.selectors.string())
-
-
-def _words(codes: pl.Series, words: dict[int, str]) -> pl.Series:
-    return codes.replace_strict(words, default=None, return_dtype=pl.String)

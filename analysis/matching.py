@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.trials import Statistics, Summary, Trial, common_prefix, statistics, summaries
+from analysis.audit import order_of
+from analysis.trials import Statistics, Summary, Trial, check_prefix, statistics
 from replayer.schema import TIERS
 from tracegen.schema import InputError
 
@@ -16,9 +17,14 @@ LABEL: Final = 24  # characters of a side's name
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
 _PLANNED_BY: Final = (
     *("model", "bytes_per_token", "usable_bytes", "headroom", "promote", "lookup"),
-    *("decode", "users", "part", "cycles", "ranks"),
+    *("decode", "users", "part", "cycles", "ranks", "order", "placement"),
 )
 """Conditions that a plan follows from, with the trace."""
+_ORDERED_BY: Final = (
+    *("pace", "speedup", "token_ms", "prefill_tok_s", "workers", "request_depth", "max_concurrent_allocs"),
+    *("window_ops", "window_bytes"),
+)
+"""The load, which a plan follows from, too, unless it was made in the order of the trace."""
 
 Sides = Mapping[str, Sequence[Trial]]
 Conditions = dict[str, str]
@@ -35,7 +41,7 @@ class Configuration:
         trace: the trace's fingerprint.
         conditions: as the first side's first run has them.
         users: how many users were replayed; None where run.json does not say.
-        first_ops: the runs are judged by their ops below this one; None: by all, as all executed the same.
+        cut: whether runs were cut in time: each is judged over its own window, by what moved inside it.
         same_plan: whether one plan was executed on all sides; else it follows from what is varied that plans differ.
         summaries: the trials' metrics by side.
     """
@@ -44,7 +50,7 @@ class Configuration:
     trace: str
     conditions: dict[str, Any]
     users: int | None
-    first_ops: int | None
+    cut: bool
     same_plan: bool
     summaries: dict[str, list[Summary]]
 
@@ -131,25 +137,27 @@ def grouped(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key, list
 
 
 def configuration(name: str, sides: Sides) -> Configuration:
-    """Trials by side as a configuration, cut to the work that all of them did.
+    """Trials by side as a configuration.
 
     Raises:
-        InputError: their plans part at once, or nothing but warm-up is left.
+        InputError: their plans part before the end of the shortest of them.
     """
     trials = [trial for side in sides.values() for trial in side]
     unlike = differing(*map(conditions_of, trials))
-    same_plan = not any(is_varied(name, _PLANNED_BY) for name in unlike)
-    first_ops = common_prefix(trials, same_plan=same_plan)
+    orders = {order_of(info) for trial in trials for info in trial.run.infos}
+    planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
+    same_plan = "live" not in orders and not any(is_varied(name, planned_by) for name in unlike)
+    if same_plan:
+        check_prefix(trials)
     first = trials[0].run
-    counts = first.infos[0]["trace"].get("counts") or {}
     return Configuration(
         name,
         trace=str(first.fingerprint("trace")),
         conditions=first.conditions,
-        users=first.conditions.get("users") or counts.get("users"),
-        first_ops=first_ops,
+        users=first.users,
+        cut=any(trial.summary["cut"] for trial in trials),
         same_plan=same_plan,
-        summaries={side: summaries(found, first_ops) for side, found in sides.items()},
+        summaries={side: [trial.summary for trial in found] for side, found in sides.items()},
     )
 
 
@@ -229,6 +237,9 @@ def shown(name: str, value: str | None) -> str:
         return "not recorded"
     if name.startswith("usable_bytes."):
         return "unlimited" if value == "null" else f"{int(value) / 2**30:.3g} GiB"
+    if name == "order" and value != "null":
+        order = json.loads(value)
+        return " ".join(str(order[part]) for part in ("kind", "name") if order.get(part) is not None)
     return value.strip('"')
 
 

@@ -1,5 +1,6 @@
 """Summaries as a table for people: verdicts and doubts first."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -58,7 +59,8 @@ HITS: Final[list[Line]] = [
 ]
 SPEED: Final[list[Line]] = [
     ("elapsed s", "elapsed_s", _number),
-    ("  of it drain, after the window", "drain_s", _number),
+    ("  drain, after it", "drain_s", _number),
+    ("  GiB moved in it", "drained_bytes", _gib),
     ("wall-clock throughput tok/s", "wall_clock_tok_s", _number),
     ("  without ramp and drain", "steady_tok_s", _number),
     ("storage throughput tok/s", "storage_tok_s", _number),
@@ -70,9 +72,17 @@ SPEED: Final[list[Line]] = [
     ("drive endurance at this load, years", "endurance_years", _number),
     ("bottleneck", "bottleneck", str),
 ]
+WAITED_FOR: Final = {
+    "data": "for the same object's earlier moves",
+    "eviction": "for its own evictions",
+    "room": "for room that other ops free",
+    "window": "for the replayer's window",
+}
 REQUESTS: Final[list[Line]] = [
     ("queue P95 ms", "queue_p95_ms", _number),
     ("plan wait P95 ms", "plan_wait_p95_ms", _number),
+    *((f"  {what}, mean ms", f"{cause}_wait_mean_ms", _number) for cause, what in WAITED_FOR.items()),
+    ("at work P95 ms", "io_p95_ms", _number),
     ("lateness P99 ms", "lateness_p99_ms", _number),
     ("time to first byte P95 ms", "ttfb_p95_ms", _number),
     *((f"  {name}", f"{name}_ttfb_p95_ms", _number) for name in ENUMS["qos"]),
@@ -106,7 +116,30 @@ def render(summaries: list[Summary]) -> str:
             values = (form(s[name]) if s[name] is not None else "-" for s in summaries)
             lines.append(f"  {label:56}" + "".join(f"{value:>{width}}" for value in values))
     worth = (f"{name}: {break_even(s)}" for name, s in zip(names, summaries, strict=True))
-    return "\n".join([*lines, "", *worth, "", *verdict(summaries)])
+    return "\n".join([*lines, *_notes(summaries), "", *worth, "", *verdict(summaries)])
+
+
+def _notes(summaries: list[Summary]) -> list[str]:
+    """What the lines on requests leave unsaid."""
+    found = []
+    if any(summary["conditions"]["pace"] == "asap" for summary in summaries):
+        found.append(
+            "No times per request under pace asap: all of the window is due at once, so that they would be times of our"
+            " own queue. Replay with --pace closed or open for them."
+        )
+    if any(_never_queues(summary) for summary in summaries):
+        found.append(
+            "QoS classes cannot differ where there are as many workers as users under pace closed: nothing queues."
+            " Fewer --workers, or --pace open, shows them apart."
+        )
+    return ["", *found] if found else []
+
+
+def _never_queues(summary: Summary) -> bool:
+    conditions = summary["conditions"]
+    classes = sum(summary[f"{name}_compliance"] is not None for name in ENUMS["qos"])
+    workers = conditions["workers"] * (conditions.get("ranks", 1) if conditions.get("part") else 1)
+    return conditions["pace"] == "closed" and classes > 1 and workers >= (summary["users"] or math.inf)
 
 
 def doubts(summaries: list[Summary]) -> list[str]:
@@ -161,7 +194,9 @@ def _matters(name: str, summary: Summary) -> bool:
     conditions = summary["conditions"]
     if name.startswith("lateness") and conditions["pace"] != "open":  # no schedule to be late for
         return False
-    if name == "drain_s" and not conditions.get("duration_s"):
+    if name in ("drain_s", "drained_bytes") and not summary["cut"]:
+        return False
+    if name.endswith("_wait_mean_ms") and summary[name] == 0:
         return False
     of_tier = name.startswith(TIERS)
     return summary[name] is not None and not (of_tier and summary[name] == 0)

@@ -11,8 +11,9 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.audit import MAX_NS, Facts, examine, readable
+from analysis.cells import added_up
 from analysis.doubts import Doubt
-from analysis.log import DEVICE_COLUMNS, Log, Targets, added_up, held
+from analysis.log import DEVICE_COLUMNS, Log, Targets, held, scan
 from analysis.terms import KEPT
 from replayer.schema import (
     DEVICE_SCHEMA,
@@ -57,6 +58,19 @@ class Run:
         return conditions | {"ranks": max(self.expected, conditions.get("ranks") or 1)}
 
     @property
+    def ended_ns(self) -> list[int | None]:
+        """When the last move of each rank ended, on the clock of `zero_ns`; None where that is not known."""
+        zeros = [(info.get("clock") or {}).get("zero_ns") for info in self.infos]
+        ends = [facts["last_end_ns"] for facts in self.facts]
+        return [None if None in pair else sum(pair) for pair in zip(zeros, ends, strict=True)]
+
+    @property
+    def users(self) -> int | None:
+        """How many there were; None where run.json does not say."""
+        users: int | None = self.conditions.get("users") or (self.infos[0]["trace"].get("counts") or {}).get("users")
+        return users
+
+    @property
     def status(self) -> str:
         """The first status of a rank that is not complete; else the one above them."""
         unlike = [info["status"] for info in self.infos if info["status"] != "complete"]
@@ -64,8 +78,13 @@ class Run:
         return str([*unlike, *missing, self.above.get("status", "complete")][0])
 
     @property
+    def cuts(self) -> list[float | None]:
+        """When each rank was cut, since its start; None: it went on to its last op."""
+        return [(info.get("window") or {}).get("cut_s") for info in self.infos]
+
+    @property
     def executed_ops(self) -> int | None:
-        """All ops below this one were executed; with ranks, how many were."""
+        """All positions of the plan below this one were executed; with ranks, how many ops were."""
         if self.expected == 1:
             executed: int | None = self.infos[0].get("executed_ops")
             return executed
@@ -101,7 +120,7 @@ class Run:
         found = {}
         for place, rows in self.rows.items():
             with readable(place):
-                found[place] = added_up(pl.concat(rows))
+                found[place] = added_up(pl.concat(rows), self.ranks[place].get("executed_ops"))
         return found
 
     @cached_property
@@ -127,7 +146,7 @@ class Run:
         }
         for place, files in self.files.items():
             words = [pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
-            rows = pl.scan_parquet(files, glob=False).with_columns(words).select("warmup", *KEPT)
+            rows = scan(files).with_columns(words).select("warmup", *KEPT)
             with readable(place):
                 found[place] = held(rows, counts[place], sum(counts.values()))
         return found
@@ -158,12 +177,11 @@ class Run:
             "read_bytes", min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
         )
 
-    def log(self, targets: Targets | None = None, first_ops: int | None = None) -> Log:
+    def log(self, targets: Targets | None = None) -> Log:
         """The log of all ranks on the first one's clock, opened.
 
         Args:
             targets: what to hold the run against.
-            first_ops: leave out what ops from this one on did.
 
         Raises:
             InputError: a part is missing, damaged or of something else, or the ranks' clocks are days apart.
@@ -174,23 +192,28 @@ class Run:
             for rank, (place, stretches) in enumerate(self.rows.items())
             for stretch in stretches
         ]
-        if first_ops is not None:
-            rows = [stretch.filter(pl.col("op_id") < first_ops) for stretch in rows]
         known = pl.concat(
             cells.with_columns(pl.col("start_ns", "last_start_ns", "end_ns") + shifts[place])
             for place, cells in self.cells.items()
         )
         ends = [(info.get("warmup") or {}).get("end_ns") for info in self.infos]
         warm_ends = [end + shift for end, shift in zip(ends, shifts.values(), strict=True) if end is not None]
+        cuts = [
+            round(cut_s * 1e9) + shift
+            for cut_s, shift in zip(self.cuts, shifts.values(), strict=True)
+            if cut_s is not None
+        ]
         return Log(
             rows,
             token_ns=round((self.conditions.get("token_ms") or 0) * 1e6),
-            warm_end_ns=max(warm_ends) if warm_ends else None,
+            bounds_ns=(max(warm_ends, default=None), min(cuts, default=None)),
+            timed=self.conditions["pace"] != "asap",
+            workers=sum(info["conditions"]["workers"] for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
             cores=self._cores(),
             targets=targets,
-            cells=known if first_ops is None else None,
+            cells=known,
         )
 
     @cached_property
@@ -268,7 +291,7 @@ def open_run(path: Path) -> Run:
         InputError: it is missing or damaged, or no rank left a log.
     """
     if (above := read_above(path)) is None:
-        info = read_run(path)
+        info = _read(path)
         several = info["conditions"].get("ranks") or 1
         alone = [_of_ranks(f"this is one of {several} ranks; the others are left out")] if several > 1 else []
         return Run(path, {path: info}, 1, alone)
@@ -276,7 +299,7 @@ def open_run(path: Path) -> Run:
     expected = [path / f"rank_{rank}" for rank in range(size)]
     for rank, place in enumerate(expected):
         try:
-            info = read_run(place)
+            info = _read(place)
             parts(place)
         except InputError as error:
             doubts.append(_of_ranks(f"rank {rank} of {size} is missing: {error.message.removesuffix('.')}"))
@@ -289,6 +312,12 @@ def open_run(path: Path) -> Run:
     if not ranks:
         raise InputError(f"{path}: none of its {size} ranks left a log; replay it anew.")
     return Run(path, ranks, size, [*doubts, *_of_above(above, ranks)], above)
+
+
+def _read(place: Path) -> Info:
+    """A run.json; a live run has no plan until it has ended."""
+    info = read_run(place)
+    return info | {"plan": info["plan"] or {}}
 
 
 def _of_above(above: Info, ranks: dict[Path, Info]) -> Iterator[Doubt]:

@@ -105,7 +105,14 @@ def sort(
         chosen = [packed[name].alias(name) for name in names]
         looked = pl.concat(stretch.select(chosen).collect(engine="streaming") for stretch in rows)
         for name in names:
-            yield name, _runs(looked.drop_in_place(name).sort().to_numpy(), classes, bits)
+            yield name, _runs(ascending(looked.drop_in_place(name)), classes, bits)
+
+
+def ascending(values: pl.Series) -> Ints:
+    """Sorted by NumPy, whose sort of integers takes half the time of Polars' on few cores."""
+    found: Ints = values.to_numpy(writable=True)
+    found.sort()
+    return found
 
 
 def _runs(packed: Ints, classes: Classes, bits: int) -> Sorted:
@@ -126,6 +133,15 @@ def pieces(values: Ints) -> Iterator[Ints]:
     """An array in pieces that fit in a core's cache, so that what is computed from it needs no memory of its size."""
     for begin in range(0, len(values), PIECE):
         yield values[begin : begin + PIECE]
+
+
+def gaps_ns(starts: Ints, ends: Ints) -> int:
+    """How long none of some intervals lasts, between the first start and the last end; both sorted.
+
+    The i-th end and the start after the i-th bound such a time wherever that start is later.
+    """
+    pairs = zip(pieces(starts[1:]), pieces(ends[:-1]), strict=True)
+    return sum(int(np.clip(later - sooner, 0, None).sum()) for later, sooner in pairs)
 
 
 def code(classes: Classes) -> pl.Expr:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import polars as pl
 
+from analysis.log import scan
 from analysis.runs import open_run
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
 from tracegen.schema import InputError
@@ -40,8 +41,7 @@ def tables(run: Path) -> dict[str, pl.LazyFrame]:
 
 def _moves(files: list[Path], shift_ns: int) -> pl.LazyFrame:
     words = pl.col(list(LOG_ENUMS)).cast(pl.String)
-    log = pl.scan_parquet(files, glob=False).select(LOG_COLUMNS)
-    return log.with_columns(words, pl.col(_TIMES) + shift_ns)
+    return scan(files).select(LOG_COLUMNS).with_columns(words, pl.col(_TIMES) + shift_ns)
 
 
 def _device(path: Path, shift_ns: int, rank: int) -> pl.LazyFrame:

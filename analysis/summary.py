@@ -17,22 +17,20 @@ from tracegen.schema import InputError
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
 
 
-def summarise(path: Path, first_ops: int | None = None, targets: Targets | None = None) -> dict[str, Any]:
+def summarise(path: Path, targets: Targets | None = None) -> dict[str, Any]:
     """Every metric of a run under its flat name, with `valid`, `doubts` and what they rest on.
 
     The metrics are of all its ranks together, warm-up left out.
 
     Args:
         path: its directory.
-        first_ops: judge only what ops below this one did, to compare runs of unequal length.
         targets: what to hold it against.
 
     Raises:
         InputError: the run directory is missing, damaged or without a log, or its log is none that a replay leaves.
     """
     run = open_run(path)
-    log = open_log(run, targets, first_ops)
-    return judged(run, log, whole=first_ops is None)
+    return judged(run, open_log(run, targets))
 
 
 def checked(path: Path) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def checked(path: Path) -> dict[str, Any]:
     return found | {"valid": found["valid"] and not more}
 
 
-def open_log(run: Run, targets: Targets | None = None, first_ops: int | None = None) -> Log:
+def open_log(run: Run, targets: Targets | None = None) -> Log:
     """A run's log, known to hold what a replay leaves.
 
     Raises:
@@ -57,28 +55,29 @@ def open_log(run: Run, targets: Targets | None = None, first_ops: int | None = N
     """
     try:
         _ = run.facts, run.samples
-        log = run.log(targets, first_ops)
+        log = run.log(targets)
         rows = log.every_cell.select(pl.col("rows").sum()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"{run.path}: its log cannot be read ({reason}); copy the run anew.") from None
     if not rows:
-        raise InputError(f"{run.path}: its log has no rows{'' if first_ops is None else ' there'}; replay it anew.")
+        raise InputError(f"{run.path}: its log has no rows; replay it anew.")
     return log
 
 
-def judged(run: Run, log: Log, *, whole: bool = True) -> dict[str, Any]:
-    """The summary of an opened run; the plan's counts are compared where the `whole` log is judged."""
+def judged(run: Run, log: Log) -> dict[str, Any]:
+    """The summary of an opened run."""
     values = measure(log)
     drain_s = max((info.get("window") or {}).get("drain_s") or 0.0 for info in run.infos)
     values |= {"drain_s": drain_s}
-    counted = audit.tally(log.every_cell.collect())
+    cells = log.every_cell.collect()
+    counted = audit.tally(cells)
     read, written = (
         (counted[f"{side}_bytes.nvme"], run.device_bytes(column))
         for side, column in (("read", "read_bytes"), ("write", "written_bytes"))
     )
-    evidence = Evidence(run.infos, values, run.delivered_bytes(), read, written, whole)
-    edited = audit.altered(run.infos, run.facts, counted) if whole else ()
+    evidence = Evidence(run.infos, values, run.delivered_bytes(), read, written)
+    edited = audit.altered(run.infos, run.facts, audit.tally(cells.filter(~pl.col("beyond"))))
     found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])
     machine = run.infos[0].get("machine") or {}
     against = [doubt for doubt in found if doubt.invalidates]
@@ -89,10 +88,13 @@ def judged(run: Run, log: Log, *, whole: bool = True) -> dict[str, Any]:
         "doubts": [vars(doubt) for doubt in found],
         "status": run.status,
         "executed_ops": run.executed_ops,
+        "cut": any(cut_s is not None for cut_s in run.cuts),
         "trace_fingerprint": run.fingerprint("trace"),
         "plan_fingerprint": run.fingerprint("executed"),
         "conditions": run.conditions,
+        "users": run.users,
         "zero_ns": [(info.get("clock") or {}).get("zero_ns") for info in run.infos],
+        "ended_ns": run.ended_ns,
         "machine": [
             machine.get("host"),
             machine.get("cpu"),

@@ -25,7 +25,7 @@ def curves(log: Log) -> pl.DataFrame:
 
 
 def requests(log: Log) -> pl.DataFrame:
-    """Times per request: per measure and qos (all, or a class); count, mean_ms … max_ms."""
+    """Times per request: per measure (asap: generation alone) and qos (all, or a class); count, mean_ms … max_ms."""
     return log.waits
 
 
@@ -149,10 +149,11 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
 
 
 def lateness_over_time(log: Log) -> pl.DataFrame:
-    """How late requests began, by when they were due: per t_s; requests, p50_ms, p95_ms."""
+    """How late requests began, by when they were due: per t_s; requests, p50_ms, p95_ms. None under pace asap."""
     width, count = _bins(log)
+    requests = log.requests.filter(log.timed)
     due = _bin(log, "due_ns").clip(0, max(0, count - 1))
-    ((_, late),) = sort([log.requests], {"bin": (due, count)}, {"late": pl.col("start_ns") - pl.col("due_ns")})
+    ((_, late),) = sort([requests], {"bin": (due, count)}, {"late": pl.col("start_ns") - pl.col("due_ns")})
     return _timed(late.spread(["bin"]).select("bin", pl.col("count").alias("requests"), "p50_ms", "p95_ms"), width)
 
 

@@ -1,4 +1,4 @@
-"""Trials: runs of one configuration, cut to the work that all of them did, and the statistics of their metrics."""
+"""Trials: runs of one configuration, and the statistics of their metrics."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from analysis.between import origin
-from analysis.runs import Info, Run, open_run
+from analysis.runs import Run, open_run
 from analysis.summary import summarise
 from replayer.schema import CHECKPOINT_OPS
 from tracegen.schema import InputError
@@ -177,58 +177,22 @@ def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
     return trials, left_out
 
 
-def summaries(trials: Sequence[Trial], first_ops: int | None) -> list[Summary]:
-    """The metrics of each trial: of all it did, or of its ops below `first_ops`.
+def check_prefix(trials: Sequence[Trial]) -> None:
+    """That trials of one plan executed the same moves as far as the shortest of them went.
 
     Raises:
-        InputError: nothing but warm-up is left.
+        InputError: their plans part before.
     """
-    if first_ops is None:
-        return [trial.summary for trial in trials]
-    found = [summarise(trial.run.path, first_ops=first_ops) for trial in trials]
-    for trial, summary in zip(trials, found, strict=True):
-        if summary.get("logged_ops") == 0:
+    for infos in itertools.zip_longest(*(trial.run.infos for trial in trials)):
+        known = [info for info in infos if info]
+        least = min(int(info["executed_ops"]) for info in known)
+        plans = {info["plan"].get("plan_fingerprint") for info in known}
+        executed = {(info["executed_ops"], info.get("executed_fingerprint")) for info in known}
+        if len(executed) == 1 or (len(plans) == 1 and None not in plans):
+            continue
+        chains = [(info["plan"].get("plan_checkpoints") or [])[: least // CHECKPOINT_OPS] for info in known]
+        if not chains[0] or any(chain != chains[0] for chain in chains):
             raise InputError(
-                f"{trial.run.path}: the first {first_ops:,} ops, which all runs of its configuration share, are all"
-                " warm-up; replay it longer, or with a shorter --warmup."
+                f"{trials[0].run.path} and {trials[-1].run.path} were planned unlike each other within the first"
+                f" {max(least, 1):,} ops, though trace and conditions are equal; replay both with one release."
             )
-    return found
-
-
-def common_prefix(trials: Sequence[Trial], *, same_plan: bool = True) -> int | None:
-    """How many of the first ops all trials executed by one plan; None where all executed the same, nothing to cut.
-
-    Equal fingerprints of whole plans: the least executed_ops, as a plan's prefixes follow from it. Else the last of the
-    checkpoints that agree.
-
-    Args:
-        trials: runs of one trace.
-        same_plan: whether they must agree on a plan; not where it is varied on purpose.
-
-    Raises:
-        InputError: their plans part before the first checkpoint.
-    """
-    by_rank = [[info for info in infos if info] for infos in itertools.zip_longest(*(t.run.infos for t in trials))]
-    shared = [_shared(infos, trials, same_plan=same_plan) for infos in by_rank]
-    pairs = zip(by_rank, shared, strict=True)
-    if all(info["executed_ops"] == ops for infos, ops in pairs for info in infos):
-        return None
-    return min(shared)
-
-
-def _shared(infos: Sequence[Info], trials: Sequence[Trial], *, same_plan: bool) -> int:
-    """The same of one rank, also where nothing is to be cut."""
-    least = min(int(info["executed_ops"]) for info in infos)
-    plans = {info["plan"].get("plan_fingerprint") for info in infos}
-    executed = {(info["executed_ops"], info.get("executed_fingerprint")) for info in infos}
-    if not same_plan or len(executed) == 1 or (len(plans) == 1 and None not in plans):
-        return least
-    chains = [info["plan"].get("plan_checkpoints") or [] for info in infos]
-    agreed = itertools.takewhile(lambda marks: len(set(marks)) == 1, zip(*chains, strict=False))
-    blocks = min(len(list(agreed)), least // CHECKPOINT_OPS)
-    if not blocks:
-        raise InputError(
-            f"{trials[0].run.path} and {trials[-1].run.path} were planned unlike each other within the first"
-            f" {CHECKPOINT_OPS:,} ops, though trace and conditions are equal; replay both with one release."
-        )
-    return blocks * CHECKPOINT_OPS

@@ -53,7 +53,6 @@ def plan(trace: Path, as_json: bool, **flags: Any) -> None:
     opened = Trace(trace)
     model, options = resolve(opened, flags)
     options.usable()
-    opened.check()
     with tqdm(desc="planning", total=opened.ops, unit="op", unit_scale=True, disable=None, leave=False) as bar:
         planned = Plan(opened, options).simulate(bar.update)
     del planned["plan_checkpoints"]

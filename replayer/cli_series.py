@@ -195,9 +195,9 @@ def scenarios(
         click.echo(json.dumps(found, indent=2))
         return
     for place, row in enumerate(found["ranking"], 1):
-        speed, ops = row["speed_up"], row["first_ops"]
+        speed = row["speed_up"]
         times = f"{speed:.2f} × {suite.BASELINE}" if speed else "not compared"
-        over = "" if ops is None else f" over the first {ops:,} ops"
+        over = " over its own window" if row["cut"] else ""
         click.echo(f"{place:>3}  {row['system']:20}{row['tok_s'] or 0:>12,.0f} tok/s  {times}{over}")
     for name, why in found["skipped"].items():
         click.echo(f"  -  {name:20}skipped: {why}")

@@ -1,4 +1,4 @@
-"""The compiled core, through ctypes: its structures as `core/core.h` and `core/engine.h` declare them, and its functions.
+"""The compiled core, through ctypes: structures as `core/core.h` and `core/engine.h` declare them, and functions.
 
 Calls release the interpreter's lock. Arrays that are passed must stay alive as long as the core uses them.
 """
@@ -54,7 +54,7 @@ class WorkloadStruct(Structure):
 class Rules(Structure):
     """Options of the waterfall."""
 
-    _fields_ = (("usable", c_int64 * 3), *_numbers("promote contiguous first_writes"))
+    _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous first_writes"))
 
 
 class Load(Structure):
@@ -158,7 +158,7 @@ RECORD: Final = np.dtype(
         (name, kind)
         for kind, names in (
             (np.int64, "op_id position request_id session_id user_id key size_bytes due_ns ready_ns start_ns end_ns"),
-            (np.int64, "read_ns write_ns device_read_ns device_write_ns verify_ns window_ns"),
+            (np.int64, "read_ns write_ns device_read_ns device_write_ns verify_ns window_ns order_ns"),
             (np.int32, "seq turn step new_tokens tokens worker error"),
             (np.int8, "qos phase op source move status from_tier to_tier waited_for warmup"),
         )

@@ -1,7 +1,7 @@
-"""Executes a plan, or decides one on the way: threads that work in compiled code (`core/engine.c`), a record per move.
+"""Executes a plan, or decides one on the way: threads that work in compiled code (`core/engine.c`).
 
-A worker comes back to Python for moves that touch a tier which compiled code cannot reach (a GPU). A feeder plans ahead;
-the main thread writes the log and shows progress.
+A worker comes back to Python for moves that touch a tier which compiled code cannot reach (a GPU). A feeder plans
+ahead; the main thread writes the log and shows progress.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Moves that touch a tier outside compiled code (a GPU, GPUDirect Storage), made as `core/engine.c` makes the others."""
+"""Moves that touch a tier outside compiled code (a GPU), made as `core/engine.c` makes the others."""
 
 import errno
 from collections.abc import Callable, Sequence

@@ -77,8 +77,8 @@ PLAN_FLAGS = (
     click.option(
         "--order",
         metavar="trace|reference[:NAME|FILE]|RUN",
-        help="In which order ops are planned: the trace's; that in which users would ask on a reference system under this"
-        " load; an earlier run's.  [default: reference; trace where pace is open and requests take no time]",
+        help="In which order ops are planned: the trace's; that in which users would ask on a reference system under"
+        " this load; an earlier run's.  [default: reference; trace where pace is open and requests take no time]",
     ),
     click.option(
         "--workers", type=Count(1, 10_000), help="Moves in flight.  [default: the users replayed, at most 500]"

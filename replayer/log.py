@@ -31,12 +31,21 @@ class Log:
             records: as the engine gives them; copied.
             errors: what went wrong, by the number that a record's `error` gives.
         """
-        if len(records):
-            for row in np.flatnonzero(records["error"] >= 0).tolist() if errors else ():
-                self._errors[self._rows + row] = errors[int(records["error"][row])]
-            self.waiting.append(records.copy())
-            self._rows += len(records)
-        if self._rows >= PART_ROWS or monotonic() - self._written > PART_SECONDS:
+        try:
+            self._collect(records, errors)
+        finally:  # the engine will use its memory again
+            self.waiting = [rows if rows.flags.owndata else rows.copy() for rows in self.waiting]
+
+    def _collect(self, records: Records, errors: dict[int, str]) -> None:
+        for begin in range(0, len(records), PART_ROWS):
+            some = records[begin : begin + PART_ROWS]
+            for row in np.flatnonzero(some["error"] >= 0).tolist() if errors else ():
+                self._errors[self._rows + row] = errors[int(some["error"][row])]
+            self.waiting.append(some)
+            self._rows += len(some)
+            if self._rows >= PART_ROWS:
+                self.write()
+        if monotonic() - self._written > PART_SECONDS:
             self.write()
 
     def write(self) -> None:

@@ -105,9 +105,9 @@ class OpenTiers:
         self.nvme: FileTier | SlabTier | None = None
         self._gpu: gpu.GpuTier | None = None
         if usable[GPU]:
-            self._gpu = self.all[GPU] = gpu.GpuTier(usable[GPU] or 0, settings.gpu_device)
+            self._gpu = self.all[GPU] = gpu.GpuTier(plan.capacity[GPU] or 0, settings.gpu_device)
         if usable[CPU]:
-            self.all[CPU] = CpuTier(usable[CPU] or 0, plan.peak_objects[CPU])
+            self.all[CPU] = CpuTier(plan.capacity[CPU] or 0, _in_memory(plan, settings.workers))
         if usable[NVME] != 0:
             self.all[NVME] = self._open_nvme(nvme_room(plan, planned, settings.window), run)
         for tier in self.all:
@@ -198,6 +198,11 @@ class OpenTiers:
             self.nvme.discard(keys.pop())
 
 
+def _in_memory(plan: Plan, workers: int) -> int:
+    """How many objects lie in the cpu tier at most, those in transit included."""
+    return int(plan.peak_objects[CPU] / plan.options.headroom) + workers + 1
+
+
 def nvme_room(plan: Plan, planned: dict[str, Any] | None, window: Window) -> int:
     """Bytes that the nvme tier takes at most, padding included: what is written, and no more than it may hold.
 
@@ -247,11 +252,11 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
     largest = int(plan.largest_object)
     if largest > MAX_OBJECT:
         raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    memory, need = machine.meminfo("MemAvailable") // ranks, plan.usable[CPU] or 0
+    memory, need = machine.meminfo("MemAvailable") // ranks, plan.capacity[CPU] or 0
     if memory and need > memory:
         raise InputError(
-            f"--cpu-mem-gb: {need / 2**30:.1f} GiB usable, but {memory / 2**30:.1f} GiB of memory are available;"
-            f" pass at most {_gib_below(memory * 0.9 / float(plan.options.headroom))}."
+            f"--cpu-mem-gb: {need / 2**30:.1f} GiB, but {memory / 2**30:.1f} GiB of memory are available;"
+            f" pass at most {_gib_below(memory * 0.9)}."
         )
     buffers = settings.workers * settings.chunk
     if memory and need + buffers > memory:

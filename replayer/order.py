@@ -1,4 +1,4 @@
-"""In what order a plan is made: the trace's, a reference system's, an earlier run's, or the run's own (docs/ordering.md)."""
+"""In what order a plan is made: the trace's, a reference system's, an earlier run's (docs/ordering.md)."""
 
 import hashlib
 import importlib.resources
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from replayer.compiled import DeviceStruct
 from replayer.pace import Pace
-from replayer.schema import TIERS, parts, read_run
+from replayer.schema import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts, read_run
 from tracegen.schema import InputError
 
 DEFAULT_REFERENCE: Final = "nvme-7"
@@ -75,7 +75,7 @@ class Order:
     @property
     def plan_version(self) -> int:
         """What the plan's fingerprint begins with."""
-        return 1 if self.kind == "trace" else 2
+        return PLAN_VERSION if self.kind == "trace" else ORDERED_PLAN_VERSION
 
 
 def parse(text: str | None, pace: Pace) -> Order:

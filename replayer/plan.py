@@ -26,6 +26,7 @@ from replayer.workload import Workload
 from tracegen.schema import InputError, Trace
 
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
+STRETCH_OPS: Final = 1 << 13  # more leave the CPU's caches
 _KINDS: Final = {"trace": 0, "run": 1, "reference": 2}
 
 Usable = tuple[int | None, int | None, int | None]
@@ -58,6 +59,11 @@ class PlanOptions:
     selection: Selection = field(default_factory=Selection)
     order: Order = field(default_factory=Order)
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
+
+    def capacity(self) -> Usable:
+        """Bytes per tier, the headroom included, which holds what is in transit: floor(GiB × 2^30)."""
+        gpu, cpu, nvme = (None if gib is None else int(gib * 2**30) for gib in self.capacity_gib)
+        return gpu, cpu, nvme
 
     def usable(self) -> Usable:
         """Usable bytes per tier: floor(floor(GiB × 2^30) × headroom), nvme without headroom.
@@ -98,13 +104,14 @@ class Plan:
     Attributes:
         lookup: as resolved from the trace.
         workload: the ops that are taken.
-        usable: bytes per tier.
+        usable, capacity: bytes per tier, without and with the headroom.
         peak_objects: per tier, the most objects at a time; bounds, till the plan has been made.
         largest_object: bytes.
     """
 
     def __init__(self, trace: Trace, options: PlanOptions) -> None:
         self.trace, self.options, self.usable = trace, options, options.usable()
+        self.capacity = options.capacity()
         self.lookup = options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
         self.workload = Workload(trace, options.selection, options.bytes_per_token)
         self.peak_objects = [self.workload.keys] * len(TIERS)
@@ -128,9 +135,12 @@ class Plan:
 
     def rules(self) -> Rules:
         """As the core reads them."""
-        limits = [UNLIMITED if limit is None else limit for limit in self.usable]
+        usable, capacity = (
+            (ctypes.c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in limits))
+            for limits in (self.usable, self.capacity)
+        )
         contiguous, own_order = self.lookup == "contiguous", self.options.order.kind != "trace"
-        return Rules((ctypes.c_int64 * 3)(*limits), self.options.promote, contiguous, own_order)
+        return Rules(usable, capacity, self.options.promote, contiguous, own_order)
 
     def planner(self) -> "Planner":
         """Plans from the first op on."""
@@ -198,7 +208,7 @@ class Planner:
             compiled.reference(self._devices) if self._devices is not None else None, demand.workers,
         )  # fmt: skip
 
-    def stretches(self, most: int = CHECKPOINT_OPS) -> Iterator[Stretch]:
+    def stretches(self, most: int = STRETCH_OPS) -> Iterator[Stretch]:
         """About `most` ops at a time; arrays that are valid till the next one is asked for."""
         ops, moves = ctypes.c_void_p(), ctypes.c_void_p()
         while count := _planner_next(self.handle, most, ctypes.byref(ops), ctypes.byref(moves)):
@@ -220,7 +230,7 @@ class Planner:
 
 
 class PlanHash:
-    """SHA-256 over the version and every move; checkpoint i covers the ops of blocks 0 … i, of 65,536 positions each."""
+    """SHA-256 over the version and every move; checkpoint i covers blocks 0 … i, of 65,536 positions each."""
 
     def __init__(self, version: int) -> None:
         self._hash = hashlib.sha256(version.to_bytes(8, "little"))

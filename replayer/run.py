@@ -127,8 +127,6 @@ def _prepare(
 ) -> "_Run":
     """Plan the trace, check that it can run, open the tiers."""
     options.usable()
-    settings.pace.check()
-    trace.check()
     plan, planned = Plan(trace, options), None
     if options.order.kind != "live":
         with bar("planning", plan.workload.ops, "op") as shown:

@@ -62,6 +62,9 @@ _KINDS: Final[dict[str, Kind]] = {
     "layout": _one_of("files", "slab", "null"),
     "lookup": _one_of("independent", "contiguous"),
     "decode": _one_of("reread", "once", "none"),
+    "order": _one_of("trace", "reference", "live", "run"),
+    "io_engine": _one_of("psync", "uring"),
+    "placement": _one_of("planned", "live"),
 }
 
 _MOVED: Final = (
@@ -72,7 +75,6 @@ _WRITTEN: Final[Fields] = {  # per kind, the fields that every writer gives, nev
     "status": "status",
     "texts": "warnings",
     "text": "trace.fingerprint conditions.model",
-    "count": " ".join(f"plan.{name}" for name in _MOVED.split()),
     "positive": "conditions.bytes_per_token conditions.workers",
     "pace": "conditions.pace",
     "verify": "conditions.verify",
@@ -85,24 +87,26 @@ _NULLABLE: Final = {  # the same, where null is an answer
 _LATER: Final = {  # absent, or null, where the writer was older or the run died before it knew
     "text": (
         "started trace.path plan.plan_fingerprint executed_fingerprint conditions.headroom conditions.fsync"
+        " conditions.order.name"
         " conditions.gpu_device conditions.gpu_read machine.host machine.cpu machine.kernel machine.python"
         " machine.storage.filesystem machine.storage.mount_point machine.storage.mount_options machine.storage.device"
         " machine.storage.device_model machine.gpu.device"
     ),
     "texts": "plan.plan_checkpoints",
     "counts": "trace.counts",
-    "object": "trace.recipe machine.packages",
+    "object": "trace.recipe machine.packages conditions.order conditions.order.profile",
     "count": (
         "rank executed_ops trace.ops plan.reads executed.reads plan.peak_bytes.{tier} warmup.ops warmup.end_ns"
         " clock.round_trip_ns conditions.users conditions.request_depth conditions.io_bytes conditions.io_depth"
         " conditions.max_concurrent_allocs conditions.warmup.ops conditions.window_ops conditions.window_bytes"
         " machine.memory_bytes"
     ),
-    "positive": "conditions.cycles machine.cores",
+    "positive": "conditions.cycles conditions.ops machine.cores",
     "ranks": "conditions.ranks",
     "integer": "clock.offset_ns clock.zero_ns",
     "number": (
-        "window.duration_s window.cut_s window.issued_s window.drain_s conditions.speedup conditions.token_ms"
+        "window.duration_s window.cut_s window.issued_s window.drain_s window.drain_limit_s window.stopped_s"
+        " conditions.drain_s conditions.speedup conditions.token_ms"
         " conditions.prefill_tok_s conditions.duration_s conditions.warmup.s conditions.precondition_gib"
         " precondition.gib precondition.s"
     ),
@@ -112,6 +116,9 @@ _LATER: Final = {  # absent, or null, where the writer was older or the run died
     "layout": "conditions.layout",
     "lookup": "conditions.lookup",
     "decode": "conditions.decode",
+    "order": "conditions.order.kind",
+    "io_engine": "conditions.io_engine",
+    "placement": "conditions.placement",
 }
 _ABOVE_WRITTEN: Final[Fields] = {"ranks": "ranks", "status": "status"}
 _ABOVE_LATER: Final = {"text": "reason", "count": "executed_ops", "clocks": "clocks"}
@@ -131,8 +138,11 @@ def check(info: dict[str, Any], name: str) -> None:
         _check(info, name, _ABOVE_WRITTEN, {}, _ABOVE_LATER)
         return
     _check(info, name, _WRITTEN, _NULLABLE, _LATER)
-    if info.get("executed") is not None:  # written whole or not at all
-        _check(info, name, {"count": " ".join(f"executed.{field}" for field in _MOVED.split())}, {}, {})
+    live = info["conditions"].get("placement") == "live"  # whose plan is known when it has ended
+    whole = {"plan": "plan" in info and info["plan"] is None and live, "executed": info.get("executed") is None}
+    for counts, missing in whole.items():  # written whole or not at all
+        if not missing:
+            _check(info, name, {"count": " ".join(f"{counts}.{field}" for field in _MOVED.split())}, {}, {})
 
 
 def _check(info: dict[str, Any], name: str, written: Fields, nullable: Fields, later: Fields) -> None:

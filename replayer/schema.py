@@ -19,6 +19,10 @@ from replayer import run_json
 from tracegen.schema import ENUMS, InputError
 
 RUN_VERSION: Final = 2
+PLAN_VERSION: Final = 1
+"""What the fingerprint of a plan in the trace's order begins with."""
+ORDERED_PLAN_VERSION: Final = 2
+"""The same, in any other order."""
 CHECKPOINT_OPS: Final = 1 << 16
 
 TIERS: Final = run_json.TIERS
@@ -35,8 +39,8 @@ LOG_ENUMS: Final = ENUMS | {
 }
 
 _TYPES: Final = {
-    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns ready_ns start_ns end_ns"
-    " read_ns write_ns device_read_ns device_write_ns verify_ns",
+    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns order_ns ready_ns start_ns"
+    " end_ns read_ns write_ns device_read_ns device_write_ns verify_ns",
     pa.int32(): "seq turn step new_tokens tokens worker rank",
     pa.bool_(): "warmup",
     pa.string(): "error",
@@ -44,7 +48,7 @@ _TYPES: Final = {
 }
 _TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 _OPTIONAL: Final = ("from_tier", "to_tier", "waited_for", "error")
-ADDED: Final = ("position", "window_ns", "waited_for")
+ADDED: Final = ("position", "window_ns", "order_ns", "waited_for")
 """Columns that logs of version 1 lack: position is op_id there, the others are not known."""
 LOG_COLUMNS: Final = [
     "op_id",
@@ -81,6 +85,7 @@ LOG_COLUMNS: Final = [
     "error",
     "position",
     "window_ns",
+    "order_ns",
     "waited_for",
 ]
 
@@ -184,8 +189,17 @@ class RunDirectory:
         others = [one.name for one in table.schema if one.name not in integers]
         # Deltas pack stamps and ids smaller and sooner than dictionaries, which overflow on them.
         packed = dict.fromkeys(integers, "DELTA_BINARY_PACKED")
-        pq.write_table(table, sink, compression="zstd", use_dictionary=others, column_encoding=packed)
+        pq.write_table(
+            table, sink, compression="zstd", use_dictionary=others, column_encoding=packed, write_statistics=_SOUGHT
+        )
         _replace(path, sink.getvalue())
+
+
+_SOUGHT: Final = [
+    "op_id",
+    "position",
+    "start_ns",
+]  # by which readers skip rows; required columns need no counts of nulls
 
 
 def check_free(path: Path, *, force: bool) -> list[Path]:
@@ -223,7 +237,8 @@ _FOLDERS: Final = re.compile(r"rank_\d+|(rank_\d+/)?moves")
 
 def _array(name: str, values: Any) -> pa.Array:
     if name in LOG_ENUMS:
-        codes = pa.array(np.asarray(values).astype(np.int8), mask=np.asarray(values) < 0)
+        numbers = np.asarray(values).astype(np.int8)
+        codes = pa.array(numbers, mask=numbers < 0 if name in _OPTIONAL else None)
         return pa.DictionaryArray.from_arrays(codes, pa.array(LOG_ENUMS[name]))
     kind = LOG_SCHEMA.field(name).type
     return (
@@ -359,10 +374,16 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
             raise InputError(
                 f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
             )
-    required = {field.name for field in wanted if not field.nullable}
+    _check_chunks(path, about, {field.name for field in wanted if not field.nullable})
+
+
+def _check_chunks(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
+    """That no required column has nulls, as far as its statistics say."""
     for group in range(about.num_row_groups):
         for place in range(about.num_columns):
             chunk = about.row_group(group).column(place)
+            if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process
+                raise InputError(f"{path} is not readable (its columns are damaged); copy the run anew.")
             if chunk.path_in_schema in required and chunk.statistics is not None and chunk.statistics.null_count:
                 raise InputError(f"{path}: column {chunk.path_in_schema} holds nulls where a replay leaves none.")
 

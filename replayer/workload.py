@@ -26,6 +26,9 @@ class Workload:
         ops, requests, users, keys: how many there are; ids below them may have no op.
         size: bytes per key, shape (keys,).
         struct: as the core reads it.
+
+    Raises:
+        InputError: the trace breaks an invariant of its format, or has more ops than can be numbered.
     """
 
     def __init__(self, trace: Trace, selection: Selection, bytes_per_token: TokenBytes) -> None:
@@ -38,7 +41,12 @@ class Workload:
         self._request["turn"], self._seen = np.zeros(0, np.int32), np.zeros(0, np.bool_)
         self._tokens, self._has_write = np.zeros(0, np.int32), np.zeros(0, np.uint8)
         self.ops = 0
-        for batch in selection.batches(trace, BATCH_OPS):
+        if selection == Selection():
+            batches = trace.checked(BATCH_OPS)
+        else:
+            trace.check()
+            batches = selection.batches(trace, BATCH_OPS)
+        for batch in batches:
             self._add(batch, trace)
         self._op = {name: column[: self.ops] for name, column in self._op.items()}
         self.keys = int(self._op["key"].max()) + 1 if self.ops else 0

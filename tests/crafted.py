@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from replayer.model import TokenBytes
-from replayer.plan import Plan, PlanHash, PlanOptions, Totals, simulate
+from replayer.plan import Plan, PlanHash, PlanOptions, Stretch, Totals
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS, RunDirectory
 from tests.conftest import ROOT
 from tests.traces import columns, write
@@ -51,7 +51,7 @@ class Crafted:
         }  # fmt: skip
         steady = rows["start_ns"][~rows["warmup"]]
         info["warmup"] = {
-            "ops": int(rows["op_id"][rows["warmup"]].max(initial=-1)) + 1,
+            "ops": int(rows["position"][rows["warmup"]].max(initial=-1)) + 1,
             "end_ns": int(steady.min()) if len(steady) else None,
         }
         self.samples = sampled(rows) if self.samples is not None else None
@@ -110,15 +110,19 @@ def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed
         gib = Decimal(SIZE) / 2**30
         capacity = (Decimal(0), gib * cpu_objects, None if nvme_objects is None else gib * nvme_objects)
         options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1))
-        whole = simulate(Plan(trace, options), lambda _: None)
-        plan, totals, hashed, taken = Plan(trace, options), Totals(), PlanHash(), []
-        for part in plan.stream():
-            mine = part.slice(0, len(part.ends) if executed is None else executed)
-            totals.add(mine)
-            hashed.update(mine.moves)
-            taken.append(mine)
-        (mine,) = taken
-        return trace, whole, totals.summary(), hashed.hexdigest(), mine
+        plan, totals, hashed = Plan(trace, options), Totals(), PlanHash(1)
+        whole = plan.simulate()
+        (part,) = plan.planner().stretches(len(batch["op_id"]))
+        ops = part.ops[:executed]
+        moved = totals.tell(plan.workload, Stretch(ops, part.moves[: int(ops["moves"].sum())]))
+        hashed.add(moved)
+        counted = totals.summary()
+        del counted["left_bytes"]
+        of_op = np.repeat(ops["row"], ops["moves"])
+        mine = {name: column[of_op].astype(np.int64) for name, column in batch.items()}
+        names = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
+        mine |= dict(zip(names, moved.T.copy(), strict=True))
+        return trace, whole, counted, hashed.hexdigest(), mine
 
 
 def clean(
@@ -132,20 +136,20 @@ def clean(
         nvme_objects: how many fit the nvme tier; None: all.
         executed: cut after so many ops.
     """
-    trace, whole, counted, fingerprint, part = _planned(requests, cpu_objects, nvme_objects, executed)
-    op, count = part.op_of_move(), len(part.moves)
+    trace, whole, counted, fingerprint, moved = _planned(requests, cpu_objects, nvme_objects, executed)
+    count = len(moved["move"])
     at = np.arange(count) * 50_000_000 + 1000
     io = np.full(count, SIZE // 2**20 * SECOND // 1024)
-    moves, rows = part.moves, {name: part.ops[name][op].astype(np.int64) for name in LOG_COLUMNS[2:11]}
-    reads, writes = np.isin(moves.move, [0, 3, 4]) * io, np.isin(moves.move, [1, 3]) * io
-    rows |= {
-        "op_id": moves.op_id, "seq": moves.seq, "key": moves.key, "tokens": part.tokens.astype(np.int64),
-        "new_tokens": np.where(moves.seq == 0, part.ops["new_tokens"][op], 0).astype(np.int64),
-        "size_bytes": moves.size, "move": moves.move, "from_tier": moves.from_tier, "to_tier": moves.to_tier,
+    reads, writes = np.isin(moved["move"], [0, 3, 4]) * io, np.isin(moved["move"], [1, 3]) * io
+    rows = {name: moved[name] for name in LOG_COLUMNS[2:11]} | {
+        **{name: moved[name] for name in ("op_id", "seq", "key", "size_bytes", "move", "from_tier", "to_tier")},
+        "position": moved["op_id"], "tokens": np.full(count, TOKENS),
+        "new_tokens": np.where(moved["seq"] == 0, moved["new_tokens"], 0),
         "status": np.zeros(count, np.int64), "due_ns": at, "ready_ns": at + 1000, "start_ns": at + 2000,
         "end_ns": at + 2000 + reads + writes, "read_ns": reads, "write_ns": writes, "device_read_ns": reads * 9 // 10,
         "device_write_ns": writes * 9 // 10, "verify_ns": reads // 100 + writes // 100, "worker": np.arange(count) % 4,
         "rank": np.zeros(count, np.int64), "warmup": np.zeros(count, bool), "error": np.full(count, None),
+        "window_ns": np.zeros(count, np.int64), "order_ns": np.zeros(count, np.int64), "waited_for": np.full(count, -1),
     }  # fmt: skip
     info = deepcopy(EXAMPLE)
     info["trace"] |= {

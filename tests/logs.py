@@ -5,7 +5,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-from replayer.schema import LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, RunDirectory
+import pyarrow.parquet as pq
+
+from replayer.schema import ADDED, LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS, RunDirectory
 from tests import oracle
 from tracegen.schema import ENUMS
 
@@ -23,16 +25,19 @@ def make_rows(seed: int, count: int) -> list[Dict]:
         start = ready + rng.randrange(10**8)
         reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
         read, write = rng.randrange(1, 10**7) * reads, rng.randrange(1, 10**7) * writes
+        window = rng.choice([0, rng.randrange(ready - due + 1)])
+        cause = rng.choice([None, *WAITS]) if ready - due > window else None
         request, seq = rng.randrange(20), rng.choice([0, 0, 1])
         rows.append(
             dict.fromkeys(LOG_COLUMNS, 0)
             | {
-                "op_id": i, "seq": seq, "request_id": request, "new_tokens": rng.randrange(40) if seq == 0 else 0,
+                "op_id": i, "position": i, "seq": seq, "request_id": request, "new_tokens": rng.randrange(40) if seq == 0 else 0,
                 "qos": ENUMS["qos"][request % 3], "phase": rng.choice(ENUMS["phase"]), "source": rng.choice(ENUMS["source"]),
                 "op": rng.choice(("write", "read")), "tokens": rng.randrange(1, 3000), "size_bytes": rng.randrange(1, 10**9),
                 "move": move, "status": rng.choices(("ok", "error", "upstream"), (8, 1, 1))[0],
                 "from_tier": source if reads or move == "drop" else None, "to_tier": target if writes else None,
                 "due_ns": due, "ready_ns": ready, "start_ns": start, "end_ns": start + read + write + rng.randrange(10**6),
+                "window_ns": window, "waited_for": cause,
                 "read_ns": read, "write_ns": write, "device_read_ns": read // 2, "device_write_ns": write // 3,
                 "warmup": False, "error": None,
             }
@@ -50,6 +55,8 @@ def write_run(
     *,
     device: list[Dict] | None = None,
     token_ms: float = TOKEN_NS / 1e6,
+    pace: str = "closed",
+    workers: int = 1,
     **info: Any,
 ) -> Path:
     """A run directory of these rows, every `parts`-th in a part, with these samples of counters; `info` adds to run.json."""
@@ -67,8 +74,8 @@ def write_run(
         if chunk := coded[part::parts]:
             directory.write_part({n: [row[n] for row in chunk] for n in LOG_COLUMNS})
     conditions = {
-        "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "workers": 1,
-        "pace": "asap", "direct": True, "verify": "stamps",
+        "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "workers": workers,
+        "pace": pace, "direct": True, "verify": "stamps",
         "token_ms": token_ms,
     }  # fmt: skip
     directory.save(
@@ -84,6 +91,16 @@ def write_run(
     )  # fmt: skip
     directory.close()
     return path
+
+
+def as_version_1(place: Path) -> Path:
+    """A run as the release before wrote it, without the columns and fields that it lacked."""
+    for part in (place / "moves").iterdir():
+        table = pq.read_table(part).drop_columns(list(ADDED))
+        pq.write_table(table.replace_schema_metadata({b"kv-run": b"1"}), part)
+    info = json.loads((place / "run.json").read_text())
+    (place / "run.json").write_text(json.dumps(info | {"run_version": 1}))
+    return place
 
 
 SIZES = [1, 3, 4, 5, 1000, 4**5 - 1, 4**5, 4**5 + 1, 4**6, 30_000, 4**8, 4**9 - 1, 4**9]
@@ -129,6 +146,8 @@ def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, 
         op = ops[op_id]
         due = max(ends.get(op["request_id"], 0), int(op_id / count * span_s * 1e9))
         ready = due + rng.choice([0, rng.randrange(10**6)])
+        window = rng.choice([0, (ready - due) // 2, ready - due])
+        cause = rng.choice(WAITS) if ready - due > window else None
         start = ready + rng.choice([0, rng.randrange(10**8)])
         reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
         read, write = (
@@ -142,6 +161,7 @@ def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, 
         rows.append(
             op
             | {
+                "position": op_id, "window_ns": window, "waited_for": cause,
                 "seq": seq, "new_tokens": op["new_tokens"] if seq == 0 else 0, "move": move,
                 "key": key, "tokens": size // 3 + 1, "size_bytes": size,
                 "status": rng.choices(("ok", "error", "upstream"), (1 - failing, failing / 2, failing / 2))[0],

@@ -166,9 +166,9 @@ class Tier:
 class Ledgers:
     """What a move waits for, from all the moves before it."""
 
-    def __init__(self, usable: Usable) -> None:
+    def __init__(self, capacity: Usable) -> None:
         self.room: dict[int, list[tuple[int, Move | None]]] = {
-            tier: [(limit, None)] for tier, limit in zip(TIERS, usable, strict=True) if limit
+            tier: [(limit, None)] for tier, limit in zip(TIERS, capacity, strict=True) if limit
         }
         self.moves: list[Move] = []
 
@@ -219,6 +219,7 @@ class Simulation:
         devices: tuple[Device, Device, Device],
         promote: bool,
         lookup: str,
+        capacity: Usable,
     ) -> None:
         self.load, self.devices, self.promote, self.lookup = load, devices, promote, lookup
         self.tasks = [Task(op, row) for row, op in enumerate(ops)]
@@ -226,7 +227,7 @@ class Simulation:
         self.requests = list(self.request_of.values())
         self.cache, self.broken = Cache(usable), set[int]()
         self.unwritten = {op.key for op in ops if op.op == "write"}
-        self.ledgers = Ledgers(usable)
+        self.ledgers = Ledgers(capacity)
         self.unstarted: list[Move] = []
         self.aside: list[Move] = []
         self.under_way: list[Move] = []
@@ -464,9 +465,10 @@ def simulate(
     devices: tuple[Device, Device, Device],
     promote: bool = False,
     lookup: str = "independent",
+    capacity: Usable | None = None,
 ) -> Result:
-    """The reference order of the ops, its plan, and when each move ran."""
-    return Simulation(ops, usable, load, devices, promote, lookup).run() if ops else Result()
+    """The reference order of the ops, its plan, and when each move ran; `capacity`: where it is more than `usable`."""
+    return Simulation(ops, usable, load, devices, promote, lookup, capacity or usable).run() if ops else Result()
 
 
 def fingerprint(rows: Iterable[Row]) -> str:

@@ -48,15 +48,24 @@ class Facts:
     qos_ms_per_gib: float
     device_gib_s: tuple[float | None, float | None]
     tbw: float | None
+    cut_ns: int | None = None
+    timed: bool = True
+    workers: int = 1
 
     def __post_init__(self) -> None:
         self.rows = [row for row in self.every if not row["warmup"]]
         self.first_ns = min((r["start_ns"] for r in self.rows), default=None)
         self.last_ns = max((r["end_ns"] for r in self.rows), default=None)
-        self.elapsed_s = (self.last_ns - self.first_ns) / 1e9 if self.rows else None
+        self.span_s = (self.last_ns - self.first_ns) / 1e9 if self.rows else None
+        self.elapsed_s = self.span_s
+        self.window = None
+        if self.rows and self.cut_ns is not None:
+            begin = self.first_ns if self.warm_end_ns is None else self.warm_end_ns
+            self.window = (begin, max(begin, self.cut_ns))
+            self.elapsed_s = (self.window[1] - begin) / 1e9
 
 
-def read(path: Path, targets: Dict | None = None, first_ops: int | None = None) -> Facts:
+def read(path: Path, targets: Dict | None = None) -> Facts:
     """A run directory as docs/run-directory.md describes it."""
     above = json.loads((path / "run.json").read_text())
     places = [path / f"rank_{rank}" for rank in range(above["ranks"])] if "ranks" in above else [path]
@@ -65,14 +74,16 @@ def read(path: Path, targets: Dict | None = None, first_ops: int | None = None) 
     known = [zero for zero in zeros if zero is not None]
     every: Rows = []
     device: Rows = []
-    warm_ends, sampled, cores = [], {}, {}
+    warm_ends, cuts, sampled, cores = [], [], {}, {}
     for rank, (place, info, zero) in enumerate(zip(places, infos, zeros, strict=True)):
         shift = zero - known[0] if zero is not None else 0
         for part in sorted((place / "moves").glob("part-*.parquet")):
             for row in pq.read_table(part).to_pylist():
-                if first_ops is None or row["op_id"] < first_ops:
-                    stamps = {n: row[n] + shift for n in ("due_ns", "ready_ns", "start_ns", "end_ns")}
-                    every.append(row | stamps | {"rank": rank})
+                stamps = {n: row[n] + shift for n in ("due_ns", "ready_ns", "start_ns", "end_ns")}
+                older = {"position": row["op_id"], "window_ns": 0, "waited_for": None}
+                every.append(older | row | stamps | {"rank": rank})
+        if (cut_s := (info.get("window") or {}).get("cut_s")) is not None:
+            cuts.append(round(cut_s * 1e9) + shift)
         if (end := (info.get("warmup") or {}).get("end_ns")) is not None:
             warm_ends.append(end + shift)
         machine = info.get("machine") or {}
@@ -98,6 +109,9 @@ def read(path: Path, targets: Dict | None = None, first_ops: int | None = None) 
         len(infos),
         sum(cores.values()),
         max((info.get("window") or {}).get("drain_s", 0.0) for info in infos),
+        cut_ns=min(cuts, default=None),
+        timed=infos[0]["conditions"]["pace"] != "asap",
+        workers=sum(info["conditions"]["workers"] for info in infos),
         **(settings | (targets or {})),
     )
 
@@ -173,6 +187,10 @@ def tier_of(row: Dict, side: str) -> str:
     return str(row["from_tier"] if side == "read" else row["to_tier"])
 
 
+def on_nvme(row: Dict) -> bool:
+    return touches(row, "read", "nvme") or touches(row, "write", "nvme")
+
+
 def is_hit(row: Dict) -> bool:
     return is_ok(row) and row["move"] in ("hit", "promote")
 
@@ -191,6 +209,39 @@ def io_ns(row: Dict) -> int:
 
 def queue_ns(row: Dict) -> int:
     return int(row["start_ns"] - row["ready_ns"])
+
+
+def planned_ns(row: Dict) -> int:
+    return int(row["ready_ns"] - row["due_ns"])
+
+
+def waited_ns(row: Dict, cause: str) -> int:
+    if cause == "window":
+        return int(row["window_ns"])
+    return planned_ns(row) - int(row["window_ns"]) if row["waited_for"] == cause else 0
+
+
+CAUSES = ("data", "eviction", "room", "window")
+
+
+def share_in(row: Dict, begin: int, end: int) -> float:
+    """Which part of a move lies in a span."""
+    if io_ns(row):
+        return max(0, min(row["end_ns"], end) - max(row["start_ns"], begin)) / io_ns(row)
+    return float(begin <= row["start_ns"] <= end)
+
+
+def weighted(facts: Facts, *names: str, which: Callable[[Dict], bool] = lambda row: True) -> float:
+    """What rates count of columns: all of them, of a cut run by the share of each move inside the window."""
+    if facts.window is None:
+        return total(filter(which, facts.rows), *names)
+    return sum(share_in(row, *facts.window) * row[name] for row in facts.every if which(row) for name in names)
+
+
+def weighted_io_ns(facts: Facts) -> float:
+    if facts.window is None:
+        return sum(map(io_ns, facts.rows))
+    return sum(share_in(row, *facts.window) * io_ns(row) for row in facts.every)
 
 
 def size_class(size: int) -> int:
@@ -220,8 +271,18 @@ class Request:
     def first(self, name: str) -> int:
         return min(row[name] for row in self.own)
 
-    def sum_ns(self, late: str, early: str) -> int:
-        return sum(row[late] - row[early] for row in self.own)
+    def union_ns(self, since: str) -> int:
+        """How long since … end of any of its moves lasts."""
+        return union_ns((row[since], row["end_ns"]) for row in self.own)
+
+    def plan_wait_ns(self) -> int:
+        return self.union_ns("due_ns") - self.union_ns("ready_ns")
+
+    def cause_ns(self, cause: str) -> float:
+        """The part of its plan wait that its moves' waits for a cause have in all their plan waits."""
+        whole = sum(planned_ns(row) for row in self.own)
+        mine = sum(waited_ns(row, cause) for row in self.own)
+        return self.plan_wait_ns() * mine / whole if whole else 0.0
 
     def generation_ns(self, token_ns: int) -> int:
         """new_tokens stand on an op's first row, which may be an eviction."""
@@ -264,30 +325,42 @@ def requests_of(facts: Facts) -> list[Request]:
 
 
 def measures(facts: Facts, requests: list[Request]) -> dict[str, list[int]]:
-    return {
-        "queue": [one.sum_ns("start_ns", "ready_ns") for one in requests],
-        "plan_wait": [one.sum_ns("ready_ns", "due_ns") for one in requests],
+    timed = {
+        "io": [one.union_ns("start_ns") for one in requests],
+        "queue": [one.union_ns("ready_ns") - one.union_ns("start_ns") for one in requests],
+        "plan_wait": [one.plan_wait_ns() for one in requests],
         "lateness": [one.first("start_ns") - one.first("due_ns") for one in requests],
         "ttfb": [ttfb for one in requests if (ttfb := one.ttfb_ns()) is not None],
         "generation": [one.generation_ns(facts.token_ns) for one in requests],
         "e2e": [one.done_ns(facts.token_ns) - one.first("due_ns") for one in requests],
     }
+    return {name: values if facts.timed or name == "generation" else [] for name, values in timed.items()}
 
 
 # Metrics, in the order of `analysis metrics`
 
 
 def throughput(facts: Facts) -> Dict:
-    tokens, io_s = total(facts.rows, "new_tokens"), sum(map(io_ns, facts.rows)) / 1e9
+    tokens, io_s = weighted(facts, "new_tokens"), weighted_io_ns(facts) / 1e9
     return {
-        "tokens_generated": tokens,
+        "tokens_generated": total(facts.rows, "new_tokens"),
         "elapsed_s": facts.elapsed_s,
         "storage_io_s": io_s,
         "wall_clock_tok_s": ratio(tokens, facts.elapsed_s),
         "storage_tok_s": ratio(tokens, io_s),
         "cache_io_tokens_per_sec": ratio(tokens, io_s),
         "mean_inflight": ratio(io_s, facts.elapsed_s),
+        "drained_bytes": sum(
+            drained(facts, row) * row["size_bytes"] for row in facts.every for side in SIDES if touches(row, side)
+        ),
+        "drained_tokens": sum(drained(facts, row) * row["new_tokens"] for row in facts.every),
     }
+
+
+def drained(facts: Facts, row: Dict) -> float:
+    """Which part of a move lies after the cut."""
+    after = facts.window is not None and facts.last_ns > facts.cut_ns
+    return share_in(row, facts.cut_ns, facts.last_ns) if after else 0.0
 
 
 def steady(facts: Facts) -> Dict:
@@ -298,11 +371,9 @@ def steady(facts: Facts) -> Dict:
         return dict.fromkeys(("steady_s", *sums))
     begin = facts.first_ns if facts.warm_end_ns is None else facts.warm_end_ns
     end = max(row["start_ns"] for row in facts.rows)
+    begin, end = facts.window or (begin, end)
     for row in facts.every:
-        if io_ns(row):
-            share = max(0, min(row["end_ns"], end) - max(row["start_ns"], begin)) / io_ns(row)
-        else:
-            share = float(begin <= row["start_ns"] <= end)
+        share = share_in(row, begin, end)
         sums["steady_tok_s"] += row["new_tokens"] * share
         if is_hit(row) and row["phase"] == "decode":
             sums["steady_decode_read_gib_s"] += row["size_bytes"] * share / GIB
@@ -316,13 +387,14 @@ def steady(facts: Facts) -> Dict:
 def data(facts: Facts) -> Dict:
     decode = [row for row in facts.rows if is_hit(row) and row["phase"] == "decode"]
     stores = [row for row in facts.rows if is_ok(row) and row["move"] == "store"]
-    nvme = [row for row in facts.rows if touches(row, "read", "nvme") or touches(row, "write", "nvme")]
+    nvme = [row for row in facts.rows if on_nvme(row)]
+    decoded = weighted(facts, "size_bytes", which=lambda row: is_hit(row) and row["phase"] == "decode")
     found = {
         "decode_read_bytes": size_of(decode),
-        "decode_read_gib_s": ratio(size_of(decode) / GIB, facts.elapsed_s),
+        "decode_read_gib_s": ratio(decoded / GIB, facts.elapsed_s),
         "prefill_write_bytes": size_of(stores),
         "nvme_tokens_processed": total(nvme, "tokens"),
-        "nvme_tok_s": ratio(total(nvme, "tokens"), facts.elapsed_s),
+        "nvme_tok_s": ratio(weighted(facts, "tokens", which=on_nvme), facts.elapsed_s),
     }
     for tier in TIERS:
         found[f"{tier}_decode_read_bytes"] = size_of(row for row in decode if row["from_tier"] == tier)
@@ -401,7 +473,8 @@ def bandwidth(facts: Facts) -> Dict:
             mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
             gib = size_of(mine) / GIB
             busy = ratio(gib, union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9)
-            found[f"{name}_gib_s"] = ratio(gib, facts.elapsed_s)
+            rated = weighted(facts, "size_bytes", which=lambda row, s=side, t=tier: touches(row, s, t)) / GIB
+            found[f"{name}_gib_s"] = ratio(rated, facts.elapsed_s)
             found[f"{name}_io_gib_s"] = ratio(gib, total(mine, f"{side}_ns") / 1e9)
             found[f"{name}_busy_gib_s"] = busy
             found[f"{name}_best10_gib_s"] = best10(facts, mine)
@@ -412,7 +485,7 @@ def bandwidth(facts: Facts) -> Dict:
 
 def best10(facts: Facts, rows: Rows) -> float | None:
     """Of ten whole seconds since the first start; null in runs below 10 s, and where there is no such move."""
-    if not rows or facts.elapsed_s < 10:
+    if not rows or facts.span_s < 10:
         return None
     seconds: dict[int, int] = defaultdict(int)
     for row in rows:
@@ -426,6 +499,11 @@ def waits(facts: Facts) -> Dict:
     found: Dict = {"requests": len(requests)}
     for name, values in measures(facts, requests).items():
         found |= spread(values, name)
+    e2e = sum(measures(facts, requests)["e2e"])
+    for cause in CAUSES:
+        part = sum(one.cause_ns(cause) for one in requests)
+        found[f"{cause}_wait_mean_ms"] = ratio(part / 1e6, len(requests)) if facts.timed else None
+        found[f"{cause}_wait_share"] = ratio(part, e2e)
     return found
 
 
@@ -433,7 +511,7 @@ def qos(facts: Facts) -> Dict:
     found: Dict = {}
     for name in QOS:
         mine = [one for one in requests_of(facts) if one.qos == name]
-        timed = [(one, ttfb) for one in mine if (ttfb := one.ttfb_ns()) is not None]
+        timed = [(one, ttfb) for one in mine if facts.timed and (ttfb := one.ttfb_ns()) is not None]
         kept = [
             ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
         ]
@@ -458,6 +536,7 @@ def time_spent(facts: Facts) -> Dict:
         "idle_s": idle_s(facts),
         "plan_wait_s": sum(row["ready_ns"] - row["due_ns"] for row in rows) / 1e9,
         "queue_s": sum(map(queue_ns, rows)) / 1e9,
+        **{f"{cause}_wait_s": sum(waited_ns(row, cause) for row in rows) / 1e9 for cause in CAUSES},
         "device_s": inside / 1e9,
         "host_s": max(0, work - inside) / 1e9,
         "verify_s": total(rows, "verify_ns") / 1e9,
@@ -465,7 +544,7 @@ def time_spent(facts: Facts) -> Dict:
     for side in SIDES:
         mine = [row for row in rows if touches(row, side, "nvme")]
         found[f"nvme_device_{side}_s"] = total(mine, f"device_{side}_ns") / 1e9
-    return found | {"bottleneck": bottleneck(facts, found)}
+    return found | {"bottleneck": bottleneck(facts, found["idle_s"])}
 
 
 def idle_s(facts: Facts) -> float:
@@ -476,18 +555,29 @@ def idle_s(facts: Facts) -> float:
     return (facts.last_ns - facts.first_ns - inside) / 1e9
 
 
-def bottleneck(facts: Facts, spent: Dict) -> str:
+def bottleneck(facts: Facts, idle: float) -> str:
+    if facts.rows and idle > facts.span_s / 2:
+        return "source"
     if (device(facts)["cpu_share"] or 0) >= 0.9:
         return "cpu"
-    if facts.rows and spent["idle_s"] > facts.elapsed_s / 2:
-        return "source"
-    return max(
-        ("plan", "plan_wait_s"),
-        ("queue", "queue_s"),
-        ("host", "host_s"),
-        ("device", "device_s"),
-        key=lambda p: spent[p[1]],
-    )[0]
+    rows = [(row, 1.0) for row in facts.rows]
+    if facts.window is not None:
+        rows = [(row, share_in(row, *facts.window)) for row in facts.every]
+    work, inside = (sum(of(row) * weight for row, weight in rows) for of in (worked_ns, device_ns))
+    verify = sum(row["verify_ns"] * weight for row, weight in rows)
+    waits = {cause: sum(waited_ns(row, cause) * weight for row, weight in rows) for cause in CAUSES}
+    waits["queue"] = sum(queue_ns(row) * weight for row, weight in rows)
+    known = sum(waits[cause] for cause in CAUSES)
+    waits["plan"] = sum(planned_ns(row) * weight for row, weight in rows) - known
+    busy = weighted_io_ns(facts) + verify
+    if busy >= 0.8 * facts.workers * (facts.elapsed_s or 0) * 1e9 or busy >= sum(waits.values()):
+        spent = {"device": inside, "host": max(0, work - inside), "verify": verify}
+        return max(spent, key=lambda name: spent[name])
+    return max(waits, key=lambda name: waits[name])
+
+
+def worked_ns(row: Dict) -> int:
+    return int(row["read_ns"] + row["write_ns"])
 
 
 def break_even(facts: Facts) -> Dict:
@@ -503,7 +593,8 @@ def amplification(facts: Facts) -> Dict:
     hits = size_of(row for row in facts.rows if is_hit(row))
     stored = size_of(row for row in facts.rows if is_ok(row) and row["move"] == "store")
     nvme = size_of(row for row in facts.rows if touches(row, "write", "nvme"))
-    per_day = ratio(nvme * 86_400, facts.elapsed_s)
+    written_s = weighted(facts, "size_bytes", which=lambda row: touches(row, "write", "nvme"))
+    per_day = ratio(written_s * 86_400, facts.elapsed_s)
     return {
         "read_amplification": ratio(read, hits),
         "write_amplification": ratio(written, stored),
@@ -516,16 +607,17 @@ def amplification(facts: Facts) -> Dict:
 def device(facts: Facts) -> Dict:
     """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
     begin = facts.warm_end_ns if facts.warm_end_ns is not None else -(10**18)
-    weighted = []
+    weighed = []
     for row in facts.device:
         after = min(max(row["time_ns"] - begin, 0), row["interval_ns"])
-        weighted.append((row, after, after / row["interval_ns"]))
-    own = [item for item in weighted if not item[0]["shared"] and item[0]["read_bytes"] is not None]
+        late = min(max(row["time_ns"] - facts.cut_ns, 0), row["interval_ns"]) if facts.cut_ns is not None else 0
+        weighed.append((row, max(0, after - late), after / row["interval_ns"]))
+    own = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
     read, written = (
         int(sum(row[name] * share for row, _, share in own) + 0.5) if own else None
         for name in ("read_bytes", "written_bytes")
     )
-    cpu_ns, span_ns = sum(r["process_cpu"] * after for r, after, _ in weighted), sum(after for _, after, _ in weighted)
+    cpu_ns, span_ns = sum(r["process_cpu"] * after for r, after, _ in weighed), sum(after for _, after, _ in weighed)
     sampled = len({row["rank"] for row in facts.device})
     logged = {s: size_of(row for row in facts.rows if touches(row, s, "nvme")) for s in SIDES}
     busy_ns = sum(row["utilisation"] * after for row, after, _ in own)
@@ -540,8 +632,12 @@ def device(facts: Facts) -> Dict:
 
 
 def ranks(facts: Facts) -> Dict:
-    groups = grouped(facts.rows, lambda row: row["rank"])
-    alone = [Facts(rows, 0, None, [], 1, 1, 0.0, facts.qos_ms, 0.0, (None, None), None) for rows in groups.values()]
+    cut = facts.window is not None
+    groups = grouped(facts.every if cut else facts.rows, lambda row: row["rank"])
+    begin, end = facts.window or (None, None)
+    alone = [
+        Facts(rows, 0, begin, [], 1, 1, 0.0, facts.qos_ms, 0.0, (None, None), None, end) for rows in groups.values()
+    ]
     names = {"rank_sum_wall_clock_tok_s": (throughput, "wall_clock_tok_s")}
     for tier in TIERS:
         for side in SIDES:
@@ -766,7 +862,7 @@ def table_occupancy_over_time(facts: Facts) -> Rows:
 def table_lateness_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
     groups: dict[int, list[int]] = defaultdict(list)
-    for one in requests_of(facts):
+    for one in requests_of(facts) if facts.timed else ():
         due = one.first("due_ns")
         groups[min(max((due - facts.first_ns) // width, 0), count - 1)].append(one.first("start_ns") - due)
     return [

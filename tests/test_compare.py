@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -23,9 +22,10 @@ from analysis.compare_text import as_json, render
 from analysis.matching import labels
 from analysis.runs import Run as RunOf
 from analysis.summary import summarise
-from analysis.trials import Trial, common_prefix, interval, ratio_interval, statistics
+from analysis.trials import Trial, check_prefix, interval, ratio_interval, statistics
 from replayer.schema import CHECKPOINT_OPS, TIERS
 from tests.conftest import DEMO, Run
+from tests.crafted import SECOND, clean
 from tracegen.schema import InputError
 
 Dict = dict[str, Any]
@@ -123,7 +123,7 @@ def conditions(**changes: Any) -> Dict:
 
 @pytest.fixture
 def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
-    """Makes run directories whose metrics are given; cut to N ops, a run has generated N tokens."""
+    """Makes run directories whose metrics are given; a run of N ops has generated N tokens."""
 
     def make(name: str, speed: float = 1.0, *, values: Dict | None = None, **info: Any) -> Path:
         path = tmp_path / name
@@ -146,9 +146,9 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         (path / "run.json").write_text(json.dumps(content))
         return path
 
-    def crafted(path: Path, first_ops: int | None = None) -> Dict:
+    def crafted(path: Path) -> Dict:
         info = json.loads((path / "run.json").read_text())
-        work = {"tokens_generated": info["executed_ops"] if first_ops is None else first_ops}
+        work = {"tokens_generated": info["executed_ops"], "cut": (info.get("window") or {}).get("cut_s") is not None}
         findings = [] if info["valid"] else ["the run is failed: by design"]
         return {
             "run": str(path), "valid": info["valid"], "findings": findings, "doubts": [{"kind": "short run"}],
@@ -352,41 +352,95 @@ STEP = CHECKPOINT_OPS
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    "found",
     [
-        ([trial(900), trial(900), trial(900)], None),
-        ([trial(900), trial(700), trial(800)], 700),  # one plan: its prefixes are equal
-        ([trial(5 * STEP, "p", ["1", "2", "3"]), trial(4 * STEP, "q", ["1", "2", "x"])], 2 * STEP),
-        (
-            [trial(5 * STEP, "p", ["1", "2", "3"]), trial(2 * STEP - 1, "q", ["1", "2", "3"])],
-            STEP,
-        ),  # not executed up to 2
-        ([trial(3 * STEP, "p", ["1", "2"]), trial(3 * STEP, "q", ["1", "2"])], 2 * STEP),  # they part in the last block
-        ([ranked((900, "p", []), (500, "q", [])), ranked((800, "p", []), (500, "q", []))], 500),
-        ([ranked((900, "p", []), (500, "q", [])), ranked((900, "p", []), (500, "q", []))], None),
+        [trial(900), trial(900), trial(900)],
+        [trial(900), trial(700), trial(800)],  # one plan: its prefixes are equal
+        [trial(5 * STEP, "p", ["1", "2", "3"]), trial(2 * STEP + 9, "q", ["1", "2", "x"])],
+        [ranked((900, "p", []), (500, "q", [])), ranked((800, "p", []), (500, "q", []))],
     ],
 )
-def test_the_common_prefix(found: list[Trial], expected: int | None) -> None:
-    assert common_prefix(found) == expected
-    assert common_prefix(found[::-1]) == expected
+def test_runs_of_one_plan_may_be_of_any_length(found: list[Trial]) -> None:
+    check_prefix(found)
+    check_prefix(found[::-1])
 
 
-def test_plans_that_part_at_once_are_refused() -> None:
-    for marks in ([], ["1"]):
-        with pytest.raises(InputError, match="planned unlike each other"):
-            common_prefix([trial(2 * STEP, "p", marks), trial(2 * STEP, "q", ["x"])])
-    assert common_prefix([trial(2 * STEP, "p"), trial(STEP, "q", ["x"])], same_plan=False) == STEP
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (trial(5 * STEP, "p", ["1", "2", "3"]), trial(4 * STEP, "q", ["1", "2", "x"])),
+        (trial(2 * STEP, "p", []), trial(2 * STEP, "q", ["x"])),
+        (trial(2 * STEP, "p", ["1"]), trial(2 * STEP, "q", ["x"])),
+        (trial(STEP - 1, "p", []), trial(900, "q", [])),  # no checkpoint says
+        (trial(900, None), trial(900, "q")),
+        (ranked((900, "p", []), (500, "q", [])), ranked((900, "p", []), (500, "r", []))),
+    ],
+)
+def test_plans_that_part_are_refused(one: Trial, other: Trial) -> None:
+    for found in ([one, other], [other, one]):
+        with pytest.raises(InputError, match="planned unlike each other within the first"):
+            check_prefix(found)
 
 
-def test_all_runs_of_a_configuration_are_cut_alike(craft: Craft) -> None:
-    a = [craft("a-1", ops=1000), craft("a-2", ops=800), craft("a-9", ops=50, conditions={"users": 9})]
-    b = [craft("b-1", ops=900), craft("b-9", ops=50, conditions={"users": 9})]
+def test_runs_cut_in_time_are_judged_each_over_its_own_window(craft: Craft) -> None:
+    cut = {"duration_s": 10.0, "cut_s": 10.0}
+    a = [
+        craft("a-1", ops=1000, window=cut),
+        craft("a-2", ops=800, window=cut),
+        craft("a-9", ops=50, conditions={"users": 9}),
+    ]
+    b = [craft("b-1", ops=400, window=cut), craft("b-9", ops=50, conditions={"users": 9})]
     found = compare({"a": a, "b": b}, metrics=["tokens_generated"])
-    assert [one.first_ops for one in found.configurations] == [800, None]
-    assert [one.values("a", "tokens_generated") for one in found.configurations] == [[800, 800], [50]]
-    assert [one.values("b", "tokens_generated") for one in found.configurations] == [[800], [50]]
-    assert render(found).count("cut to the first 800 ops") == 1
+    assert [one.cut for one in found.configurations] == [True, False]
+    assert [one.values("a", "tokens_generated") for one in found.configurations] == [[1000, 800], [50]]
+    assert render(found).count("cut in time, each run judged over its own window: 10.0 s (a), 10.0 s (b)") == 1
+    assert "each run did what it could until it was cut" in render(found)
     assert not found.warnings
+
+
+@pytest.mark.parametrize("varied", ["workers", "pace"])
+@pytest.mark.parametrize("kind", ["trace", "reference", "live"])
+def test_a_plan_of_the_load_follows_from_it(craft: Craft, varied: str, kind: str) -> None:
+    """In the trace's order plans must agree; a reference order is that of a load, and a live one of the machine."""
+    value = {"workers": 16, "pace": "closed"}[varied]
+    order = {"order": {"kind": kind, "name": "nvme-7", "profile": {}}}
+    a, b = [craft("a", conditions=order)], [craft("b", plan="q", conditions=order | {varied: value})]
+    if kind == "trace":
+        with pytest.raises(InputError, match="planned unlike"):
+            compare({"a": a, "b": b}, vary=[varied])
+    else:
+        assert not compare({"a": a, "b": b}, vary=[varied]).configurations[0].same_plan
+
+
+def test_orders_are_named_shortly(craft: Craft) -> None:
+    a = craft("a", conditions={"order": {"kind": "reference", "name": "nvme-7", "profile": {"nvme": {"streams": 4}}}})
+    b = craft("b", conditions={"order": {"kind": "trace", "name": None, "profile": None}})
+    with pytest.raises(InputError, match=r"order \(reference nvme-7 against trace\); pass --vary order"):
+        compare({"a": [a], "b": [b]})
+
+
+def steady_run(path: Path, speed: float) -> Path:
+    """Reads of nvme by 4 workers that never pause, cut at 90 s, and what of the plan it got through by then."""
+    run = clean(600)
+    rows, took = run.rows, int(SECOND * 1.2 / speed)
+    at = np.arange(len(rows["op_id"])) // 4 * took
+    spent = {name: np.where(rows[name] > 0, took, 0) for name in ("read_ns", "write_ns")}
+    rows |= {"due_ns": at, "ready_ns": at, "start_ns": at, "end_ns": at + took, **spent}
+    rows |= {f"device_{name}": spent[name] * 9 // 10 for name in spent} | {"verify_ns": spent["read_ns"] // 100}
+    kept = rows["start_ns"] < 90 * SECOND
+    cut = clean(600, executed=int(kept.sum()))
+    cut.rows = {name: values[kept] for name, values in rows.items()}
+    cut.info["conditions"]["duration_s"] = cut.info["window"]["cut_s"] = 90.0
+    return cut.settle().save(path)
+
+
+def test_a_system_4_7_times_as_fast_shows_4_7_times(tmp_path: Path) -> None:
+    fast, slow = (steady_run(tmp_path / name, speed) for name, speed in (("fast", 4.7), ("slow", 1.0)))
+    assert summarise(fast)["executed_ops"] > 4 * summarise(slow)["executed_ops"]
+    metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s", "storage_tok_s", "steady_tok_s"]
+    (pair,) = compare({"fast": [fast], "slow": [slow]}, metrics=metrics).pairs
+    for metric in metrics:
+        assert pair.ratios[metric].ratio == pytest.approx(4.7, rel=0.02), metric
 
 
 @pytest.fixture(scope="module")
@@ -420,15 +474,9 @@ def test_real_runs_of_unequal_length(replays: list[Path], run: Run) -> None:
     )
     found = json.loads(told.stdout)
     (one,) = found["configurations"]
-    cut = summarise(replays[1])["executed_ops"]
-    assert one["first_ops"] == cut < summarise(replays[0])["executed_ops"]
-    rows = pl.read_parquet(replays[0] / "moves" / "*.parquet")
-    tokens = rows.filter(pl.col("op_id") < cut)["new_tokens"].sum()
-    assert {side: s["mean"] for side, s in one["statistics"]["tokens_generated"].items()} == {
-        "whole": tokens,
-        "short": tokens,
-    }
-    assert tokens < rows["new_tokens"].sum()
+    assert one["cut"]
+    assert summarise(replays[1])["executed_ops"] < summarise(replays[0])["executed_ops"]
+    assert one["window_s"]["short"] == [summarise(replays[1])["elapsed_s"]]
     assert found["warnings"] == []
 
 

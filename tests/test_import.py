@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from replayer.model import TokenBytes
-from replayer.plan import Plan, PlanOptions, simulate
+from replayer.plan import Plan, PlanOptions
 from tests.conftest import ROOT, Run
 from tests.test_cli import sentence
 from tests.test_workload import rows as rows_of
@@ -49,7 +49,7 @@ def planned(trace: Trace, blocks: list[int | None], **options: Any) -> dict[str,
     """A plan over cpu and nvme tiers of so many blocks of 512 tokens."""
     cpu, nvme = (None if n is None else Decimal(n) * 512 * 2048 / 2**30 for n in blocks)
     settings = PlanOptions(TokenBytes(2048), (Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), **options)
-    return simulate(Plan(trace, settings), lambda _: None)
+    return Plan(trace, settings).simulate()
 
 
 def lru(path: Path, capacity: int, *, fifo: bool = False) -> int:

@@ -24,7 +24,7 @@ from analysis.terms import KEPT
 from replayer.schema import LOG_ENUMS, TIERS
 from tests import reference
 from tests.conftest import ROOT
-from tests.logs import TOKEN_NS, follow, make_rows, samples, warm_end, write_run
+from tests.logs import TOKEN_NS, as_version_1, follow, make_rows, samples, warm_end, write_run
 from tests.reference import GOLDEN_TARGETS, in_ms
 
 GIB = 2**30
@@ -32,8 +32,8 @@ Dict = dict[str, Any]
 Rows = list[Dict]
 
 
-def opened(path: Path, targets: Dict | None = None, first_ops: int | None = None) -> Log:
-    return summary.open_log(open_run(path), Targets(**(targets or {})), first_ops)
+def opened(path: Path, targets: Dict | None = None) -> Log:
+    return summary.open_log(open_run(path), Targets(**(targets or {})))
 
 
 def log_of(rows: Rows, **settings: Any) -> Log:
@@ -154,6 +154,28 @@ def busy(place: Path) -> Path:
     return place
 
 
+def cut(place: Path, seed: int = 1, warm_ops: int = 0, at_s: float = 1.5, **info: Any) -> Path:
+    """Cut in time, with moves that straddle the cut and moves that the drain issued."""
+    rows = follow(seed, warm_ops=warm_ops)
+    window = {"duration_s": at_s, "cut_s": at_s, "issued_s": 3.0, "drain_s": 1.5}
+    warmup = {"ops": warm_ops, "end_ns": warm_end(rows) if warm_ops else None}
+    machine = {"cores": 3, "host": "h", "storage": {"device": None}}
+    about = {"window": window, "warmup": warmup, "executed_ops": 280, "machine": machine} | info
+    return write_run(place, rows, device=samples(seed, 4), **about)
+
+
+def cut_ranks(place: Path) -> Path:
+    for rank in range(2):
+        cut(place / f"rank_{rank}", rank, 20, rank=rank, clock={"zero_ns": 10**18 + rank * 10**8})
+    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
+    return place
+
+
+def older(place: Path) -> Path:
+    """Of version 1, which knows no order and not what a move waited for."""
+    return as_version_1(write_run(place, make_rows(8, 200)))
+
+
 CASES: dict[str, Callable[[Path], Path]] = {
     "hundreds of rows": lambda place: plain(place, 1, 400, 3),
     "tens of rows": lambda place: plain(place, 2, 30, 1),
@@ -167,6 +189,12 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "idle": idle,
     "busy": busy,
     "warm-up alone": warm_up_alone,
+    "cut": cut,
+    "cut after a warm-up": lambda place: cut(place, 2, 40),
+    "cut in its warm-up": lambda place: cut(place, 3, 200, 1.0),
+    "cut ranks": cut_ranks,
+    "asap": lambda place: write_run(place, follow(9, 200), pace="asap"),
+    "version 1": older,
 }
 HELD = {
     "qos_ms": {"interactive": 3.0, "responsive": 400.0, "batch": 1500.0},
@@ -176,7 +204,7 @@ HELD = {
 }
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
-    "machine", "zero_ns",
+    "machine", "zero_ns", "cut", "users", "ended_ns",
 }  # fmt: skip
 """What a summary says beside numbers."""
 
@@ -295,7 +323,9 @@ def by_hand() -> Rows:
         rows.append(
             make_rows(0, 1)[0]
             | {
-                "op_id": int(cell["id"]), "seq": int(cell["seq"]), "request_id": int(cell["req"]), "qos": cell["qos"],
+                "op_id": int(cell["id"]), "position": int(cell["id"]), "window_ns": 0,
+                "waited_for": {"demote": "data", "store": "eviction"}[cell["move"]] if ns["due"] < ns["ready"] else None,
+                "seq": int(cell["seq"]), "request_id": int(cell["req"]), "qos": cell["qos"],
                 "phase": cell["phase"], "op": cell["op"], "source": cell["source"], "move": cell["move"], "status": "ok",
                 "from_tier": None if cell["from"] == "-" else cell["from"], "to_tier": None if cell["to"] == "-" else cell["to"],
                 "size_bytes": int(float(cell["GiB"]) * GIB), "tokens": int(cell["tokens"]), "new_tokens": int(cell["new"]),
@@ -334,7 +364,9 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "cpu_read_gib_s": 0.25, "cpu_read_busy_gib_s": 0.8, "cpu_read_io_gib_s": 2.0, "cpu_read_best10_gib_s": None,
             "nvme_read_efficiency": 0.5, "nvme_write_efficiency": 0.25,
             # request 0 waits 0.5 s for a worker; 1 waits for the demotion, due at 1, stored from 4
-            "requests": 2, "queue_max_ms": 500.0, "plan_wait_max_ms": 3000.0, "lateness_max_ms": 3000.0,
+            "eviction_wait_mean_ms": 1500.0, "eviction_wait_share": 3 / 12, "data_wait_mean_ms": 0.0,
+            "data_wait_s": 1.0, "eviction_wait_s": 3.0, "room_wait_s": 0.0, "window_wait_s": 0.0,
+            "requests": 2, "io_mean_ms": (1500 + 3000) / 2, "queue_max_ms": 500.0, "plan_wait_max_ms": 3000.0, "lateness_max_ms": 3000.0,
             "ttfb_p50_ms": (1000 + 7000) / 2, "generation_mean_ms": (1000 + 2500) / 2,
             # 2 s + 1 s; the miss at 8 s + 2 s of its tokens − due at 1
             "e2e_mean_ms": (3000 + 9000) / 2,
@@ -343,7 +375,7 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "responsive_requests": 0, "responsive_kept": None,
             # nothing was due from 7 to 8
             "idle_s": 1.0, "plan_wait_s": 4.0, "queue_s": 0.5, "device_s": 3.5, "host_s": 6.1 - 3.5,
-            "nvme_device_read_s": 1.0, "nvme_device_write_s": 1.0, "bottleneck": "plan",
+            "nvme_device_read_s": 1.0, "nvme_device_write_s": 1.0, "bottleneck": "device",
             "cpu_break_even_tok_s": 2000.0, "nvme_break_even_tok_s": 500.0, "gpu_break_even_tok_s": None,
             # 2 + 1 GiB read for 2 of hits, 3 + 1 written for 3 of stores
             "read_amplification": 1.5, "write_amplification": 4 / 3, "nvme_write_amplification": 1 / 3,
@@ -509,11 +541,85 @@ def test_curves_rise_to_the_largest(rows: Rows) -> None:
         assert curve["ms"][-1] == largest[tier, side]
 
 
-@pytest.mark.parametrize("cut", [1, 40, 99, 1000])
-def test_cutting_a_log_is_filtering_its_rows(tmp_path: Path, cut: int) -> None:
-    rows = follow(8, 100)
-    whole = write_run(tmp_path / "whole", rows)
-    agree(opened(whole, first_ops=cut), log_of([row for row in rows if row["op_id"] < cut]))
+@settings(max_examples=25)
+@given(rows=logs())
+def test_times_of_a_request_fit_into_it(rows: Rows) -> None:
+    found = log_of(rows).requests.collect()
+    e2e, parts = found["done_ns"] - found["due_ns"], found.select("io_ns", "queue_ns", "plan_wait_ns")
+    assert (parts.sum_horizontal() <= e2e).all()
+    assert parts.select(pl.min_horizontal(pl.all()) >= 0).to_series().all()
+
+
+def test_what_a_request_has_at_once_counts_once(tmp_path: Path) -> None:
+    """Ten hits due at 0, one after the other at work from 1 to 11 s: a queue of 1 s, not of 1 + 2 + … + 10."""
+    hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 0, "window_ns": 0}
+    rows = [hit | {"op_id": n, "position": n, "start_ns": (n + 1) * S, "end_ns": (n + 2) * S} for n in range(10)]
+    found, _ = of_rows(tmp_path / "run", rows, token_ms=0.0)
+    same(found, {"queue_max_ms": 1000.0, "io_max_ms": 10_000.0, "plan_wait_max_ms": 0.0, "e2e_max_ms": 11_000.0})
+
+
+@pytest.mark.parametrize("cause", ["data", "eviction", "room", "window", None])
+def test_what_a_request_waited_for(tmp_path: Path, cause: str | None) -> None:
+    """Due at 0, ready at 3 s, done at 4."""
+    row = by_hand()[1] | {"due_ns": 0, "ready_ns": 3 * S, "start_ns": 3 * S, "end_ns": 4 * S}
+    row |= {"waited_for": None, "window_ns": 3 * S} if cause == "window" else {"waited_for": cause, "window_ns": 0}
+    found, _ = of_rows(tmp_path / "run", [row], token_ms=0.0, workers=8)
+    names = ("data", "eviction", "room", "window")
+    same(found, {f"{name}_wait_mean_ms": 3000.0 * (name == cause) for name in names})
+    same(found, {f"{name}_wait_share": 0.75 * (name == cause) for name in names})
+    same(found, {f"{name}_wait_s": 3.0 * (name == cause) for name in names} | {"plan_wait_s": 3.0})
+    assert found["bottleneck"] == (cause or "plan")
+
+
+@pytest.mark.parametrize(
+    ("workers", "times", "bottleneck"),
+    [
+        (10, {"device_read_ns": 9}, "device"), (12, {"device_read_ns": 9}, "device"), (13, {"device_read_ns": 9}, "data"),
+        (10, {"device_read_ns": 1}, "host"), (10, {"device_read_ns": 1, "verify_ns": 11}, "verify"),
+        (30, {"verify_ns": 0}, "data"), (30, {"verify_ns": 15}, "verify"),
+    ],
+)  # fmt: skip
+def test_the_bottleneck_is_where_busy_workers_are(tmp_path: Path, workers: int, times: Dict, bottleneck: str) -> None:
+    """Ten moves at once for 10 s, which had waited for 200 s in all, beside so many workers."""
+    hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 20 * S, "start_ns": 20 * S, "end_ns": 30 * S, "waited_for": "data"}
+    hit |= {"read_ns": 10 * S} | {name: value * S for name, value in times.items()}
+    rows = [hit | {"op_id": n, "position": n} for n in range(10)]
+    found, expected = of_rows(tmp_path / "run", rows, workers=workers)
+    assert found["bottleneck"] == expected["bottleneck"] == bottleneck
+
+
+def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: Path) -> None:
+    """8 moves at once, each 1 GiB in 0.5 s or in 0.25 s; the prefix of both is the slower one's."""
+    found = []
+    for name, took in (("slow", S // 2), ("fast", S // 4)):
+        hit = by_hand()[1] | {"from_tier": "nvme", "phase": "decode", "new_tokens": 10, "size_bytes": GIB}
+        rows = []
+        for n in range(400):
+            at = {
+                "due_ns": n // 8 * took,
+                "ready_ns": n // 8 * took,
+                "start_ns": n // 8 * took,
+                "end_ns": (n // 8 + 1) * took,
+            }
+            rows.append(
+                hit | at | {"op_id": n, "position": n, "request_id": n, "read_ns": took, "device_read_ns": took}
+            )
+        window = {"duration_s": 10.1, "cut_s": 10.1, "drain_s": 1.0}
+        found.append(summary.summarise(write_run(tmp_path / name, rows, window=window)))
+    for metric in ("wall_clock_tok_s", "steady_tok_s", "storage_tok_s", "decode_read_gib_s", "nvme_read_gib_s"):
+        assert found[1][metric] / found[0][metric] == pytest.approx(2.0, rel=1e-9), metric
+    assert found[0]["elapsed_s"] == found[0]["steady_s"] == 10.1
+    assert found[0]["drained_bytes"] / GIB == pytest.approx(400 - 10.1 / 0.5 * 8)
+
+
+def test_pace_asap_times_no_request(tmp_path: Path) -> None:
+    found = summary.summarise(write_run(tmp_path / "run", follow(9, 200), pace="asap"))
+    assert found["requests"] > 0
+    assert found["generation_mean_ms"] > 0
+    times = [f"{name}_p95_ms" for name in ("io", "queue", "plan_wait", "lateness", "ttfb", "e2e")]
+    assert {
+        found[name] for name in (*times, "batch_compliance", "batch_kept", "batch_ttfb_p95_ms", "room_wait_share")
+    } == {None}
 
 
 # What went wrong before
@@ -521,7 +627,7 @@ def test_cutting_a_log_is_filtering_its_rows(tmp_path: Path, cut: int) -> None:
 
 def test_without_counters_the_cpu_is_not_the_bottleneck(tmp_path: Path) -> None:
     found, expected = of_rows(tmp_path / "run", by_hand(), token_ms=100.0)
-    assert found["bottleneck"] == expected["bottleneck"] == "plan"
+    assert found["bottleneck"] == expected["bottleneck"] == "device"
 
 
 def test_ranks_share_the_cpu(tmp_path: Path) -> None:

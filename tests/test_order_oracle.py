@@ -166,10 +166,10 @@ def test_closed_users_think() -> None:
 
 
 def test_asap_has_as_many_requests_in_progress_as_workers() -> None:
-    """Two at once. They share: r1 (50 bytes) ends at 100, r0 at 150; each makes place for the next one."""
+    """Two at once. They share: r1 (50 bytes) ends at 100 and r2 takes its place; r0 ends at 200, and r3 follows."""
     trace = ops("r0.0 write 1", "r1.0 write 2 size=50", "r2.0 write 3", "r3.0 write 4")
     result = simulate(trace, CPU, Load("asap", 2), DEVICES)
-    assert [start for start, _ in result.spans.values()] == [0, 0, 100, 150]
+    assert [start for start, _ in result.spans.values()] == [0, 0, 100, 200]
 
 
 def test_a_promotion_and_its_room() -> None:
@@ -207,7 +207,7 @@ def drawn(seed: int) -> list[Op]:
 @pytest.mark.parametrize("seed", range(4))
 def test_what_holds_of_any_order(pace: str, seed: int) -> None:
     trace = drawn(seed)
-    load = Load(pace, 3, 2, 0.0001, 1e8, (1, 2, None)[seed % 3], 2 if seed % 2 else None, 100)
+    load = Load(pace, 3, 2, 0.0001, 1e8, (1, 2, None)[seed % 3], 2 if seed % 2 else None)
     lookup = ("independent", "contiguous")[seed % 2]
     result = simulate(trace, (300, 900, 2000), load, DEVICES, bool(seed % 2), lookup)
     assert sorted(result.order) == list(range(300))

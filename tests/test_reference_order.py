@@ -14,6 +14,7 @@ from replayer.order import Device, Order
 from replayer.pace import Demand, Pace
 from replayer.plan import Plan, PlanOptions, Totals
 from replayer.schema import MOVES
+from replayer.selection import Selection
 from tests import order_oracle, traces
 from tracegen.schema import DTYPES, ENUMS, Columns, Trace
 
@@ -38,7 +39,8 @@ device = st.builds(
     Device, bandwidth, bandwidth, st.integers(1, 4), st.sampled_from([0, 700, 5000]), st.sampled_from([0, 900])
 )
 capacity = st.sampled_from([0, 3, 5, 9])
-usable = st.tuples(capacity, capacity, st.sampled_from([0, 4, 12, None])).filter(lambda u: any(x != 0 for x in u))
+headrooms = st.sampled_from(["1", "0.8", "0.5"])
+capacities = st.tuples(capacity, capacity, st.sampled_from([0, 4, 12, None])).filter(lambda u: any(x != 0 for x in u))
 paces = st.builds(
     Pace,
     st.sampled_from(["asap", "closed", "open"]),
@@ -50,40 +52,45 @@ paces = st.builds(
 demand = st.builds(Demand, paces, st.integers(1, 6), st.sampled_from([None, 1, 2]))
 
 
-def columns(picks: list[Any], sizes: list[int], *, dropped_writes: bool) -> Columns:
-    """Ops of a few users, whose requests follow one another; `dropped_writes`: some keys have no write."""
-    known, requests = set[int](), dict[int, int]()  # of each user the present request
-    classes, steps, count, now = dict[int, int](), dict[int, int](), 0, 0
+def columns(picks: list[Any], sizes: list[int]) -> Columns:
+    """Ops of a few users, whose requests follow one another, as a sound trace."""
+    keys, users = dict[int, int](), dict[int, int]()  # as numbered by first appearance
+    requests, turns, classes, steps, now = dict[int, int](), dict[int, int](), dict[int, int](), dict[int, int](), 0
     made: list[dict[str, int]] = []
-    for user, new, next_step, op, key, wait, qos, think in picks:
+    for picked, new, next_step, op, drawn, wait, qos, think in picks:
+        user = users.setdefault(picked, len(users))
         first = user not in requests or new
+        pause = think * 1000 if first and user in requests else 0
         if first:
-            requests[user], steps[user], count = count, 0, count + 1
+            requests[user], steps[user] = len(classes), 0
+            turns[user] = turns.get(user, 0) + 1
             classes[requests[user]] = qos
         elif next_step:
             steps[user] += 1
+        if made and wait == 0 and (user, requests[user]) < (made[-1]["user_id"], made[-1]["request_id"]):
+            wait = 1  # ops of one time are sorted by user
         now += wait * 1000
         name, phase = traces.OPS[op]
-        if key not in known and not (dropped_writes and key % 3 == 0):
-            name = "write"
-        elif name == "write":
-            name = "read"
-        known.add(key)
-        request = requests[user]
+        name = "read" if name == "write" else name
+        if drawn not in keys:
+            name, keys[drawn] = "write", len(keys)
         made.append({
-            "op_id": len(made), "time_ns": now, "request_id": request, "session_id": user, "user_id": user, "turn": 1,
-            "step": steps[user], "qos": classes[request], "phase": ENUMS["phase"].index(phase),
-            "op": ENUMS["op"].index(name), "source": 0, "key": key, "tokens": sizes[key], "new_tokens": wait,
-            "think_ns": think * 1000 if first else 0,
+            "op_id": len(made), "time_ns": now, "request_id": requests[user], "session_id": user, "user_id": user,
+            "turn": turns[user], "step": steps[user], "qos": classes[requests[user]],
+            "phase": ENUMS["phase"].index(phase), "op": ENUMS["op"].index(name), "source": 0, "key": keys[drawn],
+            "tokens": sizes[drawn], "new_tokens": wait, "think_ns": pause,
         })  # fmt: skip
     return {name: np.array([op[name] for op in made]).astype(kind) for name, kind in DTYPES.items()}
 
 
-def options(limits: Any, load: Demand, devices: Any, promote: bool, lookup: Any) -> PlanOptions:
+def options(
+    limits: Any, load: Demand, devices: Any, promote: bool, lookup: Any, headroom: str, users: int
+) -> PlanOptions:
     gib = [None if limit is None else Decimal(limit * UNIT) / 2**30 for limit in limits]
     return PlanOptions(
-        TokenBytes(UNIT), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(1), promote=promote,
+        TokenBytes(UNIT), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(headroom), promote=promote,
         lookup=lookup, order=Order("reference", "test", devices), demand=load,
+        selection=Selection(users=users),
     )  # fmt: skip
 
 
@@ -95,10 +102,12 @@ def planned(trace: Trace, chosen: PlanOptions, most: int) -> list[Any]:
     return [(a, b, MOVES[c], *more) for a, b, c, *more in found]
 
 
-def as_oracle(batch: Columns) -> list[order_oracle.Op]:
+def as_oracle(batch: Columns, users: int) -> list[order_oracle.Op]:
     found = []
     for i in range(len(batch["op_id"])):
         row = {name: int(batch[name][i]) for name in batch}
+        if row["user_id"] >= users:
+            continue
         found.append(
             order_oracle.Op(
                 row["op_id"], ENUMS["op"][row["op"]], row["key"], row["tokens"] * UNIT, ENUMS["phase"][row["phase"]],
@@ -113,30 +122,31 @@ def as_oracle(batch: Columns) -> list[order_oracle.Op]:
 @given(
     rows,
     st.lists(st.integers(1, 4), min_size=10, max_size=10),
-    usable,
+    capacities,
+    headrooms,
     demand,
     st.tuples(device, device, device),
     st.booleans(),
     st.sampled_from(["independent", "contiguous"]),
-    st.booleans(),
+    st.integers(1, 5),
     st.sampled_from([1, 7, 1000]),
 )
 def test_move_by_move_as_the_oracle(
-    picks: list[Any], sizes: list[int], limits: Any, load: Demand, devices: Any, promote: bool, lookup: Any,
-    dropped: bool, most: int,
+    picks: list[Any], sizes: list[int], limits: Any, headroom: str, load: Demand, devices: Any, promote: bool, lookup: Any,
+    users: int, most: int,
 ) -> None:  # fmt: skip
-    batch = columns(picks, sizes, dropped_writes=dropped)
+    batch = columns(picks, sizes)
     pace = load.pace
     told = order_oracle.Load(
         pace.kind, load.workers, pace.speedup, pace.token_ms, pace.prefill_tok_s, pace.request_depth, load.allocs,
     )  # fmt: skip
-    bytes_ = tuple(None if limit is None else limit * UNIT for limit in limits)
     system = tuple(order_oracle.Device(*vars(one).values()) for one in devices)
-    expected = order_oracle.simulate(as_oracle(batch), bytes_, told, system, promote, lookup)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
         trace = traces.write(Path(folder) / "t.parquet", batch)
-        chosen = options(limits, load, devices, promote, lookup)
+        chosen = options(limits, load, devices, promote, lookup, headroom, users)
+        usable, whole = chosen.usable(), chosen.capacity()
         found = planned(trace, chosen, most)
         fingerprint = Plan(trace, chosen).simulate()["plan_fingerprint"]
+    expected = order_oracle.simulate(as_oracle(batch, users), usable, told, system, promote, lookup, whole)  # type: ignore[arg-type]
     assert found == expected.rows
     assert fingerprint == order_oracle.fingerprint(expected.rows)

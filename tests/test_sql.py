@@ -297,7 +297,7 @@ def test_commands_in_the_doc_work(run: Run, replay: Path) -> None:
 
 def test_what_is_never_null_is_never_null(replay: Path) -> None:
     """As the doc's list says, and as the files' own schema does."""
-    optional = {"from_tier", "to_tier", "error"}
+    optional = {"from_tier", "to_tier", "waited_for", "error"}
     schema = pq.read_schema(next((replay / "moves").iterdir()))
     assert {field.name for field in schema if field.nullable} == optional
     assert all(row[name] is not None for row in rows_of(replay) for name in LOG_COLUMNS if name not in optional)
@@ -330,9 +330,9 @@ def test_runs_of_earlier_writers_are_still_read(copy: Path) -> None:
 
 
 def test_newer_logs_are_refused(copy: Path) -> None:
-    info = json.loads((copy / "run.json").read_text()) | {"run_version": 2}
+    info = json.loads((copy / "run.json").read_text()) | {"run_version": 3}
     (copy / "run.json").write_text(json.dumps(info))
-    assert "is of run format 2, this release reads up to 1; upgrade it." in refusal(copy, "select 1")
+    assert "is of run format 3, this release reads up to 2; upgrade it." in refusal(copy, "select 1")
 
 
 def test_columns_that_are_added_later_do_no_harm(copy: Path) -> None:

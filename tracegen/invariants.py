@@ -95,7 +95,7 @@ class Invariants:
 
     def _requests(self, batch: Batch) -> Iterator[tuple[str, str, Mask]]:
         request, user, session = batch["request_id"], batch["user_id"], batch["session_id"]
-        first, gaps = self._first_appearances("request_id", request, self._of_request["session_id"] > 0)
+        first, gaps = self._first_appearances("request_id", request, self._of_request["session_id"])
         yield "request_id", "requests are numbered in order of arrival, without gaps", gaps
         for name, table in self._of_request.items():
             table[request[first]] = batch[name][first].astype(np.int64) + 1
@@ -118,7 +118,7 @@ class Invariants:
 
     def _keys(self, batch: Batch) -> Iterator[tuple[str, str, Mask]]:
         key, tokens = batch["key"], batch["tokens"]
-        first, gaps = self._first_appearances("key", key, self._key_tokens > 0)
+        first, gaps = self._first_appearances("key", key, self._key_tokens)
         yield "key", "keys are numbered in order of first appearance, without gaps", gaps
         is_first = _mask(len(key), first)
         is_write = batch["op"] == WRITE
@@ -128,10 +128,16 @@ class Invariants:
         wrong = (tokens != self._key_tokens[key]) & (tokens >= 1)
         yield "tokens", "must be the same on all ops of a key", wrong
 
-    def _first_appearances(self, name: str, ids: NDArray[Any], known: Mask) -> tuple[NDArray[Any], Mask]:
-        """Rows where an id appears for the first time, and the mask of those that do not follow the one before."""
-        values, rows = np.unique(ids, return_index=True)
-        rows = np.sort(rows[~known[values]])
+    def _first_appearances(self, name: str, ids: NDArray[Any], table: NDArray[Any]) -> tuple[NDArray[Any], Mask]:
+        """Rows where an id appears for the first time, and the mask of those that do not follow the one before.
+
+        Args:
+            name: of the column.
+            ids: its values.
+            table: by id, 0 where it has not appeared.
+        """
+        fresh = np.flatnonzero(table[ids] == 0)
+        rows = fresh[np.sort(np.unique(ids[fresh], return_index=True)[1])]
         sequence = np.concatenate([[self._highest[name]], ids[rows]])
         self._highest[name] = int(sequence[-1])
         return rows, _mask(len(ids), rows[np.diff(sequence) != 1])
@@ -158,7 +164,7 @@ def _mask(size: int, rows: NDArray[Any]) -> Mask:
 
 def _previous_in_group(group: NDArray[Any], values: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
     """The value before each row within its group, -1 where there is none; `table` carries value + 1 between batches."""
-    order = np.argsort(group, kind="stable")
+    order = np.argsort(_compact(group), kind="stable")
     groups, ordered = group[order], values[order]
     size, differs = len(group), groups[1:] != groups[:-1]
     starts, ends = np.concatenate([[True], differs])[:size], np.concatenate([differs, [True]])[:size]
@@ -166,3 +172,9 @@ def _previous_in_group(group: NDArray[Any], values: NDArray[Any], table: NDArray
     before[order] = np.where(starts, table[groups] - 1, np.concatenate([ordered[:1], ordered[:-1]]))
     table[groups[ends]] = ordered[ends] + 1
     return before
+
+
+def _compact(ids: NDArray[Any]) -> NDArray[Any]:
+    """The same order in 16 bits, where they suffice: numpy sorts those by radix, ten times as fast."""
+    least = ids.min() if len(ids) else 0
+    return (ids - least).astype(np.uint16) if len(ids) and ids.max() - least < 1 << 16 else ids

@@ -6,7 +6,9 @@
 import hashlib
 import json
 import types
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -264,13 +266,10 @@ class Trace:
         Raises:
             InputError: as `batches`.
         """
-        invariants, fingerprint = Invariants(self.ops), Fingerprint()
+        check = Check(self)
         for batch in self.batches():
-            fingerprint.update(batch)
-            yield from invariants.feed(batch)
-        yield from invariants.finish(self.metadata.counts)
-        if fingerprint.hexdigest() != self.metadata.fingerprint:
-            yield Problem(None, "fingerprint", self.metadata.fingerprint, f"the ops give {fingerprint.hexdigest()}")
+            yield from check.feed(batch)
+        yield from check.finish()
 
     def check(self) -> None:
         """Refuse the trace if it breaks any invariant.
@@ -278,9 +277,57 @@ class Trace:
         Raises:
             InputError: names the first violation, counts the others.
         """
-        problems = list(self.problems())
+        self.refuse(list(self.problems()))
+
+    def checked(self, size: int) -> Iterator[Columns]:
+        """The ops in order as `batches`; each is known to be sound before it is given, the whole at the end.
+
+        Raises:
+            InputError: as `batches` and `check`.
+        """
+        check, waiting = Check(self), deque[tuple[Columns, Future[list[Problem]]]]()
+        with ThreadPoolExecutor(1) as pool:  # checks a batch while the next one is read
+            for batch in self.batches(size):
+                waiting.append((batch, pool.submit(check.feed, batch)))
+                if len(waiting) > 1:
+                    yield self._sound(*waiting.popleft())
+            while waiting:
+                yield self._sound(*waiting.popleft())
+        self.refuse(list(check.finish()))
+
+    def _sound(self, batch: Columns, found: "Future[list[Problem]]") -> Columns:
+        """The batch, if nothing is wrong with it; else all that is wrong with the trace."""
+        if found.result():
+            self.refuse(list(self.problems()))
+        return batch
+
+    def refuse(self, problems: list[Problem]) -> None:
+        """Raise the first of some problems, and count the others.
+
+        Raises:
+            InputError: there are any.
+        """
         if problems:
             more = f" ({len(problems) - 1:,} more)" if len(problems) > 1 else ""
             raise InputError(
                 f"{self.path}, {problems[0]}{more}; `tracegen validate {self.path}` lists every violation."
             )
+
+
+class Check:
+    """Follows a trace from batch to batch, and finds what breaks the format."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace, self._invariants, self._fingerprint = trace, Invariants(trace.ops), Fingerprint()
+
+    def feed(self, batch: Columns) -> list[Problem]:
+        """What the next ops break."""
+        self._fingerprint.update(batch)
+        return list(self._invariants.feed(batch))
+
+    def finish(self) -> Iterator[Problem]:
+        """What the whole breaks."""
+        yield from self._invariants.finish(self._trace.metadata.counts)
+        if self._fingerprint.hexdigest() != self._trace.metadata.fingerprint:
+            wanted = self._trace.metadata.fingerprint
+            yield Problem(None, "fingerprint", wanted, f"the ops give {self._fingerprint.hexdigest()}")

@@ -1,11 +1,10 @@
 """GiB per second and tier."""
 
-import numpy as np
 import polars as pl
 
 from analysis.log import Log
-from analysis.spreads import pieces, sort
-from analysis.terms import ELAPSED_S, GIB, SIDES, SIZE, TOUCHES
+from analysis.spreads import gaps_ns, sort
+from analysis.terms import GIB, SIDES, SIZE, TOUCHES
 from replayer.schema import TIERS
 
 _BEST_S = 10
@@ -21,16 +20,15 @@ def bandwidth(log: Log) -> pl.LazyFrame:
     nvme_{side}_efficiency: busy_gib_s / what the device can do (--device-gib-s); null where that is not given.
     """
     sides = SIDES.items()
-    sizes = log.cells.select(
-        **{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / ELAPSED_S for side, rows in sides},
-        **{f"{side}_io_gib_s": _over(SIZE.filter(rows).sum(), _time(side).filter(rows).sum()) for side, rows in sides},
+    rates = log.rated.select(**{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for side, rows in sides})
+    alone = log.cells.select(
+        **{f"{side}_io_gib_s": _over(SIZE.filter(rows).sum(), _time(side).filter(rows).sum()) for side, rows in sides}
     )
-    elapsed_s = log.cells.select(ELAPSED_S).collect().item()
-    whole = elapsed_s is not None and elapsed_s >= _BEST_S
+    whole = log.span is not None and (log.span[1] - log.span[0]) / 1e9 >= _BEST_S
     best = [
         _best(log.seconds.filter(rows), whole).select(pl.first().alias(f"{side}_best10_gib_s")) for side, rows in sides
     ]
-    frames = [sizes, *(_busy(log, side) for side in TOUCHES), *best]
+    frames = [rates, alone, *(_busy(log, side) for side in TOUCHES), *best]
     able = dict(zip(TOUCHES, log.targets.device_gib_s or (None, None), strict=True))
     return pl.concat(frames, how="horizontal").with_columns(
         (pl.col(f"nvme_{side}_busy_gib_s") / pl.lit(gib_s, pl.Float64)).alias(f"nvme_{side}_efficiency")
@@ -47,7 +45,6 @@ def _over(size: pl.Expr, time_ns: pl.Expr) -> pl.Expr:
 
 
 def _busy(log: Log, side: str) -> pl.LazyFrame:
-    """Sorted, the i-th end and the start after the i-th bound an idle time wherever that start is later."""
     tier, touching = TOUCHES[side]
     rows = [stretch.filter(touching) for stretch in log.stretches]
     sizes = dict(log.cells.filter(touching).group_by(tier).agg(SIZE.sum()).collect().iter_rows())
@@ -56,8 +53,7 @@ def _busy(log: Log, side: str) -> pl.LazyFrame:
     found: dict[str, float | None] = dict.fromkeys(TIERS)
     for code, first, last in starts.runs.select("tier", "begin", "end").iter_rows():
         start, end = starts.packed[first:last], ends.packed[first:last]
-        gaps = zip(pieces(start[1:]), pieces(end[:-1]), strict=True)
-        busy_ns = int(end[-1] - start[0]) - sum(int(np.clip(later - sooner, 0, None).sum()) for later, sooner in gaps)
+        busy_ns = int(end[-1] - start[0]) - gaps_ns(start, end)
         if busy_ns:
             found[TIERS[code]] = sizes[TIERS[code]] / GIB / (busy_ns / 1e9)
     return pl.LazyFrame(

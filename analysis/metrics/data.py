@@ -3,7 +3,7 @@
 import polars as pl
 
 from analysis.log import Log
-from analysis.terms import ELAPSED_S, GIB, OK, SERVED, SIDES, SIZE, STORED
+from analysis.terms import GIB, OK, SERVED, SIDES, SIZE, STORED
 from replayer.schema import TIERS
 
 
@@ -20,12 +20,15 @@ def data(log: Log) -> pl.LazyFrame:
     """
     decode, stored = OK & SERVED & (pl.col("phase") == "decode"), OK & STORED
     processed = pl.col("tokens").filter(SIDES["nvme_read"] | SIDES["nvme_write"]).sum()
-    return log.cells.select(
+    counted = log.cells.select(
         decode_read_bytes=SIZE.filter(decode).sum(),
-        decode_read_gib_s=SIZE.filter(decode).sum() / GIB / ELAPSED_S,
         **{f"{tier}_decode_read_bytes": SIZE.filter(decode & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
         prefill_write_bytes=SIZE.filter(stored).sum(),
         **{f"{tier}_prefill_write_bytes": SIZE.filter(stored & (pl.col("to_tier") == tier)).sum() for tier in TIERS},
         nvme_tokens_processed=processed,
-        nvme_tok_s=processed / ELAPSED_S,
     )
+    rates = log.rated.select(
+        decode_read_gib_s=SIZE.filter(decode).sum() / GIB / log.elapsed_s,
+        nvme_tok_s=processed / log.elapsed_s,
+    )
+    return pl.concat([counted, rates], how="horizontal")

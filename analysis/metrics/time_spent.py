@@ -4,10 +4,12 @@ import polars as pl
 
 from analysis.log import Log
 from analysis.metrics.wear import device as device_counters
-from analysis.terms import ELAPSED_S, OK, SERVED, SIDES
+from analysis.spreads import ascending, gaps_ns
+from analysis.terms import CAUSES, OK, SERVED, SIDES, waited
 from replayer.schema import TIERS
 
 _BUSY_CPU = 0.9
+_BUSY_WORKERS = 0.8
 
 
 def time_spent(log: Log) -> pl.LazyFrame:
@@ -15,43 +17,69 @@ def time_spent(log: Log) -> pl.LazyFrame:
 
     idle_s: time between the first start and the last end in no due … end of any move: the workload itself paused.
     plan_wait_s, queue_s: Σ (ready − due), Σ (start − ready).
+    {wait}_wait_s: Σ of the part of plan_wait_s that waited for it: data, earlier moves of the same object; eviction,
+        those of the same op; room, what other ops free; window, that the replayer's window holds the op.
     device_s: Σ time in system calls that move data, and memory copies.
     host_s: Σ (read_ns + write_ns) − device_s: opening, closing, the interpreter.
     verify_s: Σ making and checking bytes, outside all other times.
     nvme_device_{side}_s: the nvme tier's part of device_s, of moves that did not fail.
-    bottleneck: `cpu` where the replayer kept 90% of the cores busy; else `source` where it idled more than half of the
-        run; else the largest of plan, queue, host and device.
+    bottleneck: what held the run back, by the first that applies: `source` where it idled for more than half of the
+        time from the first start to the last end; `cpu` where cpu_share is 0.9 or more; where workers are busy, that is
+        (Σ (end − start) + verify) / elapsed_s is 0.8 of the workers or more, or where moves waited no longer than that,
+        the largest of `device`, `host` and `verify`; else the longest wait of `data`, `eviction`, `room`, `window`,
+        `queue` and `plan` (none of these known: logs of version 1). Of a cut run sums go by the share of each move
+        inside elapsed_s.
     """
-    device = pl.col("device_read_ns") + pl.col("device_write_ns")
-    host = (pl.col("read_ns") + pl.col("write_ns") - device).sum()
+    device = (pl.col("device_read_ns") + pl.col("device_write_ns")).sum()
+    host = ((pl.col("read_ns") + pl.col("write_ns")).sum() - device).clip(0)
+    waits = {cause: waited(cause, pl.col("plan_wait_ns")).sum() for cause in CAUSES}
     sums = log.cells.select(
         plan_wait_s=pl.col("plan_wait_ns").sum() / 1e9,
         queue_s=pl.col("queue_ns").sum() / 1e9,
-        device_s=device.sum() / 1e9,
-        host_s=host.clip(0) / 1e9,
+        **{f"{cause}_wait_s": wait / 1e9 for cause, wait in waits.items()},
+        device_s=device / 1e9,
+        host_s=host / 1e9,
         verify_s=pl.col("verify_ns").sum() / 1e9,
         **{
             f"nvme_device_{s}_s": pl.col(f"device_{s}_ns").filter(SIDES[f"nvme_{s}"]).sum() / 1e9
             for s in ("read", "write")
         },
-        elapsed=ELAPSED_S,
     )
-    due, end = pl.col("due_ns").sort(), pl.col("end_ns").sort()
-    idle = log.moves.select(idle_s=(due.shift(-1) - end).clip(0).sum() / 1e9)
-    cpu = device_counters(log).select(cpu="cpu_share")
-    words = ["plan", "queue", "host", "device"]
-    largest = pl.concat_list("plan_wait_s", "queue_s", "host_s", "device_s").list.arg_max()
-    return (
-        pl.concat([sums, idle, cpu], how="horizontal")
-        .with_columns(
-            bottleneck=pl.when(pl.col("cpu") >= _BUSY_CPU)
-            .then(pl.lit("cpu"))
-            .when(pl.col("idle_s") > pl.col("elapsed") / 2)
-            .then(pl.lit("source"))
-            .otherwise(largest.replace_strict(dict(enumerate(words)), default=None, return_dtype=pl.String))
-        )
-        .drop("elapsed", "cpu")
+    work = {"device": device, "host": host, "verify": pl.col("verify_ns").sum()}
+    waits |= {
+        "queue": pl.col("queue_ns").sum(),
+        "plan": pl.col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values()),
+    }
+    busy_ns = (pl.col("io_ns") + pl.col("verify_ns")).sum()
+    busy = (busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9) | (
+        busy_ns >= pl.sum_horizontal(waits.values())
     )
+    spent = log.rated.select(work=pl.when(busy).then(_largest(work)).otherwise(_largest(waits)))
+    first, last = log.span or (0, 0)
+    idle_ns = _idle_ns(log)
+    held = pl.concat([device_counters(log).select("cpu_share"), spent], how="horizontal").select(
+        idle_s=pl.lit(idle_ns / 1e9),
+        bottleneck=pl.when(idle_ns * 2 > last - first)
+        .then(pl.lit("source"))
+        .when(pl.col("cpu_share") >= _BUSY_CPU)
+        .then(pl.lit("cpu"))
+        .otherwise("work"),
+    )
+    return pl.concat([sums, held], how="horizontal")
+
+
+def _idle_ns(log: Log) -> int:
+    due, end = (
+        ascending(pl.concat(stretch.select(stamp).collect(engine="streaming") for stretch in log.stretches)[stamp])
+        for stamp in ("due_ns", "end_ns")
+    )
+    return gaps_ns(due, end)
+
+
+def _largest(sums: dict[str, pl.Expr]) -> pl.Expr:
+    """The name of the largest; of equal ones the first."""
+    place = pl.concat_list(*(value.cast(pl.Float64) for value in sums.values())).list.arg_max()
+    return place.replace_strict(dict(enumerate(sums)), default=None, return_dtype=pl.String)
 
 
 def break_even(log: Log) -> pl.LazyFrame:

@@ -3,7 +3,7 @@
 import polars as pl
 
 from analysis.log import Log
-from analysis.terms import ELAPSED_S, OK, SERVED, SIDES, SIZE, STORED
+from analysis.terms import OK, SERVED, SIDES, SIZE, STORED
 from replayer.schema import TIERS
 
 _DAY_S = 86_400
@@ -22,15 +22,17 @@ def amplification(log: Log) -> pl.LazyFrame:
         pl.sum_horizontal(SIZE.filter(SIDES[f"{tier}_{side}"]).sum() for tier in TIERS) for side in ("read", "write")
     )
     hits, stored, nvme = (SIZE.filter(rows).sum() for rows in (OK & SERVED, OK & STORED, SIDES["nvme_write"]))
-    per_day = nvme / ELAPSED_S * _DAY_S
+    per_day = nvme / log.elapsed_s * _DAY_S
     life = pl.lit(log.targets.tbw, pl.Float64) * 1e12
-    return log.cells.select(
+    counted = log.cells.select(
         read_amplification=pl.when(hits > 0).then(read / hits),
         write_amplification=pl.when(stored > 0).then(written / stored),
         nvme_write_amplification=pl.when(stored > 0).then(nvme / stored),
-        nvme_write_bytes_per_day=per_day,
-        endurance_years=pl.when(per_day > 0).then(life / (per_day * 365.25)),
     )
+    rates = log.rated.select(
+        nvme_write_bytes_per_day=per_day, endurance_years=pl.when(per_day > 0).then(life / (per_day * 365.25))
+    )
+    return pl.concat([counted, rates], how="horizontal")
 
 
 def device(log: Log) -> pl.LazyFrame:
@@ -39,25 +41,24 @@ def device(log: Log) -> pl.LazyFrame:
     device_read_bytes, device_written_bytes: of the block device under the cache.
     device_read_ratio: device_read_bytes / nvme_read_bytes: below 0.9 a cache served reads.
     device_write_ratio: device_written_bytes / nvme_write_bytes.
-    device_utilisation: share of the time with any request in flight.
-    cpu_share: cores that the replayer kept busy / cores there are.
+    device_utilisation: share of the time with any request in flight, of a cut run until the cut.
+    cpu_share: cores that the replayer kept busy / cores there are, in that time.
     """
     begin = log.warm_end_ns if log.warm_end_ns is not None else 0
     weight = ((pl.col("time_ns") - begin) / pl.col("interval_ns")).clip(0, 1)
-    span = (pl.col("interval_ns") * weight).sum()
+    late = pl.lit(0.0) if log.cut_ns is None else (pl.col("time_ns") - log.cut_ns) / pl.col("interval_ns")
+    judged_ns = pl.col("interval_ns") * (weight - late.clip(0, 1)).clip(0)
+    span = judged_ns.sum()
     own = ~pl.col("shared")
     read, written = ((pl.col(f"{name}_bytes") * weight).filter(own) for name in ("read", "written"))
     known = pl.col("read_bytes").filter(own).count() > 0
     counters = log.device.select(
         device_read_bytes=pl.when(known).then(read.sum().round().cast(pl.Int64)),
         device_written_bytes=pl.when(known).then(written.sum().round().cast(pl.Int64)),
-        device_utilisation=(pl.col("utilisation") * pl.col("interval_ns") * weight).filter(own).sum()
-        / pl.when(known).then((pl.col("interval_ns") * weight).filter(own & pl.col("utilisation").is_not_null()).sum()),
+        device_utilisation=(pl.col("utilisation") * judged_ns).filter(own).sum()
+        / pl.when(known).then(judged_ns.filter(own & pl.col("utilisation").is_not_null()).sum()),
         cpu_share=pl.when(span > 0).then(
-            (pl.col("process_cpu") * pl.col("interval_ns") * weight).sum()
-            / span
-            * pl.col("rank").n_unique()
-            / log.cores
+            (pl.col("process_cpu") * judged_ns).sum() / span * pl.col("rank").n_unique() / log.cores
         ),
     )
     logical = log.cells.select(

@@ -59,9 +59,7 @@ def html(data: Gathered) -> str:
         names=names,
         words=wording,
         verdicts=render.verdict(data.summaries),
-        ranking=Table(
-            "Systems against the baseline", ["", "system", "tok/s", "speed-up", "over ops"], wording.ranking(data)
-        ),
+        ranking=Table("Systems against the baseline", wording.RANKING, wording.ranking(data)),
         sections=_sections(data),
         drawn=DRAWN,
         machine=_table("Machine", [wording.flat(run.infos[0].get("machine") or {}) for run in data.runs], names),

@@ -1,4 +1,4 @@
-"""Systems ranked against one of them, over the work that both did: what `--baseline` adds to a report."""
+"""Systems ranked against one of them: what `--baseline` adds to a report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Rank:
     """A system against the baseline, by the wall-clock throughput.
 
     Attributes:
-        tok_s: mean of its trials, over all they did.
-        speed_up: over the baseline, over the first ops that both executed; None where nothing can be compared.
+        tok_s: mean of its trials.
+        speed_up: over the baseline; None where nothing can be compared.
         low, high: 95% interval of it, where there are trials.
-        first_ops: how many those were; None: all.
+        cut: whether runs were cut in time, so that each is judged over its own window.
         why: why there is no speed-up.
     """
 
@@ -30,7 +30,7 @@ class Rank:
     speed_up: float | None = None
     low: float | None = None
     high: float | None = None
-    first_ops: int | None = None
+    cut: bool = False
     why: str | None = None
 
 
@@ -65,4 +65,4 @@ def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, basel
     except InputError as error:
         return Rank(system, None, why=error.message)
     one = ratio(configurations, system, baseline, METRIC)
-    return Rank(system, mean, one.ratio, one.low, one.high, configurations[0].first_ops)
+    return Rank(system, mean, one.ratio, one.low, one.high, configurations[0].cut)

@@ -20,18 +20,23 @@ _UNITS: Final = (
     ("_years", "years"),
     ("_tokens", "tokens"),
 )
-_SHARES: Final = ("hit_rate", "_compliance", "_utilisation", "cpu_share", "_efficiency")
+_SHARES: Final = ("hit_rate", "_compliance", "_utilisation", "cpu_share", "_wait_share", "_efficiency")
 _HELD_BY: Final = {
     "cpu": "the replayer itself, which kept the cores busy",
     "source": "the workload, which paused more than half of the time",
+    "data": "data dependencies: moves waited longest for earlier moves of the same objects",
+    "eviction": "evictions: moves waited longest for those of their own op",
+    "room": "room in a tier: moves waited longest for what other ops free, which a server need not",
+    "window": "the replayer's window, which did not hold ops yet that were due",
     "plan": "the plan's order, which moves waited for longest",
     "queue": "the queue: moves waited longest for a worker, a buffer or a permit",
     "host": "the host: opening, closing and the interpreter took longest",
     "device": "the device, which moves spent most of their time in",
+    "verify": "verification: making and checking bytes took longest",
 }
 CLAIMS: Final = (
-    "Placement was decided by the plan, from the order of the trace alone, not by this system's speed: a live server on"
-    " a slower device could hit more or less.",
+    "Placement was decided by the plan, unless the settings say placement live, not by this system's speed: a live"
+    " server on a slower device could hit more or less.",
     "Hits and bytes are properties of the workload and the capacities; times are properties of the system.",
     "Waiting that the plan itself causes is logged apart, as plan wait. What was read was checked against what was"
     " written, unless the settings say verify off; a failed move is a row of the log and fails the run.",
@@ -154,7 +159,7 @@ TABLE: Final[dict[str, str]] = {
     "hit_rate_reuse": "hits / reads of reuse (own decode reads left out)",
     "hit_rate_refs": "hits / (reads + writes)",
     "tokens_generated": "tokens generated",
-    "elapsed_s": "elapsed, drain included",
+    "elapsed_s": "elapsed, of a cut run until the cut",
     "nvme_break_even_tok_s": "nvme: prefill speed that reading beats",
     "bottleneck": "bottleneck",
 }
@@ -208,15 +213,15 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-RANKING: Final = ["", "system", "tok/s", "speed-up", "over ops"]
+RANKING: Final = ["", "system", "tok/s", "speed-up", "judged over"]
 
 
 def ranking(data: Gathered) -> list[list[str]]:
-    """Rows of the ranking: place, system, tok/s, speed-up, over which ops."""
+    """Rows of the ranking: place, system, tok/s, speed-up, over what."""
     rows = []
     for place, one in enumerate(data.ranking, 1):
         span = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
         times = f"{one.speed_up:.2f} ×{span}" if one.speed_up is not None else f"not compared: {one.why}"
-        ops = f"the first {one.first_ops:,}" if one.first_ops is not None else "all" if one.speed_up is not None else ""
+        ops = "" if one.speed_up is None else "each run's own window" if one.cut else "the whole run"
         rows.append([str(place), one.system, number(one.tok_s) if one.tok_s is not None else "", times, ops])
     return rows

@@ -1,4 +1,4 @@
-"""Packages ranked, option by option: by what they claim and can prove, and over the work that all of them did."""
+"""Packages ranked, option by option: by what they claim and can prove."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Ranking:
     Attributes:
         option: what was run.
         names: the best first, by the option's primary metric.
-        first_ops: how many ops all executed, that the ratios are of; None where all executed the same.
+        cut: whether runs were cut in time, so that each is judged over its own window.
         ratios: of two the best over the other, of more each other one over the best, in the primary metric.
         unlike: why there are no ratios.
         false_alarm: how often intervals over so few trials tell equal systems apart.
@@ -57,7 +57,7 @@ class Ranking:
 
     option: Option
     names: list[str]
-    first_ops: int | None
+    cut: bool
     ratios: list[Ratio]
     unlike: str | None
     false_alarm: float | None
@@ -102,11 +102,11 @@ def _ranking(option: Option, entries: Sequence[Entry]) -> Ranking:
     try:
         found = compare(sides, metrics=[option.primary])
     except InputError as error:  # unlike numbers of ranks, or in OPEN unlike conditions: nothing is common
-        return Ranking(option, names, None, [], error.message, None)
+        return Ranking(option, names, False, [], error.message, None)
     one = found.configurations[0]
     ratios = [pair.ratios[option.primary] for pair in found.pairs]
     alarm = false_alarm(found.configurations)
-    return Ranking(option, names, one.first_ops, ratios, None, alarm[-1] if alarm else None)
+    return Ranking(option, names, one.cut, ratios, None, alarm[-1] if alarm else None)
 
 
 def as_json(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def as_json(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> dict[str, 
                     for one in entries
                     if one.name == name
                 ],
-                "first_ops": found.first_ops,
+                "cut": found.cut,
                 "ratios": [vars(one) for one in found.ratios],
                 "unlike": found.unlike,
                 "false_alarm_share": found.false_alarm,
@@ -153,11 +153,7 @@ def render(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> str:
 def _common(found: Ranking) -> list[str]:
     if found.unlike:
         return [f"  no ratios: {found.unlike}"]
-    work = (
-        "over the whole work"
-        if found.first_ops is None
-        else f"over the first {found.first_ops:,} ops, which all executed"
-    )
+    work = "each over its own window" if found.cut else "over the whole work"
     lines = []
     for one in found.ratios:
         if one.ratio is None:

@@ -268,10 +268,10 @@ def _pauses(package: Package, trials: dict[str, list[Trial]]) -> Found:
     """Between options, as far as the runs' clocks say."""
     spans = {}
     for option, all_of in trials.items():
-        zeros = [(trial, zero) for trial in all_of for zero in trial.summary["zero_ns"] if zero is not None]
-        if zeros:
-            ends = (zero + (trial.summary["elapsed_s"] or 0) * 1e9 for trial, zero in zeros)
-            spans[option] = (min(zero for _, zero in zeros), max(ends))
+        begins = [zero for trial in all_of for zero in trial.summary["zero_ns"] if zero is not None]
+        ends = [end for trial in all_of for end in trial.summary["ended_ns"] if end is not None]
+        if begins and ends:
+            spans[option] = (min(begins), max(ends))
     ordered = sorted(spans.items(), key=lambda one: one[1])
     asked_s = package.about.rules.pause_s if package.about.division == "closed" else 0
     for (before, (_, end)), (after, (start, _)) in itertools.pairwise(ordered):

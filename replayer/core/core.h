@@ -56,6 +56,7 @@ typedef struct {
 typedef struct Waterfall Waterfall;
 typedef struct {
     int64_t usable[TIERS];      /* UNLIMITED; 0: no such tier */
+    int64_t capacity[TIERS];    /* the same with the headroom, which holds what is in transit */
     int64_t promote, contiguous, first_writes;  /* flags; first_writes: whoever comes first to a key writes it */
 } Rules;
 
@@ -93,6 +94,7 @@ typedef struct {
 
 typedef struct {
     int64_t number, size, ready_ns;
+    int64_t order_ns;           /* of ready - due: waiting for what was not due itself */
     uint32_t key;
     int32_t op, next, dependents, blockers, group, ledger;
     int32_t seq;
@@ -100,7 +102,7 @@ typedef struct {
 } Move;
 
 typedef struct Scheduler Scheduler;
-Scheduler *scheduler_new(const Workload *workload, const int64_t *usable, const Load *load, Waterfall *decides);
+Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load, Waterfall *decides);
 void scheduler_free(Scheduler *s);
 void scheduler_begin(Scheduler *s, int64_t now);
 void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role, const Planned *moves, int64_t count, int64_t now);

@@ -10,6 +10,7 @@ typedef struct {
     Device model;
     Heap transfers;         /* (target, id) */
     int64_t attained, updated;
+    int64_t next;           /* when the transfer with the least target ends */
 } Pipe;
 
 typedef struct { int64_t bytes; int8_t from, to; } Path;  /* what is left of a move's way */
@@ -23,7 +24,7 @@ struct Devices {
 
 Devices *devices_new(const Device *tiers) {
     Devices *d = calloc(1, sizeof *d);
-    for (int tier = 0; tier < TIERS; tier++) d->pipes[tier].model = tiers[tier];
+    for (int tier = 0; tier < TIERS; tier++) d->pipes[tier] = (Pipe){.model = tiers[tier], .next = FAR};
     return d;
 }
 
@@ -40,15 +41,21 @@ static int64_t sharing(const Pipe *p) {
 }
 
 static void update(Pipe *p, int64_t now) {
-    if (p->transfers.count) p->attained += (int64_t)((__int128)(now - p->updated) * FRACTION / sharing(p));
-    else p->attained = 0;
+    int64_t spent = now - p->updated;
+    if (!p->transfers.count) p->attained = 0;
+    else if (spent < INT64_MAX / FRACTION) p->attained += spent * FRACTION / sharing(p);
+    else p->attained += (int64_t)((__int128)spent * FRACTION / sharing(p));
     p->updated = now;
 }
 
-static int64_t next_end(const Pipe *p) {
-    if (!p->transfers.count) return FAR;
+static void find_next(Pipe *p) {
+    if (!p->transfers.count) {
+        p->attained = 0;
+        p->next = FAR;
+        return;
+    }
     __int128 left = (__int128)((int64_t)p->transfers.entries[0].key - p->attained) * sharing(p);
-    return p->updated + (int64_t)((left + FRACTION - 1) / FRACTION);
+    p->next = p->updated + (int64_t)((left + FRACTION - 1) / FRACTION);
 }
 
 static void set_out(Devices *d, int32_t id, int64_t now) {
@@ -71,8 +78,7 @@ void devices_start(Devices *d, int32_t id, int from, int to, int64_t bytes, int6
 int64_t devices_next(const Devices *d) {
     int64_t next = d->latencies.count ? (int64_t)d->latencies.entries[0].key : FAR;
     for (int tier = 0; tier < TIERS; tier++) {
-        int64_t end = next_end(&d->pipes[tier]);
-        if (end < next) next = end;
+        if (d->pipes[tier].next < next) next = d->pipes[tier].next;
     }
     return next;
 }
@@ -81,7 +87,7 @@ int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most) {
     int32_t count = 0;
     for (int tier = 0; tier < TIERS; tier++) {
         Pipe *p = &d->pipes[tier];
-        if (next_end(p) > now) continue;
+        if (p->next > now) continue;
         update(p, now);
         while (p->transfers.count && (int64_t)p->transfers.entries[0].key <= p->attained && count < most) {
             int32_t id = (int32_t)heap_pop(&p->transfers).value;
@@ -93,7 +99,7 @@ int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most) {
                 ended[count++] = id;
             }
         }
-        if (!p->transfers.count) p->attained = 0;
+        find_next(p);
     }
     while (d->latencies.count && d->latencies.entries[0].key <= (uint64_t)now) {
         int64_t value = heap_pop(&d->latencies).value;
@@ -104,6 +110,7 @@ int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most) {
         int64_t work = (int64_t)(((__int128)path->bytes * 1000000000 + rate - 1) / rate);
         update(p, now);
         heap_push(&p->transfers, (uint64_t)(p->attained + FRACTION * (work ? work : 1)), id);
+        find_next(p);
     }
     return count;
 }

@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 19, FAULTS_MOST = 1 << 16 };
+enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 18, FAULTS_MOST = 1 << 16 };
 
 /* Filled under the lock, swapped for an empty one when its content is taken. */
 typedef struct { char *filling, *taken; int64_t count, room, taken_room; } Buffer;
@@ -65,13 +65,13 @@ static void new_condition(pthread_cond_t *condition) {
 }
 
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load, Planner *planner, Waterfall *live,
-                   const int64_t *usable, Tier *const *tiers, const Payload *payload) {
+                   const Rules *rules, Tier *const *tiers, const Payload *payload) {
     Engine *e = calloc(1, sizeof *e);
     e->ops = ops;
     e->set = *settings;
     e->planner = planner;
     e->live = live;
-    e->scheduler = scheduler_new(ops, usable, load, live);
+    e->scheduler = scheduler_new(ops, rules->capacity, load, live);
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
     e->lost = calloc((size_t)ops->keys + 1, 1);
@@ -312,10 +312,12 @@ static void describe(Engine *e, int32_t move, int64_t worker, Record *r, Job *jo
     const Op *op = scheduler_op(e->scheduler, m->op);
     const Workload *w = e->ops;
     int64_t row = op->row, request = op->request, wait = m->ready_ns - op->due_ns, outside = op->admitted_ns - op->due_ns;
+    outside = outside < 0 ? 0 : outside < wait ? outside : wait;
+    wait -= outside;
     *r = (Record){
         .op_id = w->op_id[row], .position = op->position, .request_id = request, .session_id = w->session[request],
         .user_id = w->user[request], .key = m->key, .size_bytes = m->size, .due_ns = op->due_ns, .ready_ns = m->ready_ns,
-        .window_ns = outside < 0 ? 0 : outside < wait ? outside : wait, .seq = m->seq, .turn = w->turn[request],
+        .window_ns = outside, .order_ns = m->order_ns < wait ? m->order_ns : wait, .seq = m->seq, .turn = w->turn[request],
         .step = w->step[row], .new_tokens = m->seq ? 0 : w->new_tokens[row], .tokens = w->tokens[m->key],
         .worker = (int32_t)worker, .error = NONE, .qos = op->qos, .phase = (int8_t)phase_of(w, row), .op = op->role,
         .source = (int8_t)source_of(w, row), .move = m->kind, .from_tier = m->from, .to_tier = m->to,

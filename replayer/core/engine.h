@@ -19,7 +19,7 @@ typedef struct {
 
 typedef struct {
     int64_t op_id, position, request_id, session_id, user_id, key, size_bytes;
-    int64_t due_ns, ready_ns, start_ns, end_ns, read_ns, write_ns, device_read_ns, device_write_ns, verify_ns, window_ns;
+    int64_t due_ns, ready_ns, start_ns, end_ns, read_ns, write_ns, device_read_ns, device_write_ns, verify_ns, window_ns, order_ns;
     int32_t seq, turn, step, new_tokens, tokens, worker, error;    /* error: number of its fault, or -1 */
     int8_t qos, phase, op, source, move, status, from_tier, to_tier, waited_for, warmup;
 } Record;
@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct Engine Engine;
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load, Planner *planner, Waterfall *live,
-                   const int64_t *usable, Tier *const *tiers, const Payload *payload);
+                   const Rules *rules, Tier *const *tiers, const Payload *payload);
 void engine_free(Engine *e);
 void engine_feed(Engine *e);                    /* plans ahead; a thread of its own, for as long as there is a plan */
 int64_t engine_start(Engine *e, int64_t most_ns); /* when the window is full the clock starts: clock_ns() then, else 0 */

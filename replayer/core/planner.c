@@ -28,7 +28,7 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
     p->rows = rows;
     p->count = count;
     if (order == BY_REFERENCE) {
-        p->scheduler = scheduler_new(workload, rules->usable, load, p->waterfall);
+        p->scheduler = scheduler_new(workload, rules->capacity, load, p->waterfall);
         p->devices = devices_new(devices);
         p->workers = workers;
         p->ended = malloc((size_t)workers * sizeof *p->ended);
@@ -89,9 +89,8 @@ static Planned *more_moves(Planner *p, int64_t count) {
     return found;
 }
 
-/* Hand out ops that are done, in order of position. */
-static int64_t hand_out(Planner *p, int64_t most) {
-    int64_t told = 0;
+/* Hand out ops that are done, in order of position; how many there are now. */
+static int64_t hand_out(Planner *p, int64_t told, int64_t most) {
     for (int32_t at; told < most && (at = scheduler_lowest(p->scheduler)) != NONE;) {
         const Op *op = scheduler_op(p->scheduler, at);
         if (op->left) break;
@@ -107,19 +106,19 @@ static int64_t hand_out(Planner *p, int64_t most) {
     return told;
 }
 
+enum { AT_ONCE = 256 };  /* ops decided before what is done is handed out: more leave the CPU's caches */
+
 static int64_t next_by_reference(Planner *p, int64_t most) {
-    for (;;) {
-        int64_t told = hand_out(p, most);
-        if (told) return told;
-        bool goes_on = true;  /* a batch of events at a time: handing out op by op would cost more than they do */
-        for (int64_t until = scheduler_decided(p->scheduler) + most; goes_on && scheduler_decided(p->scheduler) < until;) {
+    int64_t told = hand_out(p, 0, most);
+    bool goes_on = true;
+    while (told < most && goes_on) {
+        for (int64_t until = scheduler_decided(p->scheduler) + AT_ONCE; goes_on && scheduler_decided(p->scheduler) < until;) {
             start_moves(p);
             goes_on = tick(p);
         }
-        if (goes_on) continue;
-        told = hand_out(p, most);
-        return told || scheduler_lowest(p->scheduler) == NONE ? told : -1;
+        told = hand_out(p, told, most);
     }
+    return told || scheduler_lowest(p->scheduler) == NONE ? told : -1;
 }
 
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Planned **moves) {

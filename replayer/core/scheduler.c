@@ -58,7 +58,7 @@ static void *checked(void *memory) {
     return memory;
 }
 
-Scheduler *scheduler_new(const Workload *workload, const int64_t *usable, const Load *load, Waterfall *decides) {
+Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load, Waterfall *decides) {
     Scheduler *s = checked(calloc(1, sizeof *s));
     s->ops = workload;
     s->decides = decides;
@@ -83,10 +83,10 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *usable, const 
     s->group_of = checked(calloc((size_t)workload->keys + 1, sizeof *s->group_of));
     for (int tier = 0; tier < TIERS; tier++) {
         Ledger *l = &s->ledgers[tier];
-        l->bounded = usable[tier] != UNLIMITED;
+        l->bounded = capacity[tier] != UNLIMITED;
         l->room = 64;
         l->entries = checked(malloc((size_t)l->room * sizeof *l->entries));
-        if (l->bounded && usable[tier]) l->entries[l->tail++] = (Room){usable[tier], NONE};
+        if (l->bounded && capacity[tier]) l->entries[l->tail++] = (Room){capacity[tier], NONE};
     }
     s->order_room = 1024;
     s->order = checked(malloc((size_t)s->order_room * sizeof *s->order));
@@ -155,11 +155,22 @@ static void wait_for(Scheduler *s, int32_t move, int32_t blocker, int why) {
     s->move_pool[move].blockers++;
 }
 
-static void unblock(Scheduler *s, int32_t move, int64_t when, int why) {
+/* How long a move has waited for the plan's order alone: till its blocker was due, and as long as that one did so itself.
+ * The rest of its wait is work that a server without a plan would wait for, too. */
+static int64_t held_by_order(const Scheduler *s, const Move *m, const Move *blocker) {
+    int64_t due = s->op_pool[m->op].due_ns, blocker_due = s->op_pool[blocker->op].due_ns;
+    if (due == NEVER) return 0;  /* not let go yet: nothing waits */
+    int64_t until_due = blocker_due > due ? blocker_due - due : 0, from = blocker_due > due ? blocker_due : due;
+    int64_t own = blocker->ready_ns > from ? blocker->ready_ns - from : 0;
+    return until_due + (blocker->order_ns < own ? blocker->order_ns : own);
+}
+
+static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Move *blocker) {
     Move *m = &s->move_pool[move];
     if (when > m->ready_ns) {
         m->ready_ns = when;
         m->waited_for = (int8_t)why;
+        m->order_ns = blocker ? held_by_order(s, m, blocker) : 0;
     }
     if (--m->blockers == 0) heap_push(&s->ready, (uint64_t)s->op_pool[m->op].qos << QOS_SHIFT | (uint64_t)m->number, move);
 }
@@ -197,7 +208,7 @@ static void key_done(Scheduler *s, int32_t move, int64_t end_ns) {
     if (m->kind != HIT) return;
     Group *group = &s->group_pool[m->group];
     if (--group->left) return;
-    if (group->waiter != NONE) unblock(s, group->waiter, end_ns, WAIT_DATA);
+    if (group->waiter != NONE) unblock(s, group->waiter, end_ns, WAIT_DATA, m);
     if (s->group_of[m->key] == m->group + 1) s->group_of[m->key] = 0;
     free_group(s, m->group);
 }
@@ -313,7 +324,7 @@ static void become_due(Scheduler *s, int32_t at) {
     }
     int64_t due = op->due_ns;
     for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next)
-        unblock(s, move, due, WAIT_NONE);
+        unblock(s, move, due, WAIT_NONE, NULL);
 }
 
 static void decide(Scheduler *s) {
@@ -323,7 +334,7 @@ static void decide(Scheduler *s) {
     int role = waterfall_decide(s->decides, s->op_pool[at].row, &moves, &count);
     place(s, at, s->decided, role, moves, count, due);
     for (int32_t move = s->op_pool[at].first_move; move != NONE; move = s->move_pool[move].next)
-        unblock(s, move, due, WAIT_NONE);
+        unblock(s, move, due, WAIT_NONE, NULL);
 }
 
 /* ---- Pacing. ---- */
@@ -516,7 +527,7 @@ void scheduler_complete(Scheduler *s, int32_t move, int64_t end_ns, int64_t now)
     int32_t at = m->op;
     for (int32_t edge = m->dependents; edge != NONE;) {
         Edge e = s->edge_pool[edge];
-        unblock(s, e.move, end_ns, e.why);
+        unblock(s, e.move, end_ns, e.why, m);
         free_edge(s, edge);
         edge = e.next;
     }
