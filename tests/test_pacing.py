@@ -168,12 +168,14 @@ def lay_out(requests: Sequence[Request]) -> Columns:
         key = known.setdefault(row[7], len(known))
         steps.append((kind, key, 1 + key % 4))
     request = [dense.setdefault(row[2], len(dense)) for row in rows]
+    people = {user: dense for dense, user in enumerate(sorted({row[1] for row in rows}))}
+    user = [people[row[1]] for row in rows]
     return traces.columns(
         steps,
         request,
         time_ns=[row[0] for row in rows],
-        user_id=[row[1] for row in rows],
-        session_id=[row[1] for row in rows],
+        user_id=user,
+        session_id=user,
         turn=[turns[row[2]] for row in rows],
         step=[row[3] for row in rows],
         qos=[row[4] for row in rows],
@@ -229,7 +231,7 @@ def moves_in(
     """What the oracle decides when it takes the ops in this order, by their op_ids; not in trace order."""
     device = order_oracle.Device(1, 1, 1, 0, 0)
     ops = as_ordered(batch, bytes_per_token)
-    waterfall = order_oracle.Simulation(ops, usable, order_oracle.Load("asap", 1), (device,) * 3, False, lookup)
+    waterfall = order_oracle.Simulation(ops, usable, order_oracle.Load("asap", 1), (device,) * 3, False, lookup, usable)
     tasks = {task.op.op_id: task for task in waterfall.tasks}
     for op_id in order:
         waterfall.decide(tasks[op_id])
@@ -804,21 +806,23 @@ def test_a_store_past_the_cut_takes_no_permit(tmp_path: Path) -> None:
 # Warm-up, errors
 
 
+@pytest.mark.parametrize("order", sorted(ORDERS))
 @pytest.mark.parametrize("ops", [1, 100, 10_000])
-def test_warm_up_by_ops(small_trace: Trace, tmp_path: Path, ops: int) -> None:
-    info, log = go(small_trace, tmp_path / "run", span=Span(warmup_ops=ops))
+def test_warm_up_by_ops(small_trace: Trace, tmp_path: Path, ops: int, order: str) -> None:
+    info, log = go(small_trace, tmp_path / "run", options(None, order), span=Span(warmup_ops=ops))
     assert info["warmup"]["ops"] == min(ops, small_trace.ops)
-    assert log["warmup"].to_list() == (log["op_id"] < ops).to_list()
+    assert log["warmup"].to_list() == (log["position"] < ops).to_list()
     steady = log.filter(~pl.col("warmup"))["start_ns"].min()
     assert info["warmup"]["end_ns"] == steady, "null where none is left"
 
 
-def test_warm_up_by_seconds(long_trace: Trace, tmp_path: Path) -> None:
-    span = Span(0.7, warmup_s=0.3)
-    info, log = go(long_trace, tmp_path / "run", span=span, window=Window(ops=60), throttles=latency(3))
+@pytest.mark.parametrize("order", sorted(ORDERS))
+def test_warm_up_by_seconds(long_trace: Trace, tmp_path: Path, order: str) -> None:
+    span, plan = Span(0.7, warmup_s=0.3), options(None, order)
+    info, log = go(long_trace, tmp_path / "run", plan, span=span, window=Window(ops=60), throttles=latency(3))
     boundary = info["warmup"]["ops"]
     assert 0 < boundary < info["executed_ops"]
-    assert log["warmup"].to_list() == (log["op_id"] < boundary).to_list()
+    assert log["warmup"].to_list() == (log["position"] < boundary).to_list()
     assert log.filter(~pl.col("warmup"))["start_ns"].min() == info["warmup"]["end_ns"] >= 300 * MS
 
 

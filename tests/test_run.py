@@ -17,6 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -38,7 +39,7 @@ from replayer.run import replay
 from replayer.schema import parts, read_run
 from replayer.selection import Selection
 from replayer.tiers.contract import ALIGNMENT
-from replayer.tiers.memory import CpuTier
+from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import ROOT, tmpfs
@@ -459,12 +460,15 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
     depth: int | None,
 ) -> None:
     """Both tiers are arenas of exactly their usable bytes, which answer ENOMEM to one byte more."""
-    sizes, known, ops = [1 + key % 3 for key in range(10)], set[int](), list[traces.Step]()
-    for op, key, _ in picks:
-        ops.append(("w" if key not in known else "r" if op == "w" else op, key, sizes[key]))
-        known.add(key)
+    known, numbers, ops, order_of = dict[int, int](), dict[int, int](), list[traces.Step](), list[int]()
+    for op, key, request in picks:
+        name = "w" if key not in known else "r" if op == "w" else op
+        dense = known.setdefault(key, len(known))
+        ops.append((name, dense, 1 + dense % 3))
+        order_of.append(numbers.setdefault(request, len(numbers)))
+    step_of = [order_of[:row].count(request) for row, request in enumerate(order_of)]
     with tempfile.TemporaryDirectory() as folder:
-        made = traces.write(Path(folder) / "t.parquet", traces.columns(ops, [request for _, _, request in picks]))
+        made = traces.write(Path(folder) / "t.parquet", traces.columns(ops, order_of, step=step_of))
         small = 600  # bytes per token: not a multiple of a sector
         limits = (0, units[0] * small, None if units[1] is None else units[1] * small)
         gib_of = [None if limit is None else Decimal(limit) / 2**30 for limit in limits]
@@ -492,6 +496,24 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
         assert (state.over, state.retired, state.in_window) == (1, len(ops), 0)
         assert not state.failures, [errors for _, errors in rows]
         assert expected in (None, hashed.hexdigest())
+
+
+def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
+    """More moves than the engine keeps, and nobody who takes them for two seconds: it waits, and loses none."""
+    count = 700_000
+    made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * (count - 2)))
+    chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=Demand(Pace(), 2))
+    tiers, payload = [None, None, NullTier()], Payload(0)
+    engine = Engine(
+        Plan(made, chosen), tiers, payload, lambda _: Staging(1 << 18), Elsewhere(tiers, payload, "off"), "off",
+        1 << 18, Window(), Span(),
+    )  # fmt: skip
+    found: list[Any] = []
+    engine.run(lambda records, _errors, _rows: found.append(records["op_id"].copy()), every_s=2)
+    state = engine.state()
+    engine.close()
+    assert np.array_equal(np.sort(np.concatenate(found)), np.arange(count))
+    assert state.log_stalled_ns > 0
 
 
 def test_a_failed_demotion_still_gives_its_room(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
@@ -639,8 +661,6 @@ def long_run(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def _many(steps: list[traces.Step]) -> traces.Columns:
-    import numpy as np
-
     count = len(steps)
     one = traces.columns(steps[:2], [0, 0])
     batch = {name: np.repeat(column[1:], count) for name, column in one.items()}
