@@ -24,6 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replayer import engine as engines
 from replayer import log as logs
 from replayer import opening
 from replayer.compiled import call
@@ -38,6 +39,7 @@ from replayer.plan import Plan, PlanHash, PlanOptions
 from replayer.run import replay
 from replayer.schema import parts, read_run
 from replayer.selection import Selection
+from replayer.signals import INTERRUPTS
 from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.throttled import Throttle
@@ -681,6 +683,18 @@ def test_ctrl_c_closes_the_run(long_run: tuple[subprocess.Popen[str], Path]) -> 
     log = pl.read_parquet(parts(run))
     assert len(log) == info["executed_ops"] > 0
     assert list((run.parent / "cache").iterdir()) == []
+
+
+def test_ctrl_c_before_the_clock_starts(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the window is filled: a run of no moves, whose time 0 never was."""
+    monkeypatch.setattr(engines, "_start", lambda *_: os.kill(os.getpid(), signal.SIGINT) or 0)
+    with INTERRUPTS.handled(), pytest.raises(KeyboardInterrupt):
+        go(trace, tmp_path, options(6, 9))
+    info = read_run(tmp_path / "run")
+    assert (info["status"], info["reason"], info["executed_ops"]) == ("incomplete", "interrupted", 0)
+    assert "zero_ns" not in info["clock"]
+    assert list((tmp_path / "run" / "moves").iterdir()) == []
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_kill_9_leaves_a_readable_log(long_run: tuple[subprocess.Popen[str], Path], run: Any) -> None:
