@@ -194,7 +194,8 @@ void engine_feed(Engine *e) {
     }
     pthread_mutex_lock(&e->lock);
     if (position < most && taken < 0) e->state.stuck = e->stopping = true;
-    e->exhausted = e->full = true;
+    e->exhausted = position >= most || !taken;  /* not where it was stopped */
+    e->full = true;
     is_over(e);
     wake_all(e);
     pthread_mutex_unlock(&e->lock);
