@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from replayer import engine as engines
 from replayer import log as logs
-from replayer import opening
+from replayer import opening, signals
 from replayer.compiled import call
 from replayer.engine import Engine
 from replayer.execution import Elsewhere, Staging
@@ -39,7 +39,6 @@ from replayer.plan import Plan, PlanHash, PlanOptions
 from replayer.run import replay
 from replayer.schema import parts, read_run
 from replayer.selection import Selection
-from replayer.signals import INTERRUPTS
 from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.throttled import Throttle
@@ -685,10 +684,25 @@ def test_ctrl_c_closes_the_run(long_run: tuple[subprocess.Popen[str], Path]) -> 
     assert list((run.parent / "cache").iterdir()) == []
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A signal in this process, and nothing left of it."""
+    before = {number: signal.getsignal(number) for number in signals.WORDS}
+    try:
+        with signals.INTERRUPTS.handled():
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        with signals.INTERRUPTS.handled():  # forgets the first one
+            pass
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_before_the_clock_starts(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the window is filled: a run of no moves, whose time 0 never was."""
     monkeypatch.setattr(engines, "_start", lambda *_: os.kill(os.getpid(), signal.SIGINT) or 0)
-    with INTERRUPTS.handled(), pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):
         go(trace, tmp_path, options(6, 9))
     info = read_run(tmp_path / "run")
     assert (info["status"], info["reason"], info["executed_ops"]) == ("incomplete", "interrupted", 0)
