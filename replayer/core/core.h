@@ -95,8 +95,10 @@ typedef struct {
 typedef struct {
     int64_t number, size, ready_ns;
     int64_t order_ns;           /* of ready - due: waiting for what was not due itself */
+    int64_t pulled_ns;          /* an eviction that another op needs before its own op is due: since when; else NEVER */
     uint32_t key;
     int32_t op, next, dependents, blockers, group, ledger;
+    int32_t needs;              /* of a plan: what it was told to wait for */
     int32_t seq;
     int8_t kind, from, to, waited_for;
 } Move;

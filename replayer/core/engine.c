@@ -299,7 +299,7 @@ static int32_t next_move(Engine *e) {
                 scheduler_give_back(e->scheduler, move);
                 continue;
             }
-            if (position > e->highest) e->highest = position;
+            if (position > e->highest && m->pulled_ns == NEVER) e->highest = position;
             wake_workers(e, !transfers(m->kind) || !(is_chunked(e, m->from) || is_chunked(e, m->to)));
             return move;
         }
@@ -312,12 +312,13 @@ static void describe(Engine *e, int32_t move, int64_t worker, Record *r, Job *jo
     const Move *m = scheduler_move(e->scheduler, move);
     const Op *op = scheduler_op(e->scheduler, m->op);
     const Workload *w = e->ops;
-    int64_t row = op->row, request = op->request, wait = m->ready_ns - op->due_ns, outside = op->admitted_ns - op->due_ns;
+    int64_t due = m->pulled_ns == NEVER ? op->due_ns : m->pulled_ns;
+    int64_t row = op->row, request = op->request, wait = m->ready_ns - due, outside = op->admitted_ns - due;
     outside = outside < 0 ? 0 : outside < wait ? outside : wait;
     wait -= outside;
     *r = (Record){
         .op_id = w->op_id[row], .position = op->position, .request_id = request, .session_id = w->session[request],
-        .user_id = w->user[request], .key = m->key, .size_bytes = m->size, .due_ns = op->due_ns, .ready_ns = m->ready_ns,
+        .user_id = w->user[request], .key = m->key, .size_bytes = m->size, .due_ns = due, .ready_ns = m->ready_ns,
         .window_ns = outside, .order_ns = m->order_ns < wait ? m->order_ns : wait, .seq = m->seq, .turn = w->turn[request],
         .step = w->step[row], .new_tokens = m->seq ? 0 : w->new_tokens[row], .tokens = w->tokens[m->key],
         .worker = (int32_t)worker, .error = NONE, .qos = op->qos, .phase = (int8_t)phase_of(w, row), .op = op->role,

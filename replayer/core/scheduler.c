@@ -22,6 +22,7 @@ typedef struct {
 } Request_;
 
 typedef struct { int32_t move, next; int8_t why; } Edge;
+typedef struct { int64_t number; int32_t move, next; } Need;
 typedef struct { int32_t left, waiter, next; } Group;  /* hits of a key since its last other move */
 typedef struct { int64_t bytes; int32_t move; } Room;
 typedef struct { Room *entries; int64_t head, tail, room; bool bounded; } Ledger;
@@ -44,8 +45,9 @@ struct Scheduler {
     Move *move_pool;
     Edge *edge_pool;
     Group *group_pool;
-    int32_t free_op, free_move, free_edge, free_group;
-    int64_t op_room, move_room, edge_room, group_room;
+    Need *need_pool;
+    int32_t free_op, free_move, free_edge, free_group, free_need;
+    int64_t op_room, move_room, edge_room, group_room, need_room;
     int32_t *barrier_of, *group_of;  /* per key, plus one; 0: none */
     Ledger ledgers[TIERS];
     int32_t *order;             /* ring of ops by position */
@@ -78,7 +80,7 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
         s->freed = checked(calloc((size_t)(workload->requests * s->depth) + 1, sizeof *s->freed));
     }
     s->permits = load->allocs ? load->allocs : INT64_MAX;
-    s->free_op = s->free_move = s->free_edge = s->free_group = NONE;
+    s->free_op = s->free_move = s->free_edge = s->free_group = s->free_need = NONE;
     s->barrier_of = checked(calloc((size_t)workload->keys + 1, sizeof *s->barrier_of));
     s->group_of = checked(calloc((size_t)workload->keys + 1, sizeof *s->group_of));
     for (int tier = 0; tier < TIERS; tier++) {
@@ -106,6 +108,7 @@ void scheduler_free(Scheduler *s) {
     free(s->move_pool);
     free(s->edge_pool);
     free(s->group_pool);
+    free(s->need_pool);
     free(s->barrier_of);
     free(s->group_of);
     for (int tier = 0; tier < TIERS; tier++) free(s->ledgers[tier].entries);
@@ -138,6 +141,7 @@ POOL(Op, op, op_pool, free_op, op_room)
 POOL(Move, move, move_pool, free_move, move_room)
 POOL(Edge, edge, edge_pool, free_edge, edge_room)
 POOL(Group, group, group_pool, free_group, group_room)
+POOL(Need, need, need_pool, free_need, need_room)
 
 Op *scheduler_op(Scheduler *s, int32_t op) { return &s->op_pool[op]; }
 Move *scheduler_move(Scheduler *s, int32_t move) { return &s->move_pool[move]; }
@@ -153,12 +157,18 @@ static void wait_for(Scheduler *s, int32_t move, int32_t blocker, int why) {
     s->edge_pool[edge] = (Edge){move, s->move_pool[blocker].dependents, (int8_t)why};
     s->move_pool[blocker].dependents = edge;
     s->move_pool[move].blockers++;
+    if (s->decides) return;
+    int32_t need = new_need(s);
+    s->need_pool[need] = (Need){s->move_pool[blocker].number, blocker, s->move_pool[move].needs};
+    s->move_pool[move].needs = need;
 }
+
+static int64_t due_of(const Scheduler *s, const Move *m) { return m->pulled_ns != NEVER ? m->pulled_ns : s->op_pool[m->op].due_ns; }
 
 /* How long a move has waited for the plan's order alone: till its blocker was due, and as long as that one did so itself.
  * The rest of its wait is work that a server without a plan would wait for, too. */
 static int64_t held_by_order(const Scheduler *s, const Move *m, const Move *blocker) {
-    int64_t due = s->op_pool[m->op].due_ns, blocker_due = s->op_pool[blocker->op].due_ns;
+    int64_t due = due_of(s, m), blocker_due = due_of(s, blocker);
     if (due == NEVER) return 0;  /* not let go yet: nothing waits */
     int64_t until_due = blocker_due > due ? blocker_due - due : 0, from = blocker_due > due ? blocker_due : due;
     int64_t own = blocker->ready_ns > from ? blocker->ready_ns - from : 0;
@@ -172,7 +182,14 @@ static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Mov
         m->waited_for = (int8_t)why;
         m->order_ns = blocker ? held_by_order(s, m, blocker) : 0;
     }
-    if (--m->blockers == 0) heap_push(&s->ready, (uint64_t)s->op_pool[m->op].qos << QOS_SHIFT | (uint64_t)m->number, move);
+    if (--m->blockers) return;
+    for (int32_t need = m->needs; need != NONE;) {
+        int32_t next = s->need_pool[need].next;
+        free_need(s, need);
+        need = next;
+    }
+    m->needs = NONE;
+    heap_push(&s->ready, (uint64_t)s->op_pool[m->op].qos << QOS_SHIFT | (uint64_t)m->number, move);
 }
 
 /* Hits share a key; any other move on it waits for them, and holds back what follows. */
@@ -274,7 +291,7 @@ static void place(Scheduler *s, int32_t at, int64_t position, int role, const Pl
         Move *m = &s->move_pool[move];
         *m = (Move){
             .number = s->number++, .size = moves[i].size, .ready_ns = now, .key = moves[i].key, .op = at, .next = NONE,
-            .dependents = NONE, .blockers = 1, .group = NONE, .ledger = NONE, .seq = (int32_t)i,
+            .dependents = NONE, .blockers = 1, .group = NONE, .ledger = NONE, .needs = NONE, .pulled_ns = NEVER, .seq = (int32_t)i,
             .kind = moves[i].kind, .from = moves[i].from, .to = moves[i].to, .waited_for = WAIT_NONE,
         };
         op = &s->op_pool[at];
@@ -300,6 +317,20 @@ static void place(Scheduler *s, int32_t at, int64_t position, int role, const Pl
     s->decided++;
 }
 
+/* An eviction is made for whoever needs the room. Where an op that is due waits for one that the plan gave to an op which is
+ * not, because this system is slower or faster than the reference, the eviction does not wait for that op. */
+static void pull_needs(Scheduler *s, int32_t move, int64_t now) {
+    for (int32_t need = s->move_pool[move].needs; need != NONE; need = s->need_pool[need].next) {
+        int32_t other = s->need_pool[need].move;
+        Move *m = &s->move_pool[other];
+        if (m->number != s->need_pool[need].number || m->pulled_ns != NEVER || s->op_pool[m->op].due_ns != NEVER) continue;
+        if (m->kind != DEMOTE && m->kind != DROP) continue;
+        m->pulled_ns = now;
+        pull_needs(s, other, now);
+        unblock(s, other, now, WAIT_NONE, NULL);
+    }
+}
+
 static void enqueue(Scheduler *s, Request_ *r, int32_t at) {
     if (r->queue == NONE) r->queue = at;
     else s->op_pool[r->queue_end].next = at;
@@ -323,8 +354,10 @@ static void become_due(Scheduler *s, int32_t at) {
         return;
     }
     int64_t due = op->due_ns;
-    for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next)
-        unblock(s, move, due, WAIT_NONE, NULL);
+    for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next) {
+        pull_needs(s, move, due);
+        if (s->move_pool[move].pulled_ns == NEVER) unblock(s, move, due, WAIT_NONE, NULL);
+    }
 }
 
 static void decide(Scheduler *s) {
