@@ -192,7 +192,7 @@ class _Run:
             with sampler, RunBar(self._plan.workload.ops, self._settings.span.duration_s) as shown:
 
                 def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
-                    if "zero_ns" not in self.info["clock"]:
+                    if self._engine.began_ns and "zero_ns" not in self.info["clock"]:
                         self._date(directory)
                     self._hash.add(rows)
                     log.add(records, errors)

@@ -20,18 +20,19 @@ import pytest
 
 from replayer import machine
 from replayer.counters import Sampler
+from replayer.engine import POLL_S
 from replayer.ranks import combined
 from replayer.schema import DEVICE_SCHEMA, RunDirectory, parts, read_run
 from replayer.tiers.cache_dir import MARKER
-from tests import traces
-from tests.conftest import ROOT, Run, tmpfs
+from tests import oracle, traces
+from tests.conftest import ROOT, Run, here, tmpfs
 from tests.test_cli import sentence
 from tracegen.schema import InputError, Trace
 
 MODEL = ("--model", "tiny-1b")
 SLOW = ("--throttle", "nvme=64", "--workers", "4")
 USERS, READS = 4, 5000
-TIMES = ("_ns", "worker", "rank")
+TIMES = ("_ns", "worker", "rank", "waited_for")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +173,7 @@ def test_more_signals_change_nothing(
     """An impatient user: both signals again and again while the moves in flight, 0.4 s each, are waited for."""
     with going(endless, tmp_path, "--throttle", "nvme=64,400000") as started:
         started.process.send_signal(number)
-        time.sleep(0.02)  # signals that wait together are handled by number
+        time.sleep(2 * POLL_S)  # signals that wait together are handled by number
         while started.process.poll() is None and list(tmp_path.glob("cache/*")):
             for again in (signal.SIGINT, signal.SIGTERM):
                 started.process.send_signal(again)
@@ -220,6 +221,91 @@ def test_a_signal_before_the_run_leaves_nothing(endless: Path, tmp_path: Path) -
     assert "Traceback" not in ended[1]
     assert not (tmp_path / "run").exists()
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def overtaken(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """400 stores of 24 KiB that are in no hurry, and after them 400 that are, and go first."""
+    batch = traces.columns([("w", key, 1) for key in range(800)], qos=[2] * 400 + [0] * 400)
+    return traces.write(tmp_path_factory.mktemp("overtaken") / "t.parquet", batch)
+
+
+DRAINED = ("--pace", "asap", "--order", "trace", "--throttle", "nvme=64,50000", "--workers", "2")
+
+
+@pytest.mark.parametrize(("number", "code", "reason"), SIGNALS)
+def test_a_signal_ends_a_drain(
+    overtaken: Trace, tmp_path: Path, number: signal.Signals, code: int, reason: str
+) -> None:
+    """Ten seconds of stores are to be drained; half a second of them is waited for."""
+    with going(overtaken.path, tmp_path, *DRAINED, "--duration", 0.5, "--drain", "unlimited") as started:
+        time.sleep(1)
+        started.process.send_signal(number)
+        assert (ended := started.end())[0] == code, ended
+    assert "Traceback" not in ended[1]
+    found, log = read_run(started.output), log_of(started.output)
+    assert (found["status"], found["reason"]) == ("incomplete", reason)
+    assert found["window"]["cut_s"] >= 0.5
+    assert found["window"]["stopped_s"] is None
+    check_prefix(found, log)
+    assert log.filter(pl.col("start_ns") > found["window"]["cut_s"] * 1e9)["position"].max() < 400, "the drain"
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def check_prefix(found: dict[str, Any], log: pl.DataFrame) -> None:
+    """Of `overtaken`: what counts is what came before the first op that is lacking; the log holds more than that."""
+    executed, positions = found["executed_ops"], log["position"].to_list()
+    assert 0 < executed < 400
+    assert positions[:executed] == list(range(executed))
+    assert 400 in positions
+    assert executed not in positions
+    assert set(log["status"]) == {"ok"}
+    size = int(log["size_bytes"][0])
+    rows: list[oracle.Row] = [(key, 0, "store", key, -1, 2, size) for key in range(executed)]
+    assert found["executed_fingerprint"] == oracle.fingerprint(rows)
+    assert found["executed"]["ops"] == executed
+
+
+def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path, run: Run) -> None:
+    """Unless --drain says otherwise; then nothing more starts, and the run is complete."""
+    for name, flags, limit_s in (("default", [], 0.1), ("more", ["--drain", 0.6], 0.6)):
+        (tmp_path / name).mkdir()
+        replayed(run, overtaken.path, tmp_path / name, *DRAINED, "--duration", 1, *flags)
+        found, log = read_run(tmp_path / name / "run"), log_of(tmp_path / name / "run")
+        assert found["status"] == "complete"
+        assert found["conditions"]["drain_s"] == found["window"]["drain_limit_s"] == limit_s
+        assert 1 + limit_s <= found["window"]["stopped_s"] >= found["window"]["issued_s"]
+        check_prefix(found, log)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--drain", 3], ("--drain", "--duration")),
+        (["--drain", -1, "--duration", 5], ("--drain -1",)),
+        (["--placement", "live", "--order", "trace"], ("--placement live", "--order")),
+        (["--order", "sideways"], ("--order sideways", "reference")),
+        (["--io-engine", "psync", "--io-depth", 2], ("--io-depth 2", "--io-engine uring")),
+    ],
+)
+def test_flags_that_mean_nothing_are_refused(short: Path, tmp_path: Path, flags: list[object], words: Any) -> None:
+    command = ["run", short, *MODEL, "--cache-dir", tmp_path / "cache", *flags, "-o", tmp_path / "run"]
+    sentence(here("replayer", *command), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_live_run_did_is_done_again(short: Path, tmp_path: Path, run: Run) -> None:
+    """On another disk, by its run directory; so is what a run did that was cut short."""
+    bounded = ["--cpu-mem-gb", "0.0002", "--storage-capacity-gb", "0.0003"]
+    for name, flags in (("live", ["--placement", "live"]), ("some", ["--placement", "live", "--ops", 30])):
+        (tmp_path / name / "again").mkdir(parents=True)
+        replayed(run, short, tmp_path / name, *bounded, *flags, "--throttle", "nvme=32,3000")
+        replayed(run, short, tmp_path / name / "again", *bounded, "--order", tmp_path / name / "run", "--workers", 2)
+        found, again = (read_run(tmp_path / name / place) for place in ("run", "again/run"))
+        assert (found["status"], again["status"]) == ("complete", "complete")
+        assert found["executed_fingerprint"] == again["executed_fingerprint"] == again["plan"]["plan_fingerprint"]
+        assert found["executed"] == again["executed"]
+        assert found["executed_ops"] == again["executed_ops"] == (30 if name == "some" else Trace(short).ops)
 
 
 # Killed runs

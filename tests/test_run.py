@@ -1,5 +1,6 @@
 """A replay from trace to log: exact bytes, equal counts with any workers, and every fault a row."""
 
+import ctypes
 import errno
 import hashlib
 import json
@@ -16,31 +17,34 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replayer import engine as engines
 from replayer import log as logs
-from replayer import opening
-from replayer.engine import Engine, Span
-from replayer.execution import Executor, Staging
-from replayer.feed import Window
-from replayer.log import Ledger
+from replayer import opening, signals
+from replayer.compiled import call
+from replayer.engine import Engine
+from replayer.execution import Elsewhere, Staging
 from replayer.model import TokenBytes
 from replayer.opening import Settings, request_bytes
-from replayer.ordering import Ordering
-from replayer.pacing import Pace, Pacer
-from replayer.plan import Plan, PlanOptions, simulate
+from replayer.order import DEFAULT_REFERENCE, Order, of_run, reference
+from replayer.pace import Demand, Pace, Span, Window
+from replayer.payload import Payload
+from replayer.plan import Plan, PlanHash, PlanOptions
 from replayer.run import replay
-from replayer.schema import MOVES, parts, read_run
+from replayer.schema import parts, read_run
 from replayer.selection import Selection
 from replayer.tiers.contract import ALIGNMENT
-from replayer.tiers.memory import CpuTier
-from replayer.tiers.nvme import FileTier
+from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import ROOT, tmpfs
+from tests.injection import Transfer, injected, key_of, path_of
 from tracegen.schema import InputError, Trace
 
 MIB = 1 << 20
@@ -71,13 +75,23 @@ def trace(tmp_path: Path) -> Trace:
     return traces.write(tmp_path / "trace.parquet", traces.columns(steps, requests))
 
 
+ORDERS = {"trace": Order(), "reference": reference(DEFAULT_REFERENCE), "live": Order("live")}
+OF_THE_RUN = ("worker", "waited_for")  # besides times, what may differ from run to run
+
+
+def the_same(log: pl.DataFrame) -> pl.DataFrame:
+    """What does not differ from run to run."""
+    kept = [name for name in log.columns if not name.endswith("_ns") and name not in OF_THE_RUN]
+    return log.sort("position", "seq").select(kept)
+
+
 def kept_files(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.glob("cache/*/*.kv")}
 
 
 def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
     chosen = Settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
-    info = replay(trace, "test", plan, chosen, place / "run")
+    info = replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run")
     return info, pl.read_parquet(parts(place / "run"))
 
 
@@ -93,10 +107,15 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("window", [Window(1, 1), Window()], ids=["window of 1", "default window"])
-def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, window: Window) -> None:
-    info, log = go(trace, tmp_path, CASES[name], window=window, verify="full")
+def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str, window: Window) -> None:
+    plan = replace(CASES[name], order=ORDERS[order])
+    info, log = go(trace, tmp_path, plan, window=window, verify="full")
     assert info["status"] == "complete"
+    if CASES[name].selection == Selection():
+        assert (info["executed_ops"], info["executed"]["ops"]) == (trace.ops, trace.ops)
+    assert log["op_id"].n_unique() == log["position"].n_unique() == info["executed"]["ops"]
     assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"]
     assert log["status"].cast(pl.String).unique().to_list() == ["ok"]
     log = log.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String))
@@ -110,12 +129,27 @@ def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, window: Wi
 
 
 def test_any_number_of_workers_does_the_same_work(trace: Trace, tmp_path: Path) -> None:
+    """What one worker did, 500 do, but for which of them did what, and when."""
     logs = []
-    for workers in (1, 4, 32):
+    for workers in (1, 4, 32, 500):
         (tmp_path / str(workers)).mkdir()
         info, log = go(trace, tmp_path / str(workers), CASES["both bounded"], workers=workers)
-        columns = [name for name in log.columns if not name.endswith("_ns") and name != "worker"]
-        logs.append((info["executed_fingerprint"], log.sort("op_id", "seq").select(columns).rows()))
+        assert info["status"] == "complete"
+        assert log["worker"].is_between(0, workers - 1).all()
+        logs.append((info["executed_fingerprint"], the_same(log).rows()))
+    assert logs[0] == logs[1] == logs[2] == logs[3]
+
+
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_both_io_engines_do_the_same_work(trace: Trace, tmp_path: Path, layout: str) -> None:
+    logs = []
+    for name, depth in (("psync", 1), ("uring", 1), ("uring", 4)):
+        place = tmp_path / f"{name}-{depth}"
+        place.mkdir()
+        io = opening.BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
+        info, log = go(trace, place, CASES["both bounded"], io=io, layout=layout, verify="full")
+        assert (info["status"], info["conditions"]["io_engine"]) == ("complete", name)
+        logs.append((info["executed_fingerprint"], the_same(log).rows()))
     assert logs[0] == logs[1] == logs[2]
 
 
@@ -133,33 +167,90 @@ def test_times_are_in_order(trace: Trace, tmp_path: Path) -> None:
         assert (log.filter(kind.is_in(moves)).select(f"{side}_ns", f"device_{side}_ns").min_horizontal() > 0).all()
 
 
-def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes on the disk, watched from outside at every create."""
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, order: str) -> None:
+    """Bytes on the disk, watched from outside at every write; each object is one."""
     most = 0
-    original = FileTier.create
 
-    def create(self: FileTier, key: int, size: int) -> Any:
+    def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
         nonlocal most
-        most = max(most, size + sum(path.stat().st_size for path in self.folder.glob("*.kv")))
-        return original(self, key, size)
+        files = list(path_of(descriptor).parent.glob("*.kv"))
+        assert not offset
+        most = max(most, size + sum(path.stat().st_size for path in files))
+        return true(descriptor, memory, size, offset)
 
-    monkeypatch.setattr(FileTier, "create", create)
-    go(trace, tmp_path, options(6, 9), workers=1)
+    with injected(pwrite=pwrite):
+        info, log = go(trace, tmp_path, replace(options(6, 9), order=ORDERS[order]), workers=1)
+    assert info["status"] == "complete"
     assert 0 < most <= 9 * UNIT
+    check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+
+
+@pytest.mark.parametrize("workers", [1, 4, 500])
+@pytest.mark.parametrize("promote", [False, True])
+def test_live_placement_is_a_plan_that_can_be_repeated(
+    trace: Trace, tmp_path: Path, workers: int, promote: bool
+) -> None:
+    """On a disk that is slow, and on one that is not, with other users beside."""
+    chosen = options(6, 9, promote=promote, order=Order("live"))
+    slow = {"nvme": Throttle(100, 2000)}
+    info, log = go(trace, tmp_path, chosen, workers=workers, throttles=slow, verify="full")
+    assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
+    assert (info["conditions"]["placement"], info["conditions"]["order"]["kind"]) == ("live", "live")
+    plan = info["plan"] | {}
+    assert plan.pop("plan_fingerprint") == info["executed_fingerprint"]
+    assert plan.pop("plan_checkpoints") is None
+    assert plan == info["executed"]
+    check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+    (tmp_path / "again").mkdir()
+    other = replace(chosen, order=of_run(tmp_path / "run"))
+    fast, repeated = go(trace, tmp_path / "again", other, workers=3, layout="slab", verify="full")
+    assert fast["status"] == "complete"
+    assert fast["conditions"]["placement"] == "planned"
+    assert fast["executed_fingerprint"] == fast["plan"]["plan_fingerprint"] == info["executed_fingerprint"]
+    assert the_same(repeated).equals(the_same(log))
+    check_room(repeated, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+
+
+def test_live_placement_stays_within_memory_that_is_full(trace: Trace, tmp_path: Path) -> None:
+    """Every cpu arena is as large as its usable bytes, and answers ENOMEM to one byte more; so are slabs."""
+    for workers in (2, 16):
+        (tmp_path / str(workers)).mkdir()
+        chosen = options(5, 5, order=Order("live"))
+        info, _ = go(trace, tmp_path / str(workers), chosen, workers=workers, layout="slab", verify="full")
+        assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
+
+
+def test_live_placement_with_faults_goes_on(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
+    broken[3] = OSError(errno.ENOSPC, "No space left on device")
+    info, log = go(trace, tmp_path, options(0, None, order=Order("live")))
+    assert (info["status"], info["executed_ops"]) == ("failed", trace.ops)
+    lost = log.filter(pl.col("status").cast(pl.String) != "ok")
+    assert set(lost["key"]) == {3}
+    assert lost.sort("start_ns")["status"].cast(pl.String).to_list() == ["error", *["upstream"] * (len(lost) - 1)]
+
+
+def check_room(log: pl.DataFrame, usable: dict[str, int]) -> None:
+    """By the log's own times: from the start of the move that brings an object till the end of that which takes it."""
+    log = log.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String))
+    for tier, limit in usable.items():
+        came = log.filter(pl.col("to_tier") == tier).select("start_ns", "size_bytes")
+        leaves = pl.col("move").is_in(["demote", "promote", "drop", "delete"])
+        left = log.filter((pl.col("from_tier") == tier) & leaves).select("end_ns", -pl.col("size_bytes"))
+        changes = sorted([*left.rows(), *came.rows()])
+        held = peak = 0
+        for _, size in changes:
+            held += size
+            peak = max(peak, held)
+        assert 0 < peak <= limit, tier
 
 
 def test_buffers_stay_bounded_for_any_number_of_workers() -> None:
-    sizes = {
-        (workers, verify): request_bytes(workers, 1, verify)
-        for workers in (1, 4, 64, 65, 128, 257, 500, 9000)
-        for verify in ("off", "full")
-    }  # type: ignore[arg-type]
+    sizes = {workers: request_bytes(workers, 1) for workers in (1, 4, 64, 65, 128, 257, 500, 9000)}
     assert all(size & (size - 1) == 0 and 256 << 10 <= size <= MIB for size in sizes.values())
-    assert sizes[4, "full"] == sizes[64, "off"] == sizes[128, "full"] == MIB
-    assert sizes[257, "off"] == request_bytes(33, 8, "off") == MIB // 2
-    assert all(
-        workers * size <= 256 * MIB for (workers, verify), size in sizes.items() if verify == "off" and workers <= 1024
-    )
+    assert sizes[4] == sizes[64] == sizes[128] == sizes[256 // 2] == MIB
+    assert sizes[257] == request_bytes(33, 8) == MIB // 2
+    assert all(workers * size <= 256 * MIB for workers, size in sizes.items() if workers <= 1024)
 
 
 def test_what_lies_on_the_disk_is_the_payload_of_the_traces_seed(trace: Trace, tmp_path: Path) -> None:
@@ -198,7 +289,7 @@ def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> N
     table, metadata = pq.read_table(made.path), pq.ParquetFile(made.path).metadata.metadata
     pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=rows)
     chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None))
-    planned = simulate(Plan(Trace(made.path), chosen), lambda _: None)
+    planned = Plan(Trace(made.path), chosen).simulate()
     hashed, checkpoints = hashlib.sha256((1).to_bytes(8, "little")), []
     for op in range(200_002):
         if op and op % 65_536 == 0:
@@ -213,18 +304,17 @@ def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> N
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, OSError]]:
+def broken() -> Iterator[dict[int, OSError]]:
     """Keys whose next write to the disk fails, and how."""
     faults: dict[int, OSError] = {}
-    original = FileTier.create
 
-    def create(self: FileTier, key: int, size: int) -> Any:
-        if key in faults:
+    def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
+        if (key := key_of(descriptor)) in faults:
             raise faults.pop(key)
-        return original(self, key, size)
+        return true(descriptor, memory, size, offset)
 
-    monkeypatch.setattr(FileTier, "create", create)
-    return faults
+    with injected(pwrite=pwrite):
+        yield faults
 
 
 def test_a_failed_store_is_a_row_and_what_follows_is_upstream(
@@ -270,14 +360,16 @@ def test_a_disk_that_fills_up_beforehand_is_refused(
         assert list(place.iterdir()) == []
 
 
-def test_the_tier_is_written_beforehand_as_often_as_was_asked_for(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tier_is_written_beforehand_as_often_as_was_asked_for(trace: Trace, tmp_path: Path) -> None:
     """70 MiB into the room of a plan of 2.1 MiB: many rounds, nothing left of them, and the run as without."""
     written = []
-    original = FileTier.create
-    monkeypatch.setattr(FileTier, "create", lambda self, key, size: written.append(size) or original(self, key, size))
-    info, _ = go(trace, tmp_path, options(0, None), precondition_gib=70 / 1024)
+
+    def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
+        written.append(true(descriptor, memory, size, offset))
+        return written[-1]
+
+    with injected(pwrite=pwrite):
+        info, _ = go(trace, tmp_path, options(0, None), precondition_gib=70 / 1024)
     stored = info["plan"]["write_bytes"]["nvme"]
     assert sum(written) == 70 * MIB + stored
     assert info["status"] == "complete"
@@ -299,83 +391,130 @@ def test_a_disk_that_fills_up_under_the_log_fails_the_run(
         assert list(place.glob("cache/*")) == []
 
 
-@pytest.mark.parametrize("kind", ["demote", "promote"])
-def test_evictions_and_promotions_are_verified(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """A sector that turns over in memory or on the disk is found when its object moves on, not only when it is hit."""
-    tier: Any = CpuTier if kind == "demote" else FileTier
-    original = tier.open
+def flip(memory: int) -> None:
+    """Turn the stamp of a buffer's second sector over."""
+    ctypes.memset(memory + 512, ctypes.c_ubyte.from_address(memory + 512).value ^ 255, 1)
 
-    def opened(self: Any, key: int, size: int) -> Any:
-        found = original(self, key, size)
-        whole = found.read
 
-        def read(offset: int, length: int, buffer: Any) -> None:
-            whole(offset, length, buffer)
-            if moving.get(key) == kind:
-                buffer.bytes[512:520] ^= 255
+def test_promotions_are_verified(trace: Trace, tmp_path: Path) -> None:
+    """A sector that turns over on the disk is found when its object moves on, not only when it is hit: each one fits
+    the cpu tier, so that nothing else than promotions reads the disk."""
 
-        found.read = read
-        return found
+    def pread(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
+        done = true(descriptor, memory, size, offset)
+        flip(memory)
+        return done
 
-    moving: dict[int, str] = {}
-    run_move = Executor.run
-
-    def spy(self: Executor, move: Any, staging: Staging) -> Any:
-        moving[move.key] = MOVES[move.kind]
-        return run_move(self, move, staging)
-
-    monkeypatch.setattr(tier, "open", opened)
-    monkeypatch.setattr(Executor, "run", spy)
-    info, log = go(trace, tmp_path, options(6, 40, promote=True), workers=1)
+    with injected(pread=pread):
+        info, log = go(trace, tmp_path, options(6, 40, promote=True), workers=1)
     failed = log.filter(pl.col("status").cast(pl.String) == "error")["move"].cast(pl.String)
     assert info["status"] == "failed"
-    assert set(failed) == {kind}
+    assert set(failed) == {"promote"}
+
+
+def test_evictions_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read: while key 0 is demoted, the memory of all that lies beside it turns over. Key 1 is found to be
+    wrong when it is demoted, in turn; what came after it is as it should be."""
+    made = traces.write(tmp_path / "t.parquet", traces.columns([("w", key, 3) for key in range(6)], qos=[0] * 6))
+    arenas: list[Any] = []
+
+    class Watched(CpuTier):
+        def __init__(self, usable: int, objects: int = 0) -> None:
+            super().__init__(usable, objects)
+            arenas.append(self._arena)
+
+    def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
+        if key_of(descriptor) == 0:
+            arenas[0][512::4096] ^= 255
+        return true(descriptor, memory, size, offset)
+
+    monkeypatch.setattr(opening, "CpuTier", Watched)
+    with injected(pwrite=pwrite):
+        info, log = go(made, tmp_path, options(6, None), workers=1)
+    assert info["status"] == "failed"
+    log = log.with_columns(pl.col("move", "status").cast(pl.String))
+    assert log.filter(pl.col("status") == "error").select("key", "move").rows() == [(1, "demote")]
+    assert log.filter(pl.col("move") == "demote").sort("key")["key"].to_list() == [0, 1, 2, 3]
+    assert "of key 1 holds" in log.filter(pl.col("status") == "error")["error"][0]
 
 
 steps = st.lists(st.tuples(st.sampled_from("wrrddd"), st.integers(0, 9), st.integers(0, 5)), min_size=1, max_size=40)
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(
     steps,
     st.tuples(st.integers(3, 9), st.one_of(st.none(), st.integers(3, 9))),
     st.booleans(),
     st.integers(1, 16),
     st.integers(1, 9),
+    st.sampled_from(sorted(ORDERS)),
+    st.sampled_from([None, 1, 2]),
 )
 def test_real_workers_never_deadlock_nor_exceed_a_tier(
-    picks: list[tuple[str, int, int]], units: tuple[int, int | None], promote: bool, workers: int, window: int
+    picks: list[tuple[str, int, int]],
+    units: tuple[int, int | None],
+    promote: bool,
+    workers: int,
+    window: int,
+    order: str,
+    depth: int | None,
 ) -> None:
     """Both tiers are arenas of exactly their usable bytes, which answer ENOMEM to one byte more."""
-    sizes, known, ops = [1 + key % 3 for key in range(10)], set[int](), list[traces.Step]()
-    for op, key, _ in picks:
-        ops.append(("w" if key not in known else "r" if op == "w" else op, key, sizes[key]))
-        known.add(key)
+    known, numbers, ops, order_of = dict[int, int](), dict[int, int](), list[traces.Step](), list[int]()
+    for op, key, request in picks:
+        name = "w" if key not in known else "r" if op == "w" else op
+        dense = known.setdefault(key, len(known))
+        ops.append((name, dense, 1 + dense % 3))
+        order_of.append(numbers.setdefault(request, len(numbers)))
+    step_of = [order_of[:row].count(request) for row, request in enumerate(order_of)]
     with tempfile.TemporaryDirectory() as folder:
-        made = traces.write(Path(folder) / "t.parquet", traces.columns(ops, [request for _, _, request in picks]))
+        made = traces.write(Path(folder) / "t.parquet", traces.columns(ops, order_of, step=step_of))
         small = 600  # bytes per token: not a multiple of a sector
         limits = (0, units[0] * small, None if units[1] is None else units[1] * small)
         gib_of = [None if limit is None else Decimal(limit) / 2**30 for limit in limits]
-        chosen = PlanOptions(TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1), promote)
-        tiers: list[Any] = [None, CpuTier(limits[1] or 0), CpuTier(limits[2] or 40 * small)]
-        plan, ordering = Plan(made, chosen), Ordering(limits)
-        simulate(plan, lambda _: None)
-        ledger = Ledger(Plan(made, chosen).stream(7), plan.last_op, Pace())
+        demand = Demand(Pace(request_depth=depth), workers)
+        chosen = PlanOptions(
+            TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1), promote,
+            order=ORDERS[order], demand=demand,
+        )  # fmt: skip
+        tiers: list[Any] = [None, CpuTier(limits[1] or 0, 10), CpuTier(limits[2] or 40 * small, 10)]
+        plan, payload = Plan(made, chosen), Payload(0)
+        expected = plan.simulate()["plan_fingerprint"] if order != "live" else None
         engine = Engine(
-            ledger.admitted(),
-            ordering,
-            Pacer(Pace(), ordering.let_go),
-            Executor(tiers, 0, "full"),
-            lambda _: Staging(256 << 10, "full"),
-            Window(ops=window),
-            Span(),
-        )
-        rows: list[Any] = []
-        engine.run(workers, lambda records, errors: rows.append((records, errors)), every_s=60)
-        assert engine.finished
-        assert not engine.failures, [errors for _, errors in rows]
+            plan, tiers, payload, lambda _: Staging(256 << 10), Elsewhere(tiers, payload, "full"), "full", 256 << 10,
+            Window(ops=window), Span(),
+        )  # fmt: skip
+        rows, hashed = [], PlanHash(chosen.order.plan_version)
+
+        def flush(records: Any, errors: dict[int, str], executed: Any) -> None:
+            rows.append((len(records), errors))
+            hashed.add(executed)
+
+        engine.run(flush, every_s=60)
+        state = engine.state()
+        engine.close()
+        assert (state.over, state.retired, state.in_window) == (1, len(ops), 0)
+        assert not state.failures, [errors for _, errors in rows]
+        assert expected in (None, hashed.hexdigest())
+
+
+def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
+    """More moves than the engine keeps, and nobody who takes them for two seconds: it waits, and loses none."""
+    count = 700_000
+    made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * (count - 2)))
+    chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=Demand(Pace(), 2))
+    tiers, payload = [None, None, NullTier()], Payload(0)
+    engine = Engine(
+        Plan(made, chosen), tiers, payload, lambda _: Staging(1 << 18), Elsewhere(tiers, payload, "off"), "off",
+        1 << 18, Window(), Span(),
+    )  # fmt: skip
+    found: list[Any] = []
+    engine.run(lambda records, _errors, _rows: found.append(records["op_id"].copy()), every_s=2)
+    state = engine.state()
+    engine.close()
+    assert np.array_equal(np.sort(np.concatenate(found)), np.arange(count))
+    assert state.log_stalled_ns > 0
 
 
 def test_a_failed_demotion_still_gives_its_room(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
@@ -393,11 +532,8 @@ def test_a_failed_demotion_still_gives_its_room(trace: Trace, tmp_path: Path, br
     [("gone", "stamps", True), ("short", "stamps", True), ("torn", "stamps", True), ("swapped", "stamps", True)]
     + [("bit", "full", True), ("bit", "stamps", False), ("torn", "off", False)],
 )
-def test_damaged_files_are_seen(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, verify: str, seen: bool
-) -> None:
+def test_damaged_files_are_seen(trace: Trace, tmp_path: Path, damage: str, verify: str, seen: bool) -> None:
     """Damage is done to key 4's file between its store and its first read."""
-    original = FileTier.open
 
     def harm(path: Path) -> None:
         content = bytearray(path.read_bytes())
@@ -416,29 +552,55 @@ def test_damaged_files_are_seen(
 
     harmed = []
 
-    def opened(self: FileTier, key: int, size: int) -> Any:
-        if key == 4 and not harmed:
-            harmed.append(key)
-            harm(self._path(key))
-        return original(self, key, size)
+    def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
+        done = true(descriptor, memory, size, offset)
+        if key_of(descriptor) == 4:
+            harmed.append(done)
+            harm(path_of(descriptor))
+        return done
 
-    monkeypatch.setattr(FileTier, "open", opened)
-    info, log = go(trace, tmp_path, options(0, None), verify=verify, workers=1)
-    assert harmed
+    with injected(pwrite=pwrite):
+        info, log = go(trace, tmp_path, options(0, None), verify=verify, workers=1)
+    assert harmed == [5 * UNIT], "whole, before"
     assert info["status"] == ("failed" if seen else "complete")
     errors = log.filter(pl.col("status").cast(pl.String) == "error")
     assert set(errors["key"]) == ({4} if seen else set())
-    if seen and damage in ("torn", "swapped"):
-        assert "of key 4 holds" in errors["error"][0]
+    if seen:
+        assert errors["move"].cast(pl.String).to_list() == ["hit"]
+        told = {"gone": "No such file", "short": "short read: ends at byte 4096", "bit": "of key 4"}
+        assert told.get(damage, "of key 4 holds") in errors["error"][0]
 
 
-def test_a_dead_worker_fails_the_run(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CpuTier, "create", lambda *_: 1 / 0)
-    chosen = Settings(workers=4, cache_dir=tmp_path / "cache")
-    info = replay(trace, "test", options(8, None), chosen, tmp_path / "run")
+class Dying(CpuTier):
+    """Its moves are made in Python, which goes wrong where nobody thought of it."""
+
+    def __init__(self, usable: int, objects: int = 0) -> None:
+        super().__init__(usable, objects)
+        self._elsewhere = int(call("tier_elsewhere")())
+
+    @property
+    def engine_handle(self) -> int:
+        return self._elsewhere
+
+    def create(self, key: int, size: int) -> Any:
+        return 1 / 0
+
+    def close(self) -> None:
+        call("tier_free")(self._elsewhere)
+        super().close()
+
+
+@pytest.mark.parametrize("workers", [1, 4, 64])
+def test_a_dead_worker_fails_the_run(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(opening, "CpuTier", Dying)
+    chosen = Settings(workers=workers, cache_dir=tmp_path / "cache")
+    info = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
     assert info["status"] == "failed"
     assert "ZeroDivisionError" in info["reason"]
     assert read_run(tmp_path / "run")["executed_ops"] == 0
+    assert list(tmp_path.glob("cache/*")) == []
 
 
 # What is refused before anything is written
@@ -500,8 +662,6 @@ def long_run(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def _many(steps: list[traces.Step]) -> traces.Columns:
-    import numpy as np
-
     count = len(steps)
     one = traces.columns(steps[:2], [0, 0])
     batch = {name: np.repeat(column[1:], count) for name, column in one.items()}
@@ -522,6 +682,33 @@ def test_ctrl_c_closes_the_run(long_run: tuple[subprocess.Popen[str], Path]) -> 
     log = pl.read_parquet(parts(run))
     assert len(log) == info["executed_ops"] > 0
     assert list((run.parent / "cache").iterdir()) == []
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A signal in this process, and nothing left of it."""
+    before = {number: signal.getsignal(number) for number in signals.WORDS}
+    try:
+        with signals.INTERRUPTS.handled():
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        with signals.INTERRUPTS.handled():  # forgets the first one
+            pass
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_before_the_clock_starts(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the window is filled: a run of no moves, whose time 0 never was."""
+    monkeypatch.setattr(engines, "_start", lambda *_: os.kill(os.getpid(), signal.SIGINT) or 0)
+    with pytest.raises(KeyboardInterrupt):
+        go(trace, tmp_path, options(6, 9))
+    info = read_run(tmp_path / "run")
+    assert (info["status"], info["reason"], info["executed_ops"]) == ("incomplete", "interrupted", 0)
+    assert "zero_ns" not in info["clock"]
+    assert list((tmp_path / "run" / "moves").iterdir()) == []
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_kill_9_leaves_a_readable_log(long_run: tuple[subprocess.Popen[str], Path], run: Any) -> None:

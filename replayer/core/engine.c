@@ -174,6 +174,7 @@ void engine_feed(Engine *e) {
                     e->full = true;
                     pthread_cond_broadcast(&e->prefilled);
                 }
+                wake_workers(e, false);  /* for what has been admitted since they were last */
                 pthread_cond_wait(&e->room, &e->lock);
             }
             if (e->over) break;
@@ -193,7 +194,8 @@ void engine_feed(Engine *e) {
     }
     pthread_mutex_lock(&e->lock);
     if (position < most && taken < 0) e->state.stuck = e->stopping = true;
-    e->exhausted = e->full = true;
+    e->exhausted = position >= most || !taken;  /* not where it was stopped */
+    e->full = true;
     is_over(e);
     wake_all(e);
     pthread_mutex_unlock(&e->lock);
