@@ -39,8 +39,8 @@ LOG_ENUMS: Final = ENUMS | {
 }
 
 _TYPES: Final = {
-    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns order_ns ready_ns start_ns"
-    " end_ns read_ns write_ns device_read_ns device_write_ns verify_ns",
+    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns order_ns ready_ns"
+    " start_ns end_ns read_ns write_ns device_read_ns device_write_ns verify_ns",
     pa.int32(): "seq turn step new_tokens tokens worker rank",
     pa.bool_(): "warmup",
     pa.string(): "error",

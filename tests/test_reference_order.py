@@ -57,7 +57,7 @@ def columns(picks: list[Any], sizes: list[int]) -> Columns:
     keys, users = dict[int, int](), dict[int, int]()  # as numbered by first appearance
     requests, turns, classes, steps, now = dict[int, int](), dict[int, int](), dict[int, int](), dict[int, int](), 0
     made: list[dict[str, int]] = []
-    for picked, new, next_step, op, drawn, wait, qos, think in picks:
+    for picked, new, next_step, op, drawn, gap, qos, think in picks:
         user = users.setdefault(picked, len(users))
         first = user not in requests or new
         pause = think * 1000 if first and user in requests else 0
@@ -67,8 +67,8 @@ def columns(picks: list[Any], sizes: list[int]) -> Columns:
             classes[requests[user]] = qos
         elif next_step:
             steps[user] += 1
-        if made and wait == 0 and (user, requests[user]) < (made[-1]["user_id"], made[-1]["request_id"]):
-            wait = 1  # ops of one time are sorted by user
+        before = bool(made) and (user, requests[user]) < (made[-1]["user_id"], made[-1]["request_id"])
+        wait = max(gap, 1) if before else gap  # ops of one time are sorted by user
         now += wait * 1000
         name, phase = traces.OPS[op]
         name = "read" if name == "write" else name

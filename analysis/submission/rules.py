@@ -72,7 +72,8 @@ _CLOSED: Final[dict[str, Any]] = {
     "cycles": 1, "pace": "closed", "speedup": 1.0, "token_ms": 0.0, "prefill_tok_s": None, "request_depth": 1,
     "warmup": {"ops": 0, "s": 0.0}, "precondition_gib": 0.0, "layout": "files", "direct": True, "io_bytes": 1 << 20,
     "io_depth": 1, "fsync": "none", "verify": "stamps", "gpu_device": None, "gpu_read": None, "gds": False,
-    "throttle": {}, "window_ops": 65536, "window_bytes": None, "ops": None, "io_engine": "psync", "placement": "planned",
+    "throttle": {}, "window_ops": 65536, "window_bytes": None,
+    "ops": None, "io_engine": "psync", "placement": "planned",
     "order": {"kind": "reference", "name": "nvme-7", "ops_digest": None, "profile": _REFERENCE},
 }  # fmt: skip
 
