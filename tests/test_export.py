@@ -18,8 +18,7 @@ import polars as pl
 import pytest
 
 from replayer.model import TokenBytes
-from replayer.plan import Plan, PlanOptions
-from replayer.waterfall import HIT
+from replayer.plan import HIT, Plan, PlanOptions, Totals
 from tests import traces
 from tests.test_import import EXCERPT, FULL, imported
 from tracegen.exchange import EXPORTS, export_trace
@@ -299,7 +298,8 @@ def hits_of_last_half(blocks: Trace, trace: Trace, capacity: int) -> int:
     plan = Plan(blocks, PlanOptions(TokenBytes(2048), (Decimal(0), Decimal(0), room)))
     of = traces.joined(list(trace.batches()))
     late = of["request_id"] >= trace.metadata.counts["requests"] // 2
-    hits = np.concatenate([part.moves.op_id[part.moves.move == HIT] for part in plan.stream()])
+    moved = [Totals().tell(plan.workload, part) for part in plan.planner().stretches()]
+    hits = np.concatenate([rows[rows[:, 2] == HIT, 0] for rows in moved])
     return int(of["tokens"][hits[late[hits]]].sum())
 
 
