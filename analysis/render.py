@@ -76,6 +76,7 @@ WAITED_FOR: Final = {
     "data": "for the same object's earlier moves",
     "eviction": "for its own evictions",
     "room": "for room that other ops free",
+    "order": "for ops that were not due themselves",
     "window": "for the replayer's window",
 }
 REQUESTS: Final[list[Line]] = [

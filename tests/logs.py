@@ -26,7 +26,8 @@ def make_rows(seed: int, count: int) -> list[Dict]:
         reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
         read, write = rng.randrange(1, 10**7) * reads, rng.randrange(1, 10**7) * writes
         window = rng.choice([0, rng.randrange(ready - due + 1)])
-        cause = rng.choice([None, *WAITS]) if ready - due > window else None
+        order = rng.choice([0, rng.randrange(ready - due - window + 1)])
+        cause = rng.choice([None, *WAITS]) if ready - due > window + order else None
         request, seq = rng.randrange(20), rng.choice([0, 0, 1])
         rows.append(
             dict.fromkeys(LOG_COLUMNS, 0)
@@ -37,7 +38,7 @@ def make_rows(seed: int, count: int) -> list[Dict]:
                 "move": move, "status": rng.choices(("ok", "error", "upstream"), (8, 1, 1))[0],
                 "from_tier": source if reads or move == "drop" else None, "to_tier": target if writes else None,
                 "due_ns": due, "ready_ns": ready, "start_ns": start, "end_ns": start + read + write + rng.randrange(10**6),
-                "window_ns": window, "waited_for": cause,
+                "window_ns": window, "order_ns": order, "waited_for": cause,
                 "read_ns": read, "write_ns": write, "device_read_ns": read // 2, "device_write_ns": write // 3,
                 "warmup": False, "error": None,
             }
@@ -147,7 +148,8 @@ def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, 
         due = max(ends.get(op["request_id"], 0), int(op_id / count * span_s * 1e9))
         ready = due + rng.choice([0, rng.randrange(10**6)])
         window = rng.choice([0, (ready - due) // 2, ready - due])
-        cause = rng.choice(WAITS) if ready - due > window else None
+        order = rng.choice([0, (ready - due - window) // 3])
+        cause = rng.choice(WAITS) if ready - due > window + order else None
         start = ready + rng.choice([0, rng.randrange(10**8)])
         reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
         read, write = (
@@ -161,7 +163,7 @@ def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, 
         rows.append(
             op
             | {
-                "position": op_id, "window_ns": window, "waited_for": cause,
+                "position": op_id, "window_ns": window, "order_ns": order, "waited_for": cause,
                 "seq": seq, "new_tokens": op["new_tokens"] if seq == 0 else 0, "move": move,
                 "key": key, "tokens": size // 3 + 1, "size_bytes": size,
                 "status": rng.choices(("ok", "error", "upstream"), (1 - failing, failing / 2, failing / 2))[0],

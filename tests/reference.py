@@ -80,7 +80,7 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
         for part in sorted((place / "moves").glob("part-*.parquet")):
             for row in pq.read_table(part).to_pylist():
                 stamps = {n: row[n] + shift for n in ("due_ns", "ready_ns", "start_ns", "end_ns")}
-                older = {"position": row["op_id"], "window_ns": 0, "waited_for": None}
+                older = {"position": row["op_id"], "window_ns": 0, "order_ns": 0, "waited_for": None}
                 every.append(older | row | stamps | {"rank": rank})
         if (cut_s := (info.get("window") or {}).get("cut_s")) is not None:
             cuts.append(round(cut_s * 1e9) + shift)
@@ -216,12 +216,12 @@ def planned_ns(row: Dict) -> int:
 
 
 def waited_ns(row: Dict, cause: str) -> int:
-    if cause == "window":
-        return int(row["window_ns"])
-    return planned_ns(row) - int(row["window_ns"]) if row["waited_for"] == cause else 0
+    if cause in ("window", "order"):
+        return int(row[f"{cause}_ns"])
+    return planned_ns(row) - int(row["window_ns"]) - int(row["order_ns"]) if row["waited_for"] == cause else 0
 
 
-CAUSES = ("data", "eviction", "room", "window")
+CAUSES = ("data", "eviction", "room", "order", "window")
 
 
 def share_in(row: Dict, begin: int, end: int) -> float:

@@ -81,7 +81,7 @@ def test_a_clean_run_is_valid_and_nobody_doubts_it(tmp_path: Path, options: Dict
 # Every doubt, just above its threshold and just below
 
 
-def waits(run: Crafted, share: float, cause: str = "room") -> None:
+def waits(run: Crafted, share: float, cause: str = "order") -> None:
     """Requests whose first moves wait for a share of the time from end to end."""
     for request in range(1, REQUESTS):  # nothing is due before the run
         mine = np.flatnonzero(run.rows["request_id"] == request)
@@ -89,8 +89,8 @@ def waits(run: Crafted, share: float, cause: str = "room") -> None:
         run.rows["due_ns"][mine[0]] = run.rows["ready_ns"][mine[0]] - int(whole * share / (1 - share))
     run.rows["due_ns"] = run.rows["due_ns"].clip(0)
     waited = run.rows["ready_ns"] - run.rows["due_ns"]
-    if cause == "window":
-        run.rows["window_ns"] = waited
+    if cause in ("window", "order"):
+        run.rows[f"{cause}_ns"] = waited
     else:
         run.rows["waited_for"][:] = CODE["waited_for"][cause]
     run.settle()
@@ -159,7 +159,7 @@ def short_device(run: Crafted, side: str, share: float) -> None:
 ELAPSED_S = 89.95
 THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of its text, what fires, what does not
     ("short run", None, lambda run: run.slower(59.5 / ELAPSED_S), lambda run: run.slower(60.5 / ELAPSED_S)),
-    ("plan wait", "room", lambda run: waits(run, 0.052), lambda run: waits(run, 0.048)),
+    ("plan wait", "order", lambda run: waits(run, 0.052), lambda run: waits(run, 0.048)),
     ("plan wait", "window", lambda run: waits(run, 0.052, "window"), lambda run: waits(run, 0.048, "window")),
     ("verification", None, lambda run: verified(run, 0.101), lambda run: verified(run, 0.099)),
     ("long drain", None, lambda run: drained(run, 0.101), lambda run: drained(run, 0.099)),
@@ -206,7 +206,7 @@ def test_a_server_waits_for_data_and_for_its_evictions_too(tmp_path: Path, cause
     assert "plan wait" not in found(run, tmp_path)
 
 
-@pytest.mark.parametrize(("cause", "remedy"), [("room", "--headroom"), ("window", "--window")])
+@pytest.mark.parametrize(("cause", "remedy"), [("order", "--order"), ("window", "--window")])
 def test_the_advice_on_plan_waits_is_of_their_cause(tmp_path: Path, cause: str, remedy: str) -> None:
     run = clean()
     waits(run, 0.9, cause)

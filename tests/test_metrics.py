@@ -21,7 +21,7 @@ from analysis.metrics import METRICS
 from analysis.runs import open_run
 from analysis.tables import TABLES
 from analysis.terms import KEPT
-from replayer.schema import LOG_ENUMS, TIERS
+from replayer.schema import LOG_ENUMS, TIERS, WAITS
 from tests import reference
 from tests.conftest import ROOT
 from tests.logs import TOKEN_NS, as_version_1, follow, make_rows, samples, warm_end, write_run
@@ -323,7 +323,7 @@ def by_hand() -> Rows:
         rows.append(
             make_rows(0, 1)[0]
             | {
-                "op_id": int(cell["id"]), "position": int(cell["id"]), "window_ns": 0,
+                "op_id": int(cell["id"]), "position": int(cell["id"]), "window_ns": 0, "order_ns": 0,
                 "waited_for": {"demote": "data", "store": "eviction"}[cell["move"]] if ns["due"] < ns["ready"] else None,
                 "seq": int(cell["seq"]), "request_id": int(cell["req"]), "qos": cell["qos"],
                 "phase": cell["phase"], "op": cell["op"], "source": cell["source"], "move": cell["move"], "status": "ok",
@@ -552,19 +552,20 @@ def test_times_of_a_request_fit_into_it(rows: Rows) -> None:
 
 def test_what_a_request_has_at_once_counts_once(tmp_path: Path) -> None:
     """Ten hits due at 0, one after the other at work from 1 to 11 s: a queue of 1 s, not of 1 + 2 + … + 10."""
-    hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 0, "window_ns": 0}
+    hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 0, "window_ns": 0, "order_ns": 0}
     rows = [hit | {"op_id": n, "position": n, "start_ns": (n + 1) * S, "end_ns": (n + 2) * S} for n in range(10)]
     found, _ = of_rows(tmp_path / "run", rows, token_ms=0.0)
     same(found, {"queue_max_ms": 1000.0, "io_max_ms": 10_000.0, "plan_wait_max_ms": 0.0, "e2e_max_ms": 11_000.0})
 
 
-@pytest.mark.parametrize("cause", ["data", "eviction", "room", "window", None])
+@pytest.mark.parametrize("cause", ["data", "eviction", "room", "order", "window", None])
 def test_what_a_request_waited_for(tmp_path: Path, cause: str | None) -> None:
     """Due at 0, ready at 3 s, done at 4."""
     row = by_hand()[1] | {"due_ns": 0, "ready_ns": 3 * S, "start_ns": 3 * S, "end_ns": 4 * S}
-    row |= {"waited_for": None, "window_ns": 3 * S} if cause == "window" else {"waited_for": cause, "window_ns": 0}
+    row |= {"waited_for": cause if cause in WAITS else None, "window_ns": 0, "order_ns": 0}
+    row |= {f"{cause}_ns": 3 * S} if cause in ("order", "window") else {}
     found, _ = of_rows(tmp_path / "run", [row], token_ms=0.0, workers=8)
-    names = ("data", "eviction", "room", "window")
+    names = ("data", "eviction", "room", "order", "window")
     same(found, {f"{name}_wait_mean_ms": 3000.0 * (name == cause) for name in names})
     same(found, {f"{name}_wait_share": 0.75 * (name == cause) for name in names})
     same(found, {f"{name}_wait_s": 3.0 * (name == cause) for name in names} | {"plan_wait_s": 3.0})

@@ -18,7 +18,8 @@ def time_spent(log: Log) -> pl.LazyFrame:
     idle_s: time between the first start and the last end in no due … end of any move: the workload itself paused.
     plan_wait_s, queue_s: Σ (ready − due), Σ (start − ready).
     {wait}_wait_s: Σ of the part of plan_wait_s that waited for it: data, earlier moves of the same object; eviction,
-        those of the same op; room, what other ops free; window, that the replayer's window holds the op.
+        those of the same op; room, what other ops free; order, ops that were not due themselves, so that nothing was at
+        work for it; window, that the replayer's window holds the op.
     device_s: Σ time in system calls that move data, and memory copies.
     host_s: Σ (read_ns + write_ns) − device_s: opening, closing, the interpreter.
     verify_s: Σ making and checking bytes, outside all other times.
@@ -26,8 +27,8 @@ def time_spent(log: Log) -> pl.LazyFrame:
     bottleneck: what held the run back, by the first that applies: `source` where it idled for more than half of the
         time from the first start to the last end; `cpu` where cpu_share is 0.9 or more; where workers are busy, that is
         (Σ (end − start) + verify) / elapsed_s is 0.8 of the workers or more, or where moves waited no longer than that,
-        the largest of `device`, `host` and `verify`; else the longest wait of `data`, `eviction`, `room`, `window`,
-        `queue` and `plan` (none of these known: logs of version 1). Of a cut run sums go by the share of each move
+        the largest of `device`, `host` and `verify`; else the longest wait of `data`, `eviction`, `room`, `order`,
+        `window`, `queue` and `plan` (none of these known: logs of version 1). Of a cut run sums go by the share of each move
         inside elapsed_s.
     """
     device = (pl.col("device_read_ns") + pl.col("device_write_ns")).sum()

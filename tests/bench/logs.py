@@ -53,7 +53,7 @@ def _part(rng: np.random.Generator, begin: int, count: int, totals: dict[str, An
     start = 10_000_000 + at * 40_000 + rng.integers(2_200_000, 6_200_000, count)  # nothing was due before the run
     ready = start - rng.integers(0, 2_000_000, count)
     rows: dict[str, Any] = {
-        "op_id": at, "position": at, "window_ns": np.zeros(count, np.int64), "waited_for": np.full(count, -1), "seq": seq, "request_id": at // OPS_PER_REQUEST, "session_id": at // 50, "user_id": at // 10 % 200,
+        "op_id": at, "position": at, "window_ns": np.zeros(count, np.int64), "order_ns": np.zeros(count, np.int64), "waited_for": np.full(count, -1), "seq": seq, "request_id": at // OPS_PER_REQUEST, "session_id": at // 50, "user_id": at // 10 % 200,
         "turn": at // 10 % 5 + 1, "step": at % OPS_PER_REQUEST, "qos": at // 10 % 3, **words,
         "new_tokens": np.where(seq == 0, rng.integers(0, 32, count), 0), "key": at // 7, "tokens": tokens,
         "size_bytes": size, "status": np.zeros(count, np.int8), "due_ns": ready - rng.integers(0, 100_000, count),
