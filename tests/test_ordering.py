@@ -38,7 +38,7 @@ from replayer.workload import Workload
 from tests import oracle, traces
 from tests import test_reference_order as reference_order
 from tests.core import Account, Move, Planned, Scheduler
-from tracegen.schema import ENUMS, Columns, chosen
+from tracegen.schema import ENUMS, Columns, InputError, chosen
 
 FAR = 1 << 62
 ASAP = Pace()
@@ -231,6 +231,27 @@ def test_placement_that_is_decided_on_the_way(
     assert [
         [op_ids[move.op.row], move.seq, move.kind, move.key, move.source, move.target, move.size] for move in ended
     ] == told  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "sound"), [([0, 1, 2, 3], True), ([0, 2, 1, 3], False), ([0, 1], True), ([0, 1, 3], False), ([3], False)]
+)
+def test_an_order_that_a_closed_loop_cannot_have_is_refused(order: list[int], sound: bool) -> None:
+    """A user's second request would wait for the first, and the first, by the plan, for the second, for ever."""
+    steps = [("w", 0, 1), ("r", 0, 1), ("r", 0, 1), ("w", 1, 1)]
+    batch = traces.columns(steps, [0, 0, 1, 1] if len(order) != 3 else [0, 0, 0, 1], user_id=[0] * 4)
+    for kind in ("asap", "open", "closed"):
+        options = PlanOptions(
+            TokenBytes(1), (Decimal(0), Decimal(1), None), order=Order("run", "RUN", op_ids=np.array(order)),
+            demand=Demand(Pace(kind), 1),  # type: ignore[arg-type]
+        )  # fmt: skip
+        if sound or kind != "closed":
+            assert sum(len(stretch.ops) for stretch in Plan(traces.Held(batch), options).planner().stretches()) == len(
+                order
+            )
+        else:
+            with pytest.raises(InputError, match=r"--order RUN: users in it ask again"):
+                Plan(traces.Held(batch), options)
 
 
 def made(
