@@ -131,6 +131,11 @@ class Plan:
         rows = np.searchsorted(op_ids, order.op_ids)
         if len(rows) and (rows.max() >= len(op_ids) or not np.array_equal(op_ids[rows], order.op_ids)):
             raise InputError(f"--order {order.name}: it executed ops that this trace, or selection, does not have.")
+        if self.options.demand.pace.kind == "closed" and not self.workload.one_by_one(rows):
+            raise InputError(
+                f"--order {order.name}: users in it ask again before they have their answer, and never so with --pace"
+                " closed; pass the pace that it ran with."
+            )
         return rows.astype(np.int32)
 
     def rules(self) -> Rules:

@@ -97,6 +97,17 @@ class Workload:
         first[users[::-1]] = order[::-1]
         return after, first
 
+    def one_by_one(self, rows: NDArray[np.int64]) -> bool:
+        """Whether, in an order of these rows, all of a user's request comes before any of the next one."""
+        requests, places = self._op["request"][rows], np.arange(len(rows))
+        first, last = np.full(self.requests, len(rows)), np.full(self.requests, -1)
+        np.minimum.at(first, requests, places)
+        np.maximum.at(last, requests, places)
+        whole = np.bincount(requests, minlength=self.requests) == np.diff(self._begins)
+        before = np.flatnonzero(self._next >= 0)
+        after = self._next[before]
+        return bool(((whole[before] & (last[before] < first[after])) | (last[after] < 0)).all())
+
     def op_ids(self) -> NDArray[np.int64]:
         """By row."""
         return self._op["op_id"]

@@ -22,15 +22,15 @@ class OpStruct(Structure):
     _fields_ = (
         *((name, c_int64) for name in "position due_ns end_ns wait_ns admitted_ns".split()),
         *((name, c_int32) for name in "row request first_move last_move left next moves".split()),
-        *((name, c_int8) for name in "qos role".split()),
+        *((name, c_int8) for name in "qos role is_due".split()),
     )
 
 
 class MoveStruct(Structure):
     _fields_ = (
-        *((name, c_int64) for name in "number size ready_ns".split()),
+        *((name, c_int64) for name in "number size ready_ns order_ns pulled_ns".split()),
         ("key", c_uint32),
-        *((name, c_int32) for name in "op next dependents blockers group ledger seq".split()),
+        *((name, c_int32) for name in "op next dependents blockers group ledger needs seq".split()),
         *((name, c_int8) for name in "kind source target waited_for".split()),
     )
 
@@ -83,6 +83,7 @@ class Move:
     target: int
     ready_ns: int
     waited_for: int
+    pulled_ns: int
     op: "Op"
 
 
@@ -111,15 +112,16 @@ class Account:
     moves: int
     edges: int
     groups: int
+    needs: int
     keys: int
 
 
 class Scheduler:
     """Without a waterfall ops are admitted with their moves; with one (`live`), they are decided when taken."""
 
-    def __init__(self, workload: Workload, usable: Usable, demand: Demand, live: int | None = None) -> None:
+    def __init__(self, workload: Workload, capacity: Usable, demand: Demand, live: int | None = None) -> None:
         self._workload, self._load = workload, demand.struct()
-        limits = (c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in usable))
+        limits = (c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in capacity))
         self._handle: int = _CORE.scheduler_new(reference(workload.struct), limits, byref(self._load), live)
 
     def begin(self, now: int) -> None:
@@ -143,7 +145,7 @@ class Scheduler:
         found = _CORE.scheduler_move(self._handle, slot).contents
         return Move(
             slot, found.number, found.seq, found.size, found.key, found.kind, found.source, found.target,
-            found.ready_ns, found.waited_for, self.op(found.op),
+            found.ready_ns, found.waited_for, found.pulled_ns, self.op(found.op),
         )  # fmt: skip
 
     def op(self, slot: int) -> Op:
@@ -182,7 +184,7 @@ class Scheduler:
         return int(_CORE.scheduler_in_window(self._handle))
 
     def account(self) -> Account:
-        out = np.zeros(8, np.int64)
+        out = np.zeros(9, np.int64)
         _CORE.scheduler_account(self._handle, address(out))
         gpu, cpu, nvme, *rest = out.tolist()
         return Account((gpu, cpu, nvme), *rest)

@@ -38,25 +38,31 @@ from replayer.workload import Workload
 from tests import oracle, traces
 from tests import test_reference_order as reference_order
 from tests.core import Account, Move, Planned, Scheduler
-from tracegen.schema import ENUMS, Columns
+from tracegen.schema import ENUMS, Columns, InputError, chosen
 
 FAR = 1 << 62
+ASAP = Pace()
 LEAVES = (DEMOTE, PROMOTE, DROP, DELETE)
 
 
 class World:
     """Tiers that hold sizes, and requests; checks, when a move ends or begins, that it may."""
 
-    def __init__(self, batch: Columns, usable: Usable, demand: Demand) -> None:
-        self.usable, self.used, self.place = usable, [0, 0, 0], dict[int, int]()
+    def __init__(self, batch: Columns, capacity: Usable, demand: Demand) -> None:
+        self.capacity, self.used, self.place = capacity, [0, 0, 0], dict[int, int]()
         self.reading, self.objects, self.most_objects = Counter[int](), [0, 0, 0], [0, 0, 0]
         self.demand, self.stores = demand, 0
         self.request, self.step = batch["request_id"].tolist(), batch["step"].tolist()
         self.user, self.rows = batch["user_id"].tolist(), range(len(batch["op_id"]))
-        self.left, self.done = dict[int, int](), set[int]()
+        self.left, self.begun, self.done = dict[int, int](), set[int](), set[int]()
 
     def begin(self, move: Move, now: int) -> None:
-        self._check_pace(move, now)
+        if move.pulled_ns < 0:
+            self._check_pace(move, now)
+            self.begun.add(move.op.row)
+        else:
+            assert move.kind in (DEMOTE, DROP), "an eviction alone does not wait for its op"
+            assert 0 <= move.pulled_ns <= move.ready_ns <= now
         self.left.setdefault(move.op.row, move.op.moves)
         if move.kind in (MISS, BYPASS):
             return
@@ -73,8 +79,8 @@ class World:
             self.used[move.target] += move.size
             self.objects[move.target] += 1
             self.most_objects[move.target] = max(self.most_objects[move.target], self.objects[move.target])
-            limit = self.usable[move.target]
-            assert limit is None or self.used[move.target] <= limit, "past the usable bytes"
+            limit = self.capacity[move.target]
+            assert limit is None or self.used[move.target] <= limit, "past the capacity"
 
     def _check_pace(self, move: Move, now: int) -> None:
         assert 0 <= move.op.due_ns <= move.ready_ns <= now
@@ -82,7 +88,7 @@ class World:
         request, step = self.request[row], self.step[row]
         ours = [one for one in self.rows if self.request[one] == request]
         assert all(one in self.done for one in ours if self.step[one] < step), "the step before is not done"
-        begun = {one for one in ours if one in self.left and one not in self.done} | {row}
+        begun = self.begun.intersection(ours) - self.done | {row}
         assert pace.request_depth is None or len(begun) <= pace.request_depth, "more of a step than its depth"
         if pace.kind == "closed":
             before = [one for one in self.rows if self.user[one] == self.user[row] and self.request[one] < request]
@@ -132,20 +138,29 @@ def run(
             scheduler.retire()
     assert scheduler.lowest() is None, "nothing runs and nothing is ready: a deadlock"
     assert scheduler.window_bytes() == scheduler.in_window() == 0
-    assert replace(scheduler.account(), ledgers=(0, 0, 0)) == Account((0, 0, 0), 0, 0, 0, 0, 0), "nothing is remembered"
+    assert replace(scheduler.account(), ledgers=(0, 0, 0)) == Account((0, 0, 0), 0, 0, 0, 0, 0, 0), (
+        "nothing is remembered"
+    )
     return ended
 
 
 many = {
     "picks": reference_order.rows,
     "sizes": st.lists(st.integers(1, 4), min_size=10, max_size=10),
-    "usable": reference_order.usable,
+    "limits": reference_order.capacities,
+    "headroom": reference_order.headrooms,
     "demand": reference_order.demand,
     "promote": st.booleans(),
     "lookup": st.sampled_from(["independent", "contiguous"]),
-    "dropped": st.booleans(),
+    "users": st.integers(1, 5),
     "rng": st.randoms(use_true_random=False),
 }
+
+
+def workload_of(picks: list[Any], sizes: list[int], users: int) -> tuple[traces.Held, Columns]:
+    """A trace, and its ops of the first so many users; there are some."""
+    batch = reference_order.columns(picks, sizes)
+    return traces.Held(batch), chosen(batch, batch["user_id"] < users)
 
 
 @settings(max_examples=500)
@@ -156,26 +171,26 @@ many = {
     window=st.integers(1, 20),
 )
 def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
-    picks: list[Any], sizes: list[int], usable: Usable, demand: Demand, promote: bool, lookup: Any, dropped: bool,
-    rng: random.Random, devices: Any, workers: int, window: int,
+    picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, promote: bool, lookup: Any,
+    users: int, rng: random.Random, devices: Any, workers: int, window: int,
 ) -> None:  # fmt: skip
     """A plan in the trace's order, or a reference system's, with any window, workers and load."""
-    batch = reference_order.columns(picks, sizes, dropped_writes=dropped)
-    chosen = reference_order.options(usable, demand, devices, promote, lookup)
-    plan = Plan(traces.Held(batch), chosen if devices else replace(chosen, order=Order()))
+    trace, batch = workload_of(picks, sizes, users)
+    options = reference_order.options(limits, demand, devices, promote, lookup, headroom, users)
+    plan = Plan(trace, options if devices else replace(options, order=Order()))
     planner, queue, moves, order = plan.planner(), list[Any](), list[Any](), list[int]()
     for stretch in planner.stretches():
         ends = np.cumsum(stretch.ops["moves"])[:-1]
         queue += zip(stretch.ops.tolist(), np.split(stretch.moves.copy(), ends), strict=True)
         moves += stretch.moves.tolist()
-    scheduler, world = Scheduler(plan.workload, plan.usable, demand), World(batch, plan.usable, demand)
+    scheduler, world = Scheduler(plan.workload, plan.capacity, demand), World(batch, plan.capacity, demand)
 
     def admit(now: int) -> None:
         while queue and scheduler.in_window() < window:
             (row, role, _), planned = queue.pop(0)
             scheduler.admit(len(order), row, role, planned, now)
             order.append(row)
-        for entries, limit in zip(scheduler.account().ledgers, plan.usable, strict=True):
+        for entries, limit in zip(scheduler.account().ledgers, plan.capacity, strict=True):
             assert entries <= (limit or 0) // reference_order.UNIT, "each of them is room for an object at least"
 
     ended = run(scheduler, world, workers, rng, admit)
@@ -184,25 +199,25 @@ def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
     assert [move.number for move in ended] == list(range(len(moves))), "each once"
     assert [(move.size, move.key, move.kind, move.source, move.target) for move in ended] == moves
     assert [move.op.row for move in ended if move.seq == 0] == order
-    planned_objects = planner.account()[2]
+    peaks = planner.account()[2]
     for tier in range(3):  # more than the plan has at a time: what leaves may leave later than others come
-        assert world.most_objects[tier] <= most_objects(plan, planned_objects, Window(window))[tier]
+        assert world.most_objects[tier] <= most_objects(plan, peaks, Window(window))[tier]
 
 
 @settings(max_examples=300)
 @given(**many)
 def test_placement_that_is_decided_on_the_way(
-    picks: list[Any], sizes: list[int], usable: Usable, demand: Demand, promote: bool, lookup: Any, dropped: bool,
-    rng: random.Random,
+    picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, promote: bool, lookup: Any,
+    users: int, rng: random.Random,
 ) -> None:  # fmt: skip
     """Whatever takes however long, all is executed, and a plan in the order that came of it is the same."""
-    batch = reference_order.columns(picks, sizes, dropped_writes=dropped)
-    chosen = reference_order.options(usable, demand, None, promote, lookup)
-    plan = Plan(traces.Held(batch), replace(chosen, order=Order("live")))
+    trace, batch = workload_of(picks, sizes, users)
+    options = reference_order.options(limits, demand, None, promote, lookup, headroom, users)
+    plan = Plan(trace, replace(options, order=Order("live")))
     waterfall = plan.live()
     try:
-        scheduler = Scheduler(plan.workload, plan.usable, demand, waterfall)
-        ended = run(scheduler, World(batch, plan.usable, demand), demand.workers, rng, lambda _: None)
+        scheduler = Scheduler(plan.workload, plan.capacity, demand, waterfall)
+        ended = run(scheduler, World(batch, plan.capacity, demand), demand.workers, rng, lambda _: None)
         assert scheduler.decided() == plan.workload.ops
         del scheduler
     finally:
@@ -210,19 +225,43 @@ def test_placement_that_is_decided_on_the_way(
     ended.sort(key=lambda move: move.number)
     rows = [move.op.row for move in ended if move.seq == 0]
     assert sorted(rows) == list(range(plan.workload.ops))
-    again = Plan(plan.trace, replace(chosen, order=Order("run", op_ids=np.array(rows))))
+    op_ids = plan.workload.op_ids()
+    again = Plan(trace, replace(options, order=Order("run", op_ids=op_ids[rows])))
     told = [row for stretch in again.planner().stretches() for row in Totals().tell(again.workload, stretch).tolist()]
     assert [
-        [move.op.row, move.seq, move.kind, move.key, move.source, move.target, move.size] for move in ended
+        [op_ids[move.op.row], move.seq, move.kind, move.key, move.source, move.target, move.size] for move in ended
     ] == told  # fmt: skip
 
 
-def made(ops: int, requests: list[int] | None = None, usable: Usable = (0, None, 0), **more: Any) -> Scheduler:
+@pytest.mark.parametrize(
+    ("order", "sound"), [([0, 1, 2, 3], True), ([0, 2, 1, 3], False), ([0, 1], True), ([0, 1, 3], False), ([3], False)]
+)
+def test_an_order_that_a_closed_loop_cannot_have_is_refused(order: list[int], sound: bool) -> None:
+    """A user's second request would wait for the first, and the first, by the plan, for the second, for ever."""
+    steps = [("w", 0, 1), ("r", 0, 1), ("r", 0, 1), ("w", 1, 1)]
+    batch = traces.columns(steps, [0, 0, 1, 1] if len(order) != 3 else [0, 0, 0, 1], user_id=[0] * 4)
+    for kind in ("asap", "open", "closed"):
+        options = PlanOptions(
+            TokenBytes(1), (Decimal(0), Decimal(1), None), order=Order("run", "RUN", op_ids=np.array(order)),
+            demand=Demand(Pace(kind), 1),  # type: ignore[arg-type]
+        )  # fmt: skip
+        if sound or kind != "closed":
+            assert sum(len(stretch.ops) for stretch in Plan(traces.Held(batch), options).planner().stretches()) == len(
+                order
+            )
+        else:
+            with pytest.raises(InputError, match=r"--order RUN: users in it ask again"):
+                Plan(traces.Held(batch), options)
+
+
+def made(
+    ops: int, requests: list[int] | None = None, usable: Usable = (0, None, 0), pace: Pace = ASAP, **more: Any
+) -> Scheduler:
     """A scheduler for ops on keys of their own; `more`: of the load, or columns."""
     load = {name: more.pop(name) for name in ("allocs",) if name in more}
     batch = traces.columns([("w", key, 1) for key in range(ops)], requests, **more)
     found = Workload(traces.Held(batch), Selection(), TokenBytes(1))
-    return Scheduler(found, usable, Demand(Pace(), 4, **load))
+    return Scheduler(found, usable, Demand(pace, 4, **load))
 
 
 def rows_taken(scheduler: Scheduler) -> list[int]:
@@ -305,6 +344,28 @@ def test_what_a_move_waited_for_last_is_told() -> None:
     move = scheduler.take()
     assert move is not None
     assert (move.op.admitted_ns, move.ready_ns, move.waited_for) == (25, 25, -1), "the window is no move"
+
+
+def test_an_eviction_that_is_needed_does_not_wait_for_its_op() -> None:
+    """Op 1, which evicts, is due in a second; op 2 takes what room that leaves now."""
+    scheduler = made(3, usable=(0, 4, 0), pace=Pace("open"), time_ns=[0, 10**9, 0])
+    scheduler.admit(0, 0, 0, [store(0, size=4)], 0)
+    scheduler.admit(1, 1, 0, [(4, 0, DROP, 1, -1), store(1, size=2)], 0)
+    first = scheduler.take()
+    assert first is not None
+    scheduler.complete(first, 10)
+    assert scheduler.take() is None, "nobody needs it"
+    scheduler.admit(2, 2, 0, [store(2, size=2)], 20)
+    drop = scheduler.take()
+    assert drop is not None
+    assert (drop.op.row, drop.kind, drop.pulled_ns, drop.ready_ns, drop.op.due_ns) == (1, DROP, 0, 10, 10**9)
+    assert scheduler.take() is None
+    scheduler.complete(drop, 30)
+    late = scheduler.take()
+    assert late is not None
+    assert (late.op.row, late.ready_ns, WAITS[late.waited_for]) == (2, 30, "room")
+    scheduler.release(10**9)
+    assert rows_taken(scheduler) == [1]
 
 
 def test_the_ledger_does_not_grow_with_what_leaves() -> None:

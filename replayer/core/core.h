@@ -89,7 +89,7 @@ enum { ASAP, CLOSED, OPEN };
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;
     int32_t row, request, first_move, last_move, left, next, moves;
-    int8_t qos, role;
+    int8_t qos, role, is_due;   /* is_due: of a plan */
 } Op;
 
 typedef struct {
@@ -122,7 +122,7 @@ int64_t scheduler_decided(const Scheduler *s);
 void scheduler_decide_no_more(Scheduler *s, int64_t positions);  /* none from this position on */
 int64_t scheduler_window_bytes(const Scheduler *s);
 int64_t scheduler_in_window(const Scheduler *s);
-/* For tests, what is remembered: entries of each tier's ledger; ops, moves, edges and groups in use; keys waited for. */
+/* For tests, what is remembered: entries of each tier's ledger; ops, moves, edges, groups and needs in use; keys waited for. */
 void scheduler_account(const Scheduler *s, int64_t *out);
 
 /* ---- devices.c ---- */

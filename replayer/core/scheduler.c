@@ -162,8 +162,9 @@ void scheduler_account(const Scheduler *s, int64_t *out) {
     out[TIERS + 1] = used_move(s);
     out[TIERS + 2] = used_edge(s);
     out[TIERS + 3] = used_group(s);
-    out[TIERS + 4] = 0;
-    for (int64_t key = 0; key < s->ops->keys; key++) out[TIERS + 4] += s->barrier_of[key] || s->group_of[key];
+    out[TIERS + 4] = used_need(s);
+    out[TIERS + 5] = 0;
+    for (int64_t key = 0; key < s->ops->keys; key++) out[TIERS + 5] += s->barrier_of[key] || s->group_of[key];
 }
 
 /* ---- Dependencies. ---- */
@@ -338,7 +339,7 @@ static void pull_needs(Scheduler *s, int32_t move, int64_t now) {
     for (int32_t need = s->move_pool[move].needs; need != NONE; need = s->need_pool[need].next) {
         int32_t other = s->need_pool[need].move;
         Move *m = &s->move_pool[other];
-        if (m->number != s->need_pool[need].number || m->pulled_ns != NEVER || s->op_pool[m->op].due_ns != NEVER) continue;
+        if (m->number != s->need_pool[need].number || m->pulled_ns != NEVER || s->op_pool[m->op].is_due) continue;
         if (m->kind != DEMOTE && m->kind != DROP) continue;
         m->pulled_ns = now;
         pull_needs(s, other, now);
@@ -369,6 +370,7 @@ static void become_due(Scheduler *s, int32_t at) {
         return;
     }
     int64_t due = op->due_ns;
+    op->is_due = 1;
     for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next) {
         pull_needs(s, move, due);
         if (s->move_pool[move].pulled_ns == NEVER) unblock(s, move, due, WAIT_NONE, NULL);
