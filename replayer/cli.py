@@ -12,11 +12,13 @@ from tqdm import tqdm
 
 from replayer import cli_series
 from replayer.flag_types import Count
-from replayer.flags import plan_options, resolve, run_options, settings_of
+from replayer.flags import plan_options, run_options
 from replayer.plan import Plan
 from replayer.ranks import ALONE, Ranks, world
+from replayer.resolving import resolve, settings_of
 from replayer.run import replay
-from replayer.schema import TIERS, check_free
+from replayer.run_directory import check_free
+from replayer.schema import TIERS
 from replayer.signals import INTERRUPTS, Interrupted
 from tracegen.schema import InputError, Trace
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 from replayer.engine import Records
-from replayer.schema import LOG_COLUMNS, RunDirectory
+from replayer.run_directory import RunDirectory
+from replayer.schema import LOG_COLUMNS
 
 PART_ROWS: Final = 1 << 17
 PART_SECONDS: Final = 2.0

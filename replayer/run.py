@@ -13,6 +13,7 @@ import click
 
 from replayer import machine
 from replayer.compiled import State
+from replayer.conditions import conditions
 from replayer.counters import Sampler
 from replayer.engine import Engine, Records, Rows, TooManyErrorsError
 from replayer.execution import Elsewhere
@@ -22,7 +23,7 @@ from replayer.payload import Payload
 from replayer.plan import Plan, PlanHash, PlanOptions
 from replayer.progress import RunBar, bar
 from replayer.ranks import ALONE, Ranks, combined
-from replayer.schema import TIERS, RunDirectory, check_free
+from replayer.run_directory import RunDirectory, check_free
 from replayer.signals import INTERRUPTS
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
@@ -144,7 +145,7 @@ def _prepare(
         "rank": ranks.rank,
         "trace": {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata),
         "plan": planned,
-        "conditions": _conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
+        "conditions": conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
         "machine": machine.describe() | {"storage": tiers.storage()},
         "warnings": [*([doubt] if doubt else []), *warnings(settings, tiers)],
     }
@@ -321,47 +322,3 @@ def _warn(message: str, ranks: Ranks) -> None:
     """Say it, once where there are ranks; each rank's run.json says it for itself."""
     if ranks.rank == 0:
         click.secho(f"Warning: {message}", err=True, bold=True)
-
-
-def _conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings, tiers: OpenTiers) -> dict[str, Any]:
-    """Everything that two runs must share to be compared, in plain JSON."""
-    selection, pace, span, io = options.selection, settings.pace, settings.span, settings.io
-    return {
-        "model": model,
-        "bytes_per_token": options.bytes_per_token.per_token,
-        "usable_bytes": dict(zip(TIERS, plan.usable, strict=True)),
-        "headroom": str(options.headroom),
-        "promote": options.promote,
-        "lookup": plan.lookup,
-        "decode": selection.decode,
-        "users": selection.users,
-        "part": list(selection.part),
-        "cycles": selection.cycles,
-        "order": options.order.described(),
-        "placement": "live" if options.order.kind == "live" else "planned",
-        "workers": settings.workers,
-        "pace": pace.kind,
-        "speedup": pace.speedup,
-        "token_ms": pace.token_ms,
-        "prefill_tok_s": pace.prefill_tok_s,
-        "request_depth": pace.request_depth,
-        "max_concurrent_allocs": settings.allocs,
-        "duration_s": span.duration_s,
-        "drain_s": span.drain_s,
-        "ops": span.ops,
-        "warmup": {"ops": span.warmup_ops, "s": span.warmup_s},
-        "precondition_gib": settings.precondition_gib,
-        "layout": settings.layout,
-        "direct": tiers.nvme.direct if tiers.nvme is not None else None,
-        "io_bytes": io.size,
-        "io_depth": io.depth,
-        "io_engine": io.engine if tiers.nvme is not None else None,
-        "fsync": io.fsync,
-        "verify": settings.verify,
-        "gpu_device": settings.gpu_device if tiers.all[GPU] is not None else None,
-        "gpu_read": settings.gpu_read if tiers.all[GPU] is not None else None,
-        "gds": settings.gds,
-        "throttle": {tier: asdict(throttle) for tier, throttle in settings.throttles.items()},
-        "window_ops": settings.window.ops,
-        "window_bytes": settings.window.bytes,
-    }

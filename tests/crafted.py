@@ -15,7 +15,8 @@ import polars as pl
 from replayer.model import TokenBytes
 from replayer.order import Order
 from replayer.plan import Plan, PlanHash, PlanOptions, Stretch, Totals
-from replayer.schema import LOG_COLUMNS, LOG_ENUMS, RunDirectory
+from replayer.run_directory import RunDirectory
+from replayer.schema import LOG_COLUMNS, LOG_ENUMS
 from tests.conftest import ROOT
 from tests.traces import columns, write
 from tracegen.schema import Columns, Trace

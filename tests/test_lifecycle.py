@@ -22,7 +22,8 @@ from replayer import machine
 from replayer.counters import Sampler
 from replayer.engine import POLL_S
 from replayer.ranks import combined
-from replayer.schema import DEVICE_SCHEMA, RunDirectory, parts, read_run
+from replayer.run_directory import RunDirectory
+from replayer.schema import DEVICE_SCHEMA, parts, read_run
 from replayer.tiers.cache_dir import MARKER
 from tests import oracle, traces
 from tests.conftest import ROOT, Run, here, tmpfs

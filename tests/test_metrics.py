@@ -122,7 +122,7 @@ def ranks(place: Path) -> Path:
 def instant(place: Path) -> Path:
     """One move that took no time."""
     times = dict.fromkeys(("due_ns", "ready_ns", "start_ns", "end_ns"), 5)
-    spent = dict.fromkeys(("read_ns", "write_ns", "device_read_ns", "device_write_ns"), 0)
+    spent = dict.fromkeys(("read_ns", "write_ns", "device_read_ns", "device_write_ns", "window_ns", "order_ns"), 0)
     return write_run(place, [make_rows(1, 1)[0] | times | spent | {"new_tokens": 3, "seq": 0}])
 
 

@@ -28,8 +28,8 @@ def time_spent(log: Log) -> pl.LazyFrame:
         time from the first start to the last end; `cpu` where cpu_share is 0.9 or more; where workers are busy, that is
         (Σ (end − start) + verify) / elapsed_s is 0.8 of the workers or more, or where moves waited no longer than that,
         the largest of `device`, `host` and `verify`; else the longest wait of `data`, `eviction`, `room`, `order`,
-        `window`, `queue` and `plan` (none of these known: logs of version 1). Of a cut run sums go by the share of each move
-        inside elapsed_s.
+        `window`, `queue` and `plan` (none of these known: logs of version 1). Of a cut run sums go by the share of each
+        move inside elapsed_s.
     """
     device = (pl.col("device_read_ns") + pl.col("device_write_ns")).sum()
     host = ((pl.col("read_ns") + pl.col("write_ns")).sum() - device).clip(0)

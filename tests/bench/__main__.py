@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import analysis_part, replay_part, traces_part
+from tests.bench import analysis_part, replay_part, traces_part, validity_part
 
 PARTS = {
     "tokenizer": traces_part.tokenizer,
@@ -20,6 +20,7 @@ PARTS = {
     "disk": replay_part.disk,
     "requests": replay_part.requests,
     "throttle": replay_part.throttle,
+    "validity": validity_part.validity,
     "gpu": replay_part.gpu,
     "analysis": analysis_part.analysis,
     "analysis100": analysis_part.analysis100,

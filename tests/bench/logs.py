@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from replayer.schema import LOG_ENUMS, RunDirectory
+from replayer.run_directory import RunDirectory
+from replayer.schema import LOG_ENUMS
 
 PART = 1 << 17
 WORKERS = 64
