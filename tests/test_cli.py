@@ -275,10 +275,8 @@ def test_the_null_layout_says_so(run: Run, demo_trace: Path, tmp_path: Path) -> 
     assert "null layout" in run("analysis", "summary", tmp_path / "run").stdout
 
 
-def test_the_readmes_ending_of_the_demo_names_its_fingerprints(run: Run, demo_trace: Path) -> None:
-    plan = json.loads(run("replayer", "plan", demo_trace, "--json").stdout)["plan_fingerprint"]
-    ending = f"2 runs, same work: trace {GOLDEN[:12]}…, plan {plan[:12]}… and every count are equal, only times differ."
-    assert ending in (ROOT / "README.md").read_text()
+def test_the_readme_names_the_demos_trace() -> None:
+    assert f"Its trace is {GOLDEN[:12]}… on every machine" in (ROOT / "README.md").read_text()
 
 
 def test_the_fingerprint_snippet_of_the_format_works(demo_trace: Path, tmp_path: Path) -> None:

@@ -6,15 +6,8 @@ import random
 import statistics
 import subprocess
 import sys
-import time
-from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
-
-from replayer.model import find
-from replayer.plan import Plan, PlanOptions, simulate
-from tests import traces
 from tests.bench.measure import elapsed, pairs, show
 
 
@@ -53,46 +46,33 @@ def tokenizer(folder: Path) -> None:
     show("generate, as a command", pairs(lambda: elapsed(ours), lambda: elapsed(library)), "s", "at most 1.3")
 
 
-def planner(folder: Path) -> None:
-    """Moves per second with both tiers bounded, against filling an OrderedDict, the least an LRU can cost."""
-    from collections import OrderedDict
+def planner(folder: Path, requests: int = 950_000) -> None:
+    """`replayer plan` of a long trace as a whole process, against reading and hashing the same trace alone."""
+    from tracegen.generate import generate
+    from tracegen.schema import Fingerprint, Trace
+    from tracegen.settings import load
 
-    rng, count = np.random.Generator(np.random.Philox(1)), 500_000
-    new = rng.integers(0, 2, count) == 0
-    new[0] = True
-    key = np.where(new, np.cumsum(new) - 1, 0)
-    known = np.cumsum(new)
-    key = np.where(new, key, np.maximum(known - 1 - rng.integers(0, 2000, count), 0))
-    tokens = np.concatenate([[1], rng.integers(1, 200, known[-1])])[key]
-    batch = traces.columns([("w", 0, 1)])
-    batch = {name: np.zeros(count, column.dtype) for name, column in batch.items()}
-    ids = np.arange(count)
-    batch |= {"op_id": ids, "request_id": ids, "session_id": ids, "user_id": ids, "time_ns": ids, "key": key}
-    batch |= {
-        "tokens": tokens.astype(np.int32),
-        "op": np.where(new, 0, 1).astype(np.uint8),
-        "turn": np.ones(count, np.int32),
-    }
-    trace = traces.write(folder / "moves.parquet", batch)
-    options = PlanOptions(find("tiny-1b").sizes("fp16", 1), (Decimal(0), Decimal(2), Decimal(4)))
+    path = folder / "p.parquet"
+    recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": requests})
+    ops = generate(recipe, path, force=True, quiet=True).counts["ops"]
+    tiers = ("--gpu-mem-gb", "2", "--cpu-mem-gb", "16", "--storage-capacity-gb", "100", "--model", "tiny-1b")
 
-    def ours() -> float:
-        began = time.perf_counter()
-        planned = simulate(Plan(trace, options), lambda _: None)
-        counts = [*planned["hits"].values(), *planned["stores"].values(), *planned["demotions"].values()]
-        return (sum(counts) + planned["misses"] + planned["drops"]) / (time.perf_counter() - began)
+    def plan(order: str) -> float:
+        command = [sys.executable, "-m", "replayer", "plan", str(path), *tiers, "--order", order, "--json"]
+        return elapsed(lambda: subprocess.run(command, check=True, capture_output=True))
 
-    def reference() -> float:
-        began, lru = time.perf_counter(), OrderedDict[int, None]()
-        for one in key.tolist():
-            lru[one] = None
-            lru.move_to_end(one)
-            if len(lru) > 1000:
-                lru.popitem(last=False)
-        return count / (time.perf_counter() - began)
+    def read() -> float:
+        def whole() -> None:
+            fingerprint = Fingerprint()
+            for batch in Trace(path).batches(1 << 18):
+                fingerprint.update(batch)
 
-    print(f"planner: {count:,} ops, cpu and nvme bounded (wanted: at least 500,000 moves per second)")
-    show("moves/s against OrderedDict touches/s", pairs(ours, reference), "/s", "-")
+        return elapsed(whole)
+
+    print(f"replayer plan, {ops:,} persona ops of 1,000 users, three bounded tiers, from start to end of the process")
+    for order, wanted in (("trace", "8"), ("reference", "30")):
+        measured = pairs(lambda order=order: plan(order), read, 5 if order == "trace" else 3)  # type: ignore[misc]
+        show(f"--order {order}, against reading and hashing", measured, "s", f"at most {wanted} s")
 
 
 def generator(folder: Path, requests: int = 200_000) -> None:

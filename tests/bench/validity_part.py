@@ -10,7 +10,7 @@ from typing import Any
 from tracegen.generate import generate
 from tracegen.settings import load
 
-DEVICE = "nvme=1500,80"  # MiB/s and µs; simulated, so that every order meets the same drive
+DEVICE = "nvme=3000,80"  # MiB/s and µs; simulated, so that every order meets the same drive
 ORDERS = ("trace", "reference:nvme-0.5", "reference:nvme-2", "reference:nvme-7", "live")
 SMALL = {"personas.coding.weight": 0, "personas.document.context": [1024, 4096]}
 
@@ -27,9 +27,9 @@ class Case:
 
 
 CASES = (
-    Case("MLPerf 1 with DRAM", "mlperf_option_1", {"users": 48, "requests": 192} | SMALL, ("0.25", "1")),
-    Case("MLPerf 2", "mlperf_option_2", {"users": 24, "requests": 144} | SMALL, ("0.25", "1")),
-    Case("MLPerf 3 with DRAM", "mlperf_option_3", {"users": 16, "requests": 144} | SMALL, ("0.25", "1")),
+    Case("MLPerf 1 with DRAM", "mlperf_option_1", {"users": 48, "requests": 144} | SMALL, ("0.25", "1")),
+    Case("MLPerf 2", "mlperf_option_2", {"users": 24, "requests": 96} | SMALL, ("0.25", "1")),
+    Case("MLPerf 3 with DRAM", "mlperf_option_3", {"users": 16, "requests": 80} | SMALL, ("0.25", "1")),
     Case("chat", "chat", {"users": 32, "requests": 256}, ("0.5", "2"), ("--speedup", "30")),
     Case("agentic", "agentic", {"users": 6, "requests": 24}, ("0.5", "2"), ("--speedup", "30", "--decode", "once")),
     Case("RAG", "rag", {"users": 32, "requests": 256, "rag.ingest_s": 5}, ("0.25", "1"), ("--speedup", "30")),
