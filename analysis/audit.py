@@ -12,6 +12,7 @@ import polars as pl
 
 from analysis.doubts import Doubt
 from analysis.log import scan
+from analysis.orders import kind_of
 from analysis.terms import MAX_REQUESTS
 from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts
 from tracegen.schema import InputError
@@ -100,17 +101,12 @@ def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
 def _of_plan(place: Path, info: Info, rows: pl.LazyFrame) -> Iterator[str]:
     """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
     planned = info["plan"].get("plan_checkpoints")
-    version = PLAN_VERSION if order_of(info) == "trace" else ORDERED_PLAN_VERSION
+    version = PLAN_VERSION if kind_of(info["conditions"]) == "trace" else ORDERED_PLAN_VERSION
     fingerprint, checkpoints = _fingerprint(rows, info.get("executed_ops"), len(planned or ()) + 1, version)
     if info.get("executed_fingerprint") not in (None, fingerprint):
         yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"
     if planned is not None and planned[: len(checkpoints)] != checkpoints:
         yield f"the rows of {place} are no prefix of the plan that run.json names"
-
-
-def order_of(info: Info) -> str:
-    """The kind of order that a run's plan was made in."""
-    return str((info["conditions"].get("order") or {}).get("kind") or "trace")
 
 
 def _fingerprint(
@@ -309,7 +305,11 @@ def _of_info(info: Info) -> Iterator[str]:
     if executed is not None and any(planned.get(name, count) != count for name, count in flat(executed).items()):
         yield "run.json says that the whole plan was executed, and counts other work than the plan's"
     ops, cycles = info["trace"].get("ops"), info["conditions"].get("cycles") or 1
-    ends = {None, *([] if ops is None else [ops * cycles]), *([] if order_of(info) == "trace" else [plan.get("ops")])}
+    ends = {
+        None,
+        *([] if ops is None else [ops * cycles]),
+        *([] if kind_of(info["conditions"]) == "trace" else [plan.get("ops")]),
+    }
     if ops is not None and info.get("executed_ops") not in ends:
         yield f"run.json says that the whole plan was executed, and {info['executed_ops']:,} ops of {ops * cycles:,}"
 

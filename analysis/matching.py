@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.audit import order_of
+from analysis.orders import kind_of
 from analysis.trials import Statistics, Summary, Trial, check_prefix, statistics
 from replayer.schema import TIERS
 from tracegen.schema import InputError
@@ -90,9 +90,14 @@ def check_varied(vary: Iterable[str], sides: Sides) -> None:
             raise InputError(f"--vary {name} is no condition of these runs; {hint}")
 
 
+_LEADER: Final = {"drain_s": "duration_s"}
+"""Conditions that follow from another, unless they are set: where that one is varied, so may they."""
+
+
 def is_varied(name: str, vary: Iterable[str]) -> bool:
     """Whether a condition may differ: `usable_bytes` stands for those of all tiers."""
-    return any(name == one or name.startswith(f"{one}.") for one in vary)
+    names = (name, *([_LEADER[name]] if name in _LEADER else []))
+    return any(each == one or each.startswith(f"{one}.") for one in vary for each in names)
 
 
 def match(sides: Sides, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
@@ -144,7 +149,7 @@ def configuration(name: str, sides: Sides) -> Configuration:
     """
     trials = [trial for side in sides.values() for trial in side]
     unlike = differing(*map(conditions_of, trials))
-    orders = {order_of(info) for trial in trials for info in trial.run.infos}
+    orders = {kind_of(info["conditions"]) for trial in trials for info in trial.run.infos}
     planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
     same_plan = "live" not in orders and not any(is_varied(name, planned_by) for name in unlike)
     if same_plan:
@@ -175,8 +180,7 @@ def _no_match(groups: dict[str, dict[Key, list[Trial]]], side: str, key: Key) ->
             f"{run} and {against} replayed unlike traces; replay one trace on both, or put the workloads side by side"
             " with --by workload."
         )
-    unlike = differing(dict(key[1]), dict(near[1]))
-    flags = " ".join(f"--vary {name}" for name in unlike)
+    flags = " ".join(f"--vary {name}" for name in _leading(differing(dict(key[1]), dict(near[1]))))
     return (
         f"{run} ({side}) and {groups[other][near][0].run.path} ({other}) ran under unlike conditions:"
         f" {_differences(key, near)}; pass {flags} where that is on purpose, or replay one as the other."
@@ -201,8 +205,13 @@ def _differences(one: Key, other: Key) -> str:
     values, others = dict(one[1]), dict(other[1])
     return ", ".join(
         f"{name} ({shown(name, values.get(name))} against {shown(name, others.get(name))})"
-        for name in differing(values, others)
+        for name in _leading(differing(values, others))
     )
+
+
+def _leading(names: list[str]) -> list[str]:
+    """Without those that follow from another one among them."""
+    return [name for name in names if _LEADER.get(name) not in names]
 
 
 def _check_unmixed(side: str, trials: Sequence[Trial]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from analysis import orders
 from analysis.between import grouped
 from analysis.summary import differences
 from analysis.terms import GIB
@@ -213,8 +214,8 @@ def _conditions(summary: Summary) -> str:
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions["direct"]]
     return (
         f"{summary['run']}: {conditions['model']} at {conditions['bytes_per_token']:,} bytes per token; {tiers};"
-        f" {_ranks(conditions)}{conditions['workers']} workers, pace {conditions['pace']}{direct},"
-        f" verify {conditions['verify']}"
+        f" {_ranks(conditions)}{conditions['workers']} workers, pace {conditions['pace']},"
+        f" {orders.described(conditions)}{direct}, verify {conditions['verify']}"
     )
 
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from replayer import cli_series
 from replayer.flag_types import Count
 from replayer.flags import plan_options, run_options
-from replayer.plan import Plan
+from replayer.plan import Plan, PlanOptions
 from replayer.ranks import ALONE, Ranks, world
 from replayer.resolving import resolve, settings_of
 from replayer.run import replay
@@ -62,7 +62,19 @@ def plan(trace: Path, as_json: bool, **flags: Any) -> None:
     if as_json:
         click.echo(json.dumps(planned, indent=2))
     else:
-        click.echo(_render(planned, f"{trace} for {model}, {options.bytes_per_token.per_token:,} bytes per token"))
+        click.echo(
+            _render(
+                planned, f"{trace} for {model}, {options.bytes_per_token.per_token:,} bytes per token{_load(options)}"
+            )
+        )
+
+
+def _load(options: PlanOptions) -> str:
+    """In what order it was planned, and where that depends on it under which load."""
+    order, demand = options.order, options.demand
+    if order.kind == "reference":
+        return f"; by reference {order.name}: pace {demand.pace.kind}, {demand.workers} workers"
+    return "; in trace order" if order.kind == "trace" else f"; in the order of {order.name}"
 
 
 def _render(planned: dict[str, Any], title: str) -> str:

@@ -28,6 +28,7 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     run("tracegen", "generate", DEMO, "--requests", 60, "-o", trace)
     for name, workers in (("one", 1), ("many", 32)):
         command = ["--model", "tiny-1b", "--cpu-mem-gb", "0.05", "--cache-dir", place / "cache", "--workers", workers]
+        command += ["--order", "trace"]  # which does not depend on the workers
         run("replayer", "run", trace, *command, "-o", place / name)
     return [place / "one", place / "many"]
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from analysis import orders
 from analysis.render import verdict
 from analysis.report import wording
 from analysis.report.gather import Gathered
@@ -110,7 +111,7 @@ def _ran(summary: dict[str, Any]) -> str:
     trace, plan = (str(summary[f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
     return (
         f"{machine}; {conditions['model']}; {', '.join(sizes)}; {conditions['workers']} workers, pace"
-        f" {conditions['pace']}; trace {trace}, plan {plan}"
+        f" {conditions['pace']}, {orders.described(conditions)}; trace {trace}, plan {plan}"
     )
 
 

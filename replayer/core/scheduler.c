@@ -196,7 +196,7 @@ static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Mov
     if (when > m->ready_ns) {
         m->ready_ns = when;
         m->waited_for = (int8_t)why;
-        m->order_ns = blocker ? held_by_order(s, m, blocker) : 0;
+        m->order_ns = blocker && !s->decides ? held_by_order(s, m, blocker) : 0;
     }
     if (--m->blockers) return;
     for (int32_t need = m->needs; need != NONE;) {
