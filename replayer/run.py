@@ -230,7 +230,7 @@ class _Run:
         if state.failures:
             return "failed", f"{state.failures:,} moves failed; their rows say why"
         if not state.retired:
-            return "failed", "no op was issued before --duration was over"
+            return "failed", "no op was executed before --duration was over"
         whole = not state.cut and (span.ops is None or span.ops >= self._plan.workload.ops)
         if whole and self._planned is not None and self._hash.hexdigest() != self._planned["plan_fingerprint"]:
             return "failed", "what was executed is not what was planned: this is a defect of the replayer"

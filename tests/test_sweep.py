@@ -273,7 +273,7 @@ def test_a_trial_that_fails_ends_the_sweep(run: Run, place: Path, tmp_path: Path
     trial = tmp_path / "sweep" / "a-duration=1e-09" / "trial_1"
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert f"Error: {trial}: no op was issued before --duration was over." in done.stderr
+    assert f"Error: {trial}: no op was executed before --duration was over." in done.stderr
     assert done.stderr.endswith(f"{trial} failed; what is complete stays: mend it, then repeat the command.\n")
     assert done.stdout == ""
     assert (trial.parent / "log-trial_1.txt").read_text().endswith("exit 1\n")
