@@ -47,7 +47,6 @@ class Order:
         kind: trace; reference; run: as an earlier run had it; live: as it comes, decided while it is replayed.
         name: of the reference, or the run's directory.
         devices: of the reference, per tier.
-        rows: of a run: rows of the workload in order.
         op_ids: of a run: the ops in order, till the workload is known.
     """
 
