@@ -203,6 +203,7 @@ int object_discard(Tier *t, uint64_t key, Fault *f);
 typedef struct Extents Extents;
 Extents *extents_new(int64_t units);
 void extents_free(Extents *e);
+int64_t extents_room(const Extents *e);
 /* Up to `most` extents (in units) for so many units; how many, 0: not so much is free, -1: `most` are too few. */
 int64_t extents_take(Extents *e, int64_t units, Extent *out, int64_t most);
 void extents_give(Extents *e, int64_t start, int64_t units);

@@ -37,6 +37,7 @@ void extents_free(Extents *e) {
     free(e);
 }
 
+int64_t extents_room(const Extents *e) { return e->room; }
 
 static int bin_of(int64_t length) { return 63 - __builtin_clzll((unsigned long long)length); }
 
