@@ -35,7 +35,7 @@ help:  ## this list
 
 setup: $(READY)  ## .venv with what the demo and the tests need
 
-$(READY): pyproject.toml constraints.txt $(wildcard replayer/core/*)
+$(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/core/*)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev$(if $(EXTRAS),$(,)$(EXTRAS))]'
 	@touch $@

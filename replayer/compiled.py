@@ -4,13 +4,14 @@ Calls release the interpreter's lock. Arrays that are passed must stay alive as 
 """
 
 import ctypes
-import importlib.util
 from collections.abc import Callable
-from ctypes import CDLL, Structure, c_char, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
+from ctypes import Structure, c_char, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tracegen.compiled import library
 
 UNLIMITED: Final = 1 << 62
 NONE: Final = -1
@@ -168,25 +169,19 @@ RECORD: Final = np.dtype(
 )
 
 
-def _load() -> CDLL:
-    found = importlib.util.find_spec("replayer._core")
-    if found is None or found.origin is None:
-        raise ImportError("the compiled core is missing: install the package anew (make setup)")
-    return CDLL(found.origin)
-
-
-_LIBRARY: Final = _load()
+_LIBRARY: Final = library("replayer._core")
 _VOID: Final = None
 _P: Final = c_void_p
 _I: Final = c_int64
 _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "clock_ns": (_I, ()),
+    "workload_add": (_VOID, (_P, _I, _I, _P)),
+    "workload_chain": (_VOID, (_P, _P, _P, _P)),
     "workload_index": (_VOID, (_P, _I, _I, _P, _P)),
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "waterfall_new": (_P, (_P, _P)),
     "waterfall_free": (_VOID, (_P,)),
     "waterfall_account": (_VOID, (_P, _P)),
-    "waterfall_heap_sizes": (_I, (_P,)),
     "planner_new": (_P, (_P, _P, _I, _P, _I, _P, _P, _I)),
     "planner_free": (_VOID, (_P,)),
     "planner_next": (_I, (_P, _I, _P, _P)),

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.compiled import call
 from replayer.model import TokenBytes
 from replayer.plan import Plan, PlanHash, Planner, PlanOptions, Totals, Usable
 from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
@@ -166,26 +165,6 @@ def test_the_fingerprint_as_the_oracle(picks: list[tuple[str, int, int]], sizes:
         hashed.add(Totals().tell(plan.workload, stretch))
     assert hashed.hexdigest() == oracle.fingerprint(expected)
     assert plan.simulate()["plan_fingerprint"] == hashed.hexdigest()
-
-
-def test_stale_heap_entries_do_not_pile_up() -> None:
-    """Objects that bounce between two tiers leave entries behind in the lower one, where nothing is ever evicted."""
-    count = 20_000
-    written = traces.columns([("w", 0, 1), ("w", 1, 1)])
-    reads = {name: np.repeat(column[:1], count) for name, column in written.items()}
-    reads |= {"op_id": np.arange(2, count + 2), "op": np.ones(count, np.uint8), "key": np.arange(count) % 2}
-    plan = waterfall(
-        {name: np.concatenate([written[name], reads[name]]) for name in written}, (1, 1000, 0), promote=True
-    )
-    planner, most, moves = plan.planner(), 0, 0
-    for part in told(plan, planner, 100):
-        most, moves = max(most, heap_sizes(planner)), moves + len(part)
-    assert moves > 3 * count, "promote, demote and store, each time"
-    assert most < 1000
-
-
-def heap_sizes(planner: Planner) -> int:
-    return int(call("waterfall_heap_sizes")(call("planner_waterfall")(planner.handle)))
 
 
 @pytest.mark.parametrize("ops", [1, CHECKPOINT_OPS, CHECKPOINT_OPS + 1, 2 * CHECKPOINT_OPS + 7])

@@ -1,6 +1,6 @@
 /* The compiled core: what its files share. docs/waterfall.md, docs/ordering.md and docs/core.md say what it does.
  *
- * One file each: heap.h, waterfall.c (what lies where), scheduler.c (what may run, and when it is due), devices.c (shared
+ * One file each: heap.h, numbers.h (a set whose least is found at once), waterfall.c (what lies where), scheduler.c (what may run, and when it is due), devices.c (shared
  * bandwidth on the virtual clock), planner.c (a plan in some order), payload.c, extents.c, tiers.c, uring.c (I/O), engine.c
  * (workers on the real clock). Times are nanoseconds. Indices of moves and ops are pool slots; -1 is none.
  * No file knows Python: replayer/compiled.py calls these functions through ctypes, which releases the interpreter's lock.
@@ -40,6 +40,22 @@ typedef struct {
     const uint8_t *has_write;   /* per key: its write is among the ops */
 } Workload;
 
+/* How they come to be: columns of a trace (tracegen.schema), and the tables of a workload before they are complete. */
+typedef struct {
+    const int64_t *op_id, *time_ns, *request_id, *session_id, *user_id, *key, *think_ns;
+    const int32_t *turn, *step, *tokens, *new_tokens;
+    const uint8_t *qos, *phase, *op, *source;
+} TraceColumns;
+typedef struct {
+    int64_t *op_id;
+    uint32_t *key;
+    int32_t *request, *step, *new_tokens;
+    uint8_t *what;
+    int64_t *time_ns, *think_ns, *session, *user;
+    int32_t *turn, *tokens;
+    uint8_t *has_write;
+} Tables;
+
 static inline int op_of(const Workload *w, int64_t row) { return w->what[row] & 3; }
 static inline int phase_of(const Workload *w, int64_t row) { return w->what[row] >> 2 & 1; }
 static inline int qos_of(const Workload *w, int64_t row) { return w->what[row] >> 3 & 3; }
@@ -66,7 +82,6 @@ void waterfall_free(Waterfall *w);
 int waterfall_decide(Waterfall *w, int64_t row, const Planned **moves, int64_t *count);
 /* used, resident, peak bytes and peak objects per tier, then the largest object: 13 numbers. */
 void waterfall_account(const Waterfall *w, int64_t *out);
-int64_t waterfall_heap_sizes(const Waterfall *w);
 
 /* ---- Sums over moves: counts and bytes per (move, from, to), -1 the last of four. ---- */
 typedef struct {

@@ -3,45 +3,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
+#include "numbers.h"
+
+typedef struct {
+    uint32_t recency;       /* the position of the last op that touched it */
+    uint8_t tier;
+    uint8_t unwritten;      /* its write is still to come; only where whoever comes first writes */
+} Place;
 
 struct Waterfall {
     const Workload *ops;
     Rules rules;
     int64_t position;
     int64_t used[TIERS], resident[TIERS], peak[TIERS], peak_objects[TIERS], largest;
-    uint8_t *tier_of;       /* per key */
-    uint8_t *unwritten;     /* per key: its write is still to come; only where whoever comes first writes */
-    uint32_t *recency_of;   /* per key: the position of the last op that touched it */
+    Place *places;          /* per key */
     uint8_t *broken;        /* per request: past its first prefill write or miss */
-    Heap residents[TIERS];  /* of bounded tiers: (recency, key); recency here may lag behind recency_of */
+    uint32_t *key_at;       /* per position: the key that its op touched */
+    Numbers residents[TIERS];  /* of bounded tiers: the recency of each object, which is one position's alone */
     Planned *moves;
     int64_t count, room;
 };
 
+static void *checked(void *memory) {
+    if (!memory) abort();
+    return memory;
+}
+
+static bool bounded(const Waterfall *w, int tier) { return w->rules.usable[tier] && w->rules.usable[tier] != UNLIMITED; }
+
 Waterfall *waterfall_new(const Workload *workload, const Rules *rules) {
-    Waterfall *w = calloc(1, sizeof *w);
+    Waterfall *w = checked(calloc(1, sizeof *w));
     w->ops = workload;
     w->rules = *rules;
-    size_t keys = (size_t)workload->keys + 1;
-    w->tier_of = malloc(keys);
-    memset(w->tier_of, NOWHERE, keys);
-    w->recency_of = calloc(keys, sizeof *w->recency_of);
-    w->broken = calloc((size_t)workload->requests + 1, 1);
-    if (rules->first_writes) {
-        w->unwritten = malloc(keys);
-        memcpy(w->unwritten, workload->has_write, (size_t)workload->keys);
-    }
+    w->places = checked(malloc(((size_t)workload->keys + 1) * sizeof *w->places));
+    for (int64_t key = 0; key < workload->keys; key++)
+        w->places[key] = (Place){0, NOWHERE, rules->first_writes && workload->has_write[key]};
+    w->broken = checked(calloc((size_t)workload->requests + 1, 1));
+    w->key_at = checked(calloc((size_t)workload->ops + 1, sizeof *w->key_at));
+    for (int tier = 0; tier < TIERS; tier++)
+        if (bounded(w, tier)) numbers_new(&w->residents[tier], workload->ops);
     return w;
 }
 
 void waterfall_free(Waterfall *w) {
     if (!w) return;
-    for (int tier = 0; tier < TIERS; tier++) free(w->residents[tier].entries);
-    free(w->tier_of);
-    free(w->unwritten);
-    free(w->recency_of);
+    for (int tier = 0; tier < TIERS; tier++) numbers_free(&w->residents[tier]);
+    free(w->places);
     free(w->broken);
+    free(w->key_at);
     free(w->moves);
     free(w);
 }
@@ -58,64 +67,37 @@ static bool can_hold(const Waterfall *w, int tier, int64_t size) {
     return w->rules.usable[tier] && size <= w->rules.usable[tier];
 }
 
-/* Leave one entry for each key that lies in the tier, so that its heap does not grow with the trace. */
-static void sweep(Waterfall *w, int tier) {
-    Heap *heap = &w->residents[tier];
-    int64_t kept = 0;
-    for (int64_t i = 0; i < heap->count; i++) {
-        int64_t key = heap->entries[i].value;
-        if (w->tier_of[key] != tier) continue;
-        w->tier_of[key] |= 0x80;  /* once */
-        heap->entries[kept++] = (Entry){w->recency_of[key], key};
-    }
-    heap->count = 0;
-    for (int64_t i = 0; i < kept; i++) {
-        w->tier_of[heap->entries[i].value] &= 0x7f;
-        heap_push(heap, heap->entries[i].key, heap->entries[i].value);
-    }
-}
-
 static void enter(Waterfall *w, uint32_t key, int tier, int kind, int from) {
-    int64_t size = w->ops->size[key];
     emit(w, kind, key, from, tier);
-    w->tier_of[key] = (uint8_t)tier;
-    w->used[tier] += size;
+    w->places[key].tier = (uint8_t)tier;
+    w->used[tier] += w->ops->size[key];
     w->resident[tier]++;
     if (w->used[tier] > w->peak[tier]) w->peak[tier] = w->used[tier];
     if (w->resident[tier] > w->peak_objects[tier]) w->peak_objects[tier] = w->resident[tier];
-    if (w->rules.usable[tier] == UNLIMITED) return;
-    heap_push(&w->residents[tier], w->recency_of[key], key);
-    if (w->residents[tier].count > 2 * w->resident[tier] + 64) sweep(w, tier);
+    if (bounded(w, tier)) numbers_add(&w->residents[tier], w->places[key].recency);
 }
 
 static void leave(Waterfall *w, uint32_t key, int tier) {
-    w->tier_of[key] = NOWHERE;
+    w->places[key].tier = NOWHERE;
     w->used[tier] -= w->ops->size[key];
     w->resident[tier]--;
+    if (bounded(w, tier)) numbers_remove(&w->residents[tier], w->places[key].recency);
 }
 
-/* A touch does not move an entry, so entries are lower bounds: one that lags behind is put back with the present
- * recency. Entries of keys that left by promotion or deletion are passed over. */
-static uint32_t least_recent(Waterfall *w, int tier) {
-    Heap *heap = &w->residents[tier];
-    for (;;) {
-        Entry entry = heap->entries[0];
-        int64_t key = entry.value;
-        if (w->tier_of[key] != tier) {
-            heap_pop(heap);
-        } else if (w->recency_of[key] == entry.key) {
-            heap_pop(heap);
-            return (uint32_t)key;
-        } else {
-            heap_replace(heap, w->recency_of[key], key);
-        }
-    }
+/* The op of this position touches the key: where it lies, if anywhere, it is the most recent now. */
+static void touch(Waterfall *w, uint32_t key) {
+    Place *place = &w->places[key];
+    bool moves = place->tier != NOWHERE && bounded(w, place->tier);
+    if (moves) numbers_remove(&w->residents[place->tier], place->recency);
+    place->recency = (uint32_t)w->position;
+    w->key_at[w->position] = key;
+    if (moves) numbers_add(&w->residents[place->tier], place->recency);
 }
 
 /* Demote the least recent objects until `size` more bytes fit: each to the next slower tier that can hold it, or out. */
 static void make_room(Waterfall *w, int tier, int64_t size) {
     while (w->used[tier] + size > w->rules.usable[tier]) {
-        uint32_t key = least_recent(w, tier);
+        uint32_t key = w->key_at[numbers_least(&w->residents[tier])];
         int64_t bytes = w->ops->size[key];
         int slower = tier + 1;
         while (slower < TIERS && !can_hold(w, slower, bytes)) slower++;
@@ -135,7 +117,7 @@ static void store(Waterfall *w, uint32_t key) {
     for (int tier = 0; tier < TIERS; tier++) {
         if (!can_hold(w, tier, size)) continue;
         make_room(w, tier, size);
-        w->recency_of[key] = (uint32_t)w->position;
+        touch(w, key);
         enter(w, key, tier, STORE, NONE);
         return;
     }
@@ -149,31 +131,31 @@ static bool promotes(const Waterfall *w, int tier, int64_t size) {
 }
 
 static void read_key(Waterfall *w, uint32_t key, int phase, int32_t request) {
-    int tier = w->tier_of[key];
+    int tier = w->places[key].tier;
     bool late = w->rules.contiguous && phase == PREFILL && w->broken[request];
     if (tier == NOWHERE || late) {
         emit(w, MISS, key, NONE, NONE);
         w->broken[request] |= phase == PREFILL;
         if (tier == NOWHERE) store(w, key);
-        else w->recency_of[key] = (uint32_t)w->position;
+        else touch(w, key);
     } else if (promotes(w, tier, w->ops->size[key])) {
         emit(w, PROMOTE, key, tier, NONE);
         leave(w, key, tier);
         store(w, key);
     } else {
-        w->recency_of[key] = (uint32_t)w->position;
+        touch(w, key);
         emit(w, HIT, key, tier, NONE);
     }
 }
 
 int waterfall_decide(Waterfall *w, int64_t row, const Planned **moves, int64_t *count) {
     uint32_t key = w->ops->key[row];
-    int role = op_of(w->ops, row), phase = phase_of(w->ops, row), tier = w->tier_of[key];
+    int role = op_of(w->ops, row), phase = phase_of(w->ops, row), tier = w->places[key].tier;
     w->count = 0;
     if (w->ops->size[key] > w->largest) w->largest = w->ops->size[key];
-    if (w->unwritten && role != REMOVE) {
-        role = w->unwritten[key] ? WRITE : READ;
-        w->unwritten[key] = 0;
+    if (w->rules.first_writes && role != REMOVE) {
+        role = w->places[key].unwritten ? WRITE : READ;
+        w->places[key].unwritten = 0;
     }
     if (role == READ) {
         read_key(w, key, phase, w->ops->request[row]);
@@ -198,12 +180,6 @@ void waterfall_account(const Waterfall *w, int64_t *out) {
         out[3 * TIERS + tier] = w->peak_objects[tier];
     }
     out[4 * TIERS] = w->largest;
-}
-
-int64_t waterfall_heap_sizes(const Waterfall *w) {
-    int64_t sum = 0;
-    for (int tier = 0; tier < TIERS; tier++) sum += w->residents[tier].count;
-    return sum;
 }
 
 void totals_op(Totals *t, int role) {

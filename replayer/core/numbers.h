@@ -1,0 +1,46 @@
+/* A set of numbers: a bit each, and above every 64 words one whose bits say which of them are not empty. Adding, removing and
+ * finding the least touch a word per level, so they take the same time however many numbers there are. */
+#pragma once
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { NUMBER_LEVELS = 6 };  /* 64^6 > 2^31 */
+typedef struct { uint64_t *words[NUMBER_LEVELS]; int levels; } Numbers;
+
+/* Room for numbers below `limit`; the kernel backs what is used. */
+static inline void numbers_new(Numbers *set, int64_t limit) {
+    set->levels = 0;
+    do {
+        limit = (limit + 63) / 64;
+        set->words[set->levels] = calloc((size_t)limit + 1, sizeof(uint64_t));
+        if (!set->words[set->levels++]) abort();
+    } while (limit > 1);
+}
+
+static inline void numbers_free(Numbers *set) {
+    for (int level = 0; level < set->levels; level++) free(set->words[level]);
+}
+
+static inline void numbers_add(Numbers *set, uint32_t number) {
+    for (int level = 0; level < set->levels; level++, number >>= 6) {
+        uint64_t *word = &set->words[level][number >> 6], before = *word;
+        *word = before | UINT64_C(1) << (number & 63);
+        if (before) return;
+    }
+}
+
+static inline void numbers_remove(Numbers *set, uint32_t number) {
+    for (int level = 0; level < set->levels; level++, number >>= 6) {
+        uint64_t *word = &set->words[level][number >> 6];
+        *word &= ~(UINT64_C(1) << (number & 63));
+        if (*word) return;
+    }
+}
+
+/* The least number of a set that is not empty. */
+static inline uint32_t numbers_least(const Numbers *set) {
+    uint32_t found = 0;
+    for (int level = set->levels - 1; level >= 0; level--)
+        found = found << 6 | (uint32_t)__builtin_ctzll(set->words[level][found]);
+    return found;
+}
