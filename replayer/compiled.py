@@ -26,29 +26,7 @@ class WorkloadStruct(Structure):
 
     _fields_ = (
         *_numbers("ops requests users keys"),
-        *(
-            (name, c_void_p)
-            for name in [
-                "op_id",
-                "key",
-                "request",
-                "step",
-                "new_tokens",
-                "what",
-                "rows",
-                "begins",
-                "time_ns",
-                "think_ns",
-                "session",
-                "user",
-                "turn",
-                "next",
-                "first",
-                "size",
-                "tokens",
-                "has_write",
-            ]
-        ),
+        *((name, c_void_p) for name in ("op", "request", "key", "rows", "first")),
     )
 
 
@@ -149,6 +127,21 @@ class ObjectStruct(Structure):
     )
 
 
+TRACE_OP: Final = np.dtype(
+    [
+        ("op_id", np.int64),
+        ("key", np.uint32),
+        *((name, np.int32) for name in ("request", "step", "new_tokens", "tokens")),
+        *((name, np.uint8) for name in ("op", "phase", "qos", "source")),
+    ]
+)
+TRACE_REQUEST: Final = np.dtype(
+    [
+        *((name, np.int64) for name in ("time_ns", "think_ns", "session", "user")),
+        *((name, np.int32) for name in ("turn", "next", "begin", "count")),
+    ]
+)
+TRACE_KEY: Final = np.dtype([("size", np.int64), ("tokens", np.int32), ("has_write", np.int32)])
 PLANNED_OP: Final = np.dtype([(name, np.int64) for name in ("row", "role", "moves")])
 PLANNED: Final = np.dtype(
     [("size", np.int64), ("key", np.uint32), ("move", np.int8), ("from_tier", np.int8), ("to_tier", np.int8)],
@@ -175,9 +168,8 @@ _P: Final = c_void_p
 _I: Final = c_int64
 _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "clock_ns": (_I, ()),
-    "workload_add": (_VOID, (_P, _I, _I, _P)),
-    "workload_chain": (_VOID, (_P, _P, _P, _P)),
-    "workload_index": (_VOID, (_P, _I, _I, _P, _P)),
+    "workload_add": (_VOID, (_P, _I, _P, _P, _P)),
+    "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "waterfall_new": (_P, (_P, _P)),
     "waterfall_free": (_VOID, (_P,)),

@@ -215,7 +215,7 @@ def nvme_room(plan: Plan, planned: dict[str, Any] | None, window: Window) -> int
     """
     limit, objects = plan.usable[NVME], most_objects(plan, plan.peak_objects, window)[NVME]
     if planned is None:  # placement is decided on the way: every object there is, once
-        whole = int(plan.workload.size.sum())
+        whole = int(plan.workload.sizes().sum())
         most = whole if limit is None else min(limit, whole)
     elif limit is None:
         most = planned["write_bytes"]["nvme"]

@@ -115,7 +115,7 @@ class Plan:
         self.lookup = options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
         self.workload = Workload(trace, options.selection, options.bytes_per_token)
         self.peak_objects = [self.workload.keys] * len(TIERS)
-        self.largest_object = int(self.workload.size.max(initial=0))
+        self.largest_object = int(self.workload.sizes().max(initial=0))
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 
     @property

@@ -16,9 +16,10 @@ from tests.conftest import ROOT
 HEADERS = [(ROOT / "replayer" / "core" / name).read_text() for name in ("core.h", "engine.h")]
 C_TYPES: dict[str, Any] = {
     "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32,
-    "int8_t": ctypes.c_int8, "int": ctypes.c_int, "double": ctypes.c_double, "char": ctypes.c_char,
+    "int8_t": ctypes.c_int8, "uint8_t": ctypes.c_uint8, "int": ctypes.c_int, "double": ctypes.c_double, "char": ctypes.c_char,
 }  # fmt: skip
 OURS: dict[str, Any] = {
+    "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
     "Workload": compiled.WorkloadStruct, "Planned": compiled.PLANNED, "Rules": compiled.Rules,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": core.OpStruct, "Move": core.MoveStruct,
     "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
@@ -29,7 +30,7 @@ RENAMED = {
     "Job": {"from": "source", "to": "target"}, "Move": {"from": "source", "to": "target"},
     "Planned": {"kind": "move", "from": "from_tier", "to": "to_tier"}, "Object": {"fd": "descriptor"},
 }  # fmt: skip
-NOT_SHARED = {"Request"}  # of tiers.c and uring.c
+NOT_SHARED = {"Request", "TraceColumns"}  # of tiers.c and uring.c; pointers alone
 
 
 def declared() -> dict[str, type[ctypes.Structure]]:

@@ -213,3 +213,18 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, good: Columns)
         writer.write(good)
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_violations_do_not_depend_on_batches(good: Columns) -> None:
+    good["session_id"][4] = 0
+    good["tokens"][3] = 7
+    good["key"][2] = 5
+
+    def found(size: int) -> list[Problem]:
+        invariants = Invariants(6)
+        parts = [{name: column[at : at + size] for name, column in good.items()} for at in range(0, 6, size)]
+        return [*(problem for part in parts for problem in invariants.feed(part)), *invariants.finish({"keys": 6})]
+
+    whole = found(6)
+    assert {problem.column for problem in whole} >= {"session_id", "tokens", "key", "counts.keys"}
+    assert found(1) == found(4) == whole

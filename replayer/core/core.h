@@ -23,43 +23,39 @@ enum { WAIT_NONE = -1, WAIT_DATA, WAIT_EVICTION, WAIT_ROOM };
 #define NEVER (-1)
 #define FAR (INT64_C(1) << 62)
 
-/* ---- The ops of a trace that are taken, in memory; the arrays belong to the caller. ---- */
+/* ---- The ops of a trace that are taken, in memory; the arrays belong to the caller. What one step of the core needs of an op,
+ * a request or a key lies in one structure, because it is seldom in the CPU's caches. ---- */
+typedef struct {
+    int64_t op_id;
+    uint32_t key;
+    int32_t request, step, new_tokens, tokens;
+    uint8_t op, phase, qos, source;
+} TraceOp;
+typedef struct {
+    int64_t time_ns, think_ns, session, user;   /* of its first op */
+    int32_t turn;
+    int32_t next;               /* the user's next request, or -1 */
+    int32_t begin, count;       /* its ops in `rows` */
+} TraceRequest;
+typedef struct {
+    int64_t size;               /* bytes */
+    int32_t tokens;
+    int32_t has_write;          /* its write is among the ops */
+} TraceKey;
 typedef struct {
     int64_t ops, requests, users, keys;
-    const int64_t *op_id;       /* per op, by row */
-    const uint32_t *key;
-    const int32_t *request, *step, *new_tokens;
-    const uint8_t *what;        /* op | phase << 2 | qos << 3 | source << 5 */
-    const int32_t *rows;        /* rows by request, in order */
-    const int64_t *begins;      /* per request, and one more: where its rows begin in `rows` */
-    const int64_t *time_ns, *think_ns, *session, *user;  /* per request; of its first op */
-    const int32_t *turn, *next; /* per request; next: the user's next one, or -1 */
+    const TraceOp *op;          /* by row */
+    const TraceRequest *request;
+    const TraceKey *key;
+    const int32_t *rows;        /* by request, in order */
     const int32_t *first;       /* per user: its first request, or -1 */
-    const int64_t *size;        /* per key, bytes */
-    const int32_t *tokens;      /* per key */
-    const uint8_t *has_write;   /* per key: its write is among the ops */
 } Workload;
-
-/* How they come to be: columns of a trace (tracegen.schema), and the tables of a workload before they are complete. */
+/* Columns of a trace as tracegen.schema has them. */
 typedef struct {
     const int64_t *op_id, *time_ns, *request_id, *session_id, *user_id, *key, *think_ns;
     const int32_t *turn, *step, *tokens, *new_tokens;
     const uint8_t *qos, *phase, *op, *source;
 } TraceColumns;
-typedef struct {
-    int64_t *op_id;
-    uint32_t *key;
-    int32_t *request, *step, *new_tokens;
-    uint8_t *what;
-    int64_t *time_ns, *think_ns, *session, *user;
-    int32_t *turn, *tokens;
-    uint8_t *has_write;
-} Tables;
-
-static inline int op_of(const Workload *w, int64_t row) { return w->what[row] & 3; }
-static inline int phase_of(const Workload *w, int64_t row) { return w->what[row] >> 2 & 1; }
-static inline int qos_of(const Workload *w, int64_t row) { return w->what[row] >> 3 & 3; }
-static inline int source_of(const Workload *w, int64_t row) { return w->what[row] >> 5; }
 
 /* ---- A move as it is decided. ---- */
 typedef struct {

@@ -178,7 +178,7 @@ void engine_feed(Engine *e) {
                 pthread_cond_wait(&e->room, &e->lock);
             }
             if (e->over) break;
-            int64_t row = ops[i].row, at = e->set.trace_order ? e->ops->op_id[row] : position;
+            int64_t row = ops[i].row, at = e->set.trace_order ? e->ops->op[row].op_id : position;
             scheduler_admit(e->scheduler, at, row, (int)ops[i].role, moves, ops[i].moves, now_of(e));
             moves += ops[i].moves;
             if (i % ADMIT_OPS == ADMIT_OPS - 1) {  /* the others wait meanwhile */
@@ -220,7 +220,7 @@ static void retire(Engine *e) {
     for (int32_t at; (at = scheduler_lowest(e->scheduler)) != NONE; some = true) {
         const Op *op = scheduler_op(e->scheduler, at);
         if (op->left) break;
-        int64_t seq = 0, op_id = e->ops->op_id[op->row];
+        int64_t seq = 0, op_id = e->ops->op[op->row].op_id;
         totals_op(&e->totals, op->role);
         for (int32_t move = op->first_move; move != NONE; seq++) {
             const Move *m = scheduler_move(e->scheduler, move);
@@ -311,18 +311,19 @@ static int32_t next_move(Engine *e) {
 static void describe(Engine *e, int32_t move, int64_t worker, Record *r, Job *job) {
     const Move *m = scheduler_move(e->scheduler, move);
     const Op *op = scheduler_op(e->scheduler, m->op);
-    const Workload *w = e->ops;
+    const TraceOp *asked = &e->ops->op[op->row];
+    const TraceRequest *request = &e->ops->request[op->request];
     int64_t due = m->pulled_ns == NEVER ? op->due_ns : m->pulled_ns;
-    int64_t row = op->row, request = op->request, wait = m->ready_ns - due, outside = op->admitted_ns - due;
+    int64_t wait = m->ready_ns - due, outside = op->admitted_ns - due;
     outside = outside < 0 ? 0 : outside < wait ? outside : wait;
     wait -= outside;
     *r = (Record){
-        .op_id = w->op_id[row], .position = op->position, .request_id = request, .session_id = w->session[request],
-        .user_id = w->user[request], .key = m->key, .size_bytes = m->size, .due_ns = due, .ready_ns = m->ready_ns,
-        .window_ns = outside, .order_ns = m->order_ns < wait ? m->order_ns : wait, .seq = m->seq, .turn = w->turn[request],
-        .step = w->step[row], .new_tokens = m->seq ? 0 : w->new_tokens[row], .tokens = w->tokens[m->key],
-        .worker = (int32_t)worker, .error = NONE, .qos = op->qos, .phase = (int8_t)phase_of(w, row), .op = op->role,
-        .source = (int8_t)source_of(w, row), .move = m->kind, .from_tier = m->from, .to_tier = m->to,
+        .op_id = asked->op_id, .position = op->position, .request_id = op->request, .session_id = request->session,
+        .user_id = request->user, .key = m->key, .size_bytes = m->size, .due_ns = due, .ready_ns = m->ready_ns,
+        .window_ns = outside, .order_ns = m->order_ns < wait ? m->order_ns : wait, .seq = m->seq, .turn = request->turn,
+        .step = asked->step, .new_tokens = m->seq ? 0 : asked->new_tokens, .tokens = e->ops->key[m->key].tokens,
+        .worker = (int32_t)worker, .error = NONE, .qos = op->qos, .phase = (int8_t)asked->phase, .op = op->role,
+        .source = (int8_t)asked->source, .move = m->kind, .from_tier = m->from, .to_tier = m->to,
         .waited_for = m->waited_for,
     };
     *job = (Job){.kind = m->kind, .key = m->key, .from = m->from, .to = m->to, .size = m->size};
@@ -588,9 +589,9 @@ void engine_fault(Engine *e, int64_t number, Fault *out) {
 
 int64_t core_sizes(int64_t *out) {
     const int64_t sizes[] = {
-        sizeof(Workload), sizeof(Planned), sizeof(Rules), sizeof(Totals), sizeof(Load), sizeof(Op), sizeof(Move),
-        sizeof(Device), sizeof(PlannedOp), sizeof(Fault), sizeof(BlockIO), sizeof(Extent), sizeof(Object),
-        sizeof(Settings), sizeof(Job), sizeof(Record), sizeof(State),
+        sizeof(TraceOp), sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload), sizeof(Planned), sizeof(Rules),
+        sizeof(Totals), sizeof(Load), sizeof(Op), sizeof(Move), sizeof(Device), sizeof(PlannedOp), sizeof(Fault),
+        sizeof(BlockIO), sizeof(Extent), sizeof(Object), sizeof(Settings), sizeof(Job), sizeof(Record), sizeof(State),
     };
     memcpy(out, sizes, sizeof sizes);
     return sizeof sizes / sizeof *sizes;

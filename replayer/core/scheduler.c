@@ -73,8 +73,7 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
     if (s->depth) {  /* no step has more places than the longest request has ops */
         int64_t longest = 1;
         for (int64_t r = 0; r < workload->requests; r++) {
-            int64_t length = workload->begins[r + 1] - workload->begins[r];
-            if (length > longest) longest = length;
+            if (workload->request[r].count > longest) longest = workload->request[r].count;
         }
         if (s->depth > longest) s->depth = longest;
         s->freed = checked(calloc((size_t)(workload->requests * s->depth) + 1, sizeof *s->freed));
@@ -297,11 +296,10 @@ static void place(Scheduler *s, int32_t at, int64_t position, int role, const Pl
     op->admitted_ns = now;
     op->left = op->moves = (int32_t)count;
     op->first_move = op->last_move = NONE;
-    const Workload *w = s->ops;
-    bool computed = role == WRITE ? phase_of(w, op->row) != DECODE
+    const TraceOp *asked = &s->ops->op[op->row];
+    bool computed = role == WRITE ? asked->phase != DECODE
                                   : role == READ && count && (moves[0].kind == MISS || moves[0].kind == BYPASS);
-    op->wait_ns = (int64_t)((double)w->new_tokens[op->row] * s->token_ns
-                            + (computed ? (double)w->tokens[w->key[op->row]] : 0) * s->prefill_ns);
+    op->wait_ns = (int64_t)((double)asked->new_tokens * s->token_ns + (computed ? (double)asked->tokens : 0) * s->prefill_ns);
     for (int64_t i = 0; i < count; i++) {
         int32_t move = new_move(s);
         Move *m = &s->move_pool[move];
@@ -396,21 +394,22 @@ static void let_go(Scheduler *s, int32_t at, int64_t due, int64_t now) {
 
 static int32_t op_for(Scheduler *s, int64_t row) {
     int32_t at = new_op(s);
-    s->op_pool[at] = (Op){.position = NONE, .row = (int32_t)row, .request = s->ops->request[row], .next = NONE,
-                          .first_move = NONE, .last_move = NONE, .due_ns = NEVER, .qos = (int8_t)qos_of(s->ops, row)};
+    const TraceOp *asked = &s->ops->op[row];
+    s->op_pool[at] = (Op){.position = NONE, .row = (int32_t)row, .request = asked->request, .next = NONE,
+                          .first_move = NONE, .last_move = NONE, .due_ns = NEVER, .qos = (int8_t)asked->qos};
     return at;
 }
 
 /* Let go what the request's own order allows. */
 static void advance(Scheduler *s, int32_t request, int64_t now) {
     Request_ *r = &s->requests[request];
-    int64_t begin = s->ops->begins[request], count = s->ops->begins[request + 1] - begin;
-    while (r->begun && r->start_ns != NEVER && r->next < count) {
+    const TraceRequest *asked = &s->ops->request[request];
+    while (r->begun && r->start_ns != NEVER && r->next < asked->count) {
         if (!s->decides && r->queue == NONE) return;
-        int64_t row = s->decides ? s->ops->rows[begin + r->next] : s->op_pool[r->queue].row;
-        if (s->ops->step[row] != r->step) {
+        int64_t row = s->decides ? s->ops->rows[asked->begin + r->next] : s->op_pool[r->queue].row;
+        if (s->ops->op[row].step != r->step) {
             if (r->running) return;
-            r->step = s->ops->step[row];
+            r->step = s->ops->op[row].step;
             r->due_ns = r->end_ns + r->wait_ns;
             r->slots = 0;
             r->wait_ns = 0;
@@ -444,7 +443,7 @@ static void begin_request(Scheduler *s, int32_t request, int64_t start) {
     r->begun = 1;
     s->in_progress++;
     r->queue = r->queue_end = NONE;
-    r->step = s->ops->step[s->ops->rows[s->ops->begins[request]]];
+    r->step = s->ops->op[s->ops->rows[s->ops->request[request].begin]].step;
     if (start != NEVER) r->start_ns = r->due_ns = start;
 }
 
@@ -453,11 +452,11 @@ static void enter_requests(Scheduler *s, int64_t now) {
     const Workload *w = s->ops;
     if (s->load.pace == CLOSED) return;
     for (; s->entering < w->ops; s->entering++) {
-        int32_t request = w->request[s->entering];
-        if (w->rows[w->begins[request]] != s->entering) continue;
+        int32_t request = w->op[s->entering].request;
+        if (w->rows[w->request[request].begin] != s->entering) continue;
         int64_t start = now;
         if (s->load.pace == OPEN) {
-            start = scaled(w->time_ns[request], s->load.speedup);
+            start = scaled(w->request[request].time_ns, s->load.speedup);
             if (start > now) return;
         } else if (s->in_progress >= s->load.workers) {
             return;
@@ -473,7 +472,7 @@ void scheduler_begin(Scheduler *s, int64_t now) {
         for (int64_t user = 0; user < s->ops->users; user++) {
             int32_t request = s->ops->first[user];
             if (request == NONE) continue;
-            begin_request(s, request, scaled(s->ops->time_ns[request], s->load.speedup));
+            begin_request(s, request, scaled(s->ops->request[request].time_ns, s->load.speedup));
             advance(s, request, now);
         }
     }
@@ -481,15 +480,15 @@ void scheduler_begin(Scheduler *s, int64_t now) {
 }
 
 void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role, const Planned *moves, int64_t count, int64_t now) {
-    int32_t at = op_for(s, row), request = s->ops->request[row];
+    int32_t at = op_for(s, row), request = s->ops->op[row].request;
     place(s, at, position, role, moves, count, now);
     Request_ *r = &s->requests[request];
     if (!r->begun) {
         int64_t start = now;
-        if (s->load.pace == OPEN) start = scaled(s->ops->time_ns[request], s->load.speedup);
+        if (s->load.pace == OPEN) start = scaled(s->ops->request[request].time_ns, s->load.speedup);
         if (s->load.pace == CLOSED) {
-            bool first = s->ops->first[s->ops->user[request]] == request;
-            start = first ? scaled(s->ops->time_ns[request], s->load.speedup) : NEVER;
+            bool first = s->ops->first[s->ops->request[request].user] == request;
+            start = first ? scaled(s->ops->request[request].time_ns, s->load.speedup) : NEVER;
         }
         begin_request(s, request, start);
     }
@@ -498,12 +497,12 @@ void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role, cons
 }
 
 static void request_over(Scheduler *s, int32_t request, int64_t now) {
-    int32_t next = s->ops->next[request];
+    int32_t next = s->ops->request[request].next;
     s->in_progress--;
     if (s->decides && s->load.pace == ASAP) enter_requests(s, now);
     if (s->load.pace != CLOSED || next == NONE) return;
     Request_ *r = &s->requests[request], *after = &s->requests[next];
-    int64_t start = r->end_ns + r->wait_ns + scaled(s->ops->think_ns[next], s->load.speedup);
+    int64_t start = r->end_ns + r->wait_ns + scaled(s->ops->request[next].think_ns, s->load.speedup);
     if (s->decides) begin_request(s, next, start);
     after->start_ns = after->due_ns = start;
     advance(s, next, now);
@@ -520,8 +519,7 @@ static void op_done(Scheduler *s, int32_t at, int64_t now) {
         s->freed[request * s->depth + (r->freed + r->freed_count) % s->depth] = op->end_ns;
         r->freed_count++;
     }
-    int64_t count = s->ops->begins[request + 1] - s->ops->begins[request];
-    if (r->next < count) advance(s, request, now);
+    if (r->next < s->ops->request[request].count) advance(s, request, now);
     else if (!r->running) request_over(s, request, now);
 }
 
@@ -534,7 +532,7 @@ void scheduler_release(Scheduler *s, int64_t now) {
 int64_t scheduler_next_due(const Scheduler *s) {
     int64_t due = s->timed.count ? (int64_t)s->timed.entries[0].key : FAR;
     if (s->decides && s->load.pace == OPEN && s->entering < s->ops->ops) {
-        int64_t start = scaled(s->ops->time_ns[s->ops->request[s->entering]], s->load.speedup);
+        int64_t start = scaled(s->ops->request[s->ops->op[s->entering].request].time_ns, s->load.speedup);
         if (start < due) due = start;
     }
     return due;

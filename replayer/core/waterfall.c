@@ -37,7 +37,7 @@ Waterfall *waterfall_new(const Workload *workload, const Rules *rules) {
     w->rules = *rules;
     w->places = checked(malloc(((size_t)workload->keys + 1) * sizeof *w->places));
     for (int64_t key = 0; key < workload->keys; key++)
-        w->places[key] = (Place){0, NOWHERE, rules->first_writes && workload->has_write[key]};
+        w->places[key] = (Place){0, NOWHERE, rules->first_writes && workload->key[key].has_write};
     w->broken = checked(calloc((size_t)workload->requests + 1, 1));
     w->key_at = checked(calloc((size_t)workload->ops + 1, sizeof *w->key_at));
     for (int tier = 0; tier < TIERS; tier++)
@@ -60,7 +60,7 @@ static void emit(Waterfall *w, int kind, uint32_t key, int from, int to) {
         w->room = w->room ? 2 * w->room : 64;
         w->moves = realloc(w->moves, (size_t)w->room * sizeof *w->moves);
     }
-    w->moves[w->count++] = (Planned){w->ops->size[key], key, (int8_t)kind, (int8_t)from, (int8_t)to};
+    w->moves[w->count++] = (Planned){w->ops->key[key].size, key, (int8_t)kind, (int8_t)from, (int8_t)to};
 }
 
 static bool can_hold(const Waterfall *w, int tier, int64_t size) {
@@ -70,7 +70,7 @@ static bool can_hold(const Waterfall *w, int tier, int64_t size) {
 static void enter(Waterfall *w, uint32_t key, int tier, int kind, int from) {
     emit(w, kind, key, from, tier);
     w->places[key].tier = (uint8_t)tier;
-    w->used[tier] += w->ops->size[key];
+    w->used[tier] += w->ops->key[key].size;
     w->resident[tier]++;
     if (w->used[tier] > w->peak[tier]) w->peak[tier] = w->used[tier];
     if (w->resident[tier] > w->peak_objects[tier]) w->peak_objects[tier] = w->resident[tier];
@@ -79,7 +79,7 @@ static void enter(Waterfall *w, uint32_t key, int tier, int kind, int from) {
 
 static void leave(Waterfall *w, uint32_t key, int tier) {
     w->places[key].tier = NOWHERE;
-    w->used[tier] -= w->ops->size[key];
+    w->used[tier] -= w->ops->key[key].size;
     w->resident[tier]--;
     if (bounded(w, tier)) numbers_remove(&w->residents[tier], w->places[key].recency);
 }
@@ -98,7 +98,7 @@ static void touch(Waterfall *w, uint32_t key) {
 static void make_room(Waterfall *w, int tier, int64_t size) {
     while (w->used[tier] + size > w->rules.usable[tier]) {
         uint32_t key = w->key_at[numbers_least(&w->residents[tier])];
-        int64_t bytes = w->ops->size[key];
+        int64_t bytes = w->ops->key[key].size;
         int slower = tier + 1;
         while (slower < TIERS && !can_hold(w, slower, bytes)) slower++;
         if (slower == TIERS) {
@@ -113,7 +113,7 @@ static void make_room(Waterfall *w, int tier, int64_t size) {
 }
 
 static void store(Waterfall *w, uint32_t key) {
-    int64_t size = w->ops->size[key];
+    int64_t size = w->ops->key[key].size;
     for (int tier = 0; tier < TIERS; tier++) {
         if (!can_hold(w, tier, size)) continue;
         make_room(w, tier, size);
@@ -138,7 +138,7 @@ static void read_key(Waterfall *w, uint32_t key, int phase, int32_t request) {
         w->broken[request] |= phase == PREFILL;
         if (tier == NOWHERE) store(w, key);
         else touch(w, key);
-    } else if (promotes(w, tier, w->ops->size[key])) {
+    } else if (promotes(w, tier, w->ops->key[key].size)) {
         emit(w, PROMOTE, key, tier, NONE);
         leave(w, key, tier);
         store(w, key);
@@ -149,19 +149,20 @@ static void read_key(Waterfall *w, uint32_t key, int phase, int32_t request) {
 }
 
 int waterfall_decide(Waterfall *w, int64_t row, const Planned **moves, int64_t *count) {
-    uint32_t key = w->ops->key[row];
-    int role = op_of(w->ops, row), phase = phase_of(w->ops, row), tier = w->places[key].tier;
+    const TraceOp *op = &w->ops->op[row];
+    uint32_t key = op->key;
+    int role = op->op, phase = op->phase, tier = w->places[key].tier;
     w->count = 0;
-    if (w->ops->size[key] > w->largest) w->largest = w->ops->size[key];
+    if (w->ops->key[key].size > w->largest) w->largest = w->ops->key[key].size;
     if (w->rules.first_writes && role != REMOVE) {
         role = w->places[key].unwritten ? WRITE : READ;
         w->places[key].unwritten = 0;
     }
     if (role == READ) {
-        read_key(w, key, phase, w->ops->request[row]);
+        read_key(w, key, phase, op->request);
     } else if (role == WRITE) {
         store(w, key);
-        w->broken[w->ops->request[row]] |= phase == PREFILL;
+        w->broken[op->request] |= phase == PREFILL;
     } else {
         emit(w, DELETE, key, tier == NOWHERE ? NONE : tier, NONE);
         if (tier != NOWHERE) leave(w, key, tier);
@@ -192,5 +193,5 @@ void totals_move(Totals *t, const Workload *w, int64_t seq, const Planned *m) {
     t->bytes[m->kind][m->from & 3][m->to & 3] += m->size;
     if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE) t->moved_bytes += m->size;
     /* An op that missed and could not be stored either is recomputed once. */
-    if (m->kind == MISS || (m->kind == BYPASS && !seq)) t->recomputed_tokens += w->tokens[m->key];
+    if (m->kind == MISS || (m->kind == BYPASS && !seq)) t->recomputed_tokens += w->key[m->key].tokens;
 }

@@ -1,46 +1,38 @@
 /* A workload's ops and indices over them, and what a stretch of a plan adds up to. */
 #include "core.h"
 
-/* Take the next rows of a trace; the tables per key and per request are long enough for their ids. */
-void workload_add(const TraceColumns *c, int64_t count, int64_t begin, const Tables *t) {
+/* Take the next rows of a trace; the tables per request and per key are long enough for their ids. */
+void workload_add(const TraceColumns *c, int64_t count, TraceOp *ops, TraceRequest *requests, TraceKey *keys) {
     for (int64_t i = 0; i < count; i++) {
-        int64_t row = begin + i, key = c->key[i], request = c->request_id[i];
-        t->op_id[row] = c->op_id[i];
-        t->key[row] = (uint32_t)key;
-        t->request[row] = (int32_t)request;
-        t->step[row] = c->step[i];
-        t->new_tokens[row] = c->new_tokens[i];
-        t->what[row] = (uint8_t)(c->op[i] | c->phase[i] << 2 | c->qos[i] << 3 | c->source[i] << 5);
-        t->tokens[key] = c->tokens[i];
-        t->has_write[key] |= c->op[i] == WRITE;
-        if (t->turn[request]) continue;  /* a request is told by its first op; turns begin at 1 */
-        t->time_ns[request] = c->time_ns[i];
-        t->think_ns[request] = c->think_ns[i];
-        t->session[request] = c->session_id[i];
-        t->user[request] = c->user_id[i];
-        t->turn[request] = c->turn[i];
+        ops[i] = (TraceOp){
+            c->op_id[i], (uint32_t)c->key[i], (int32_t)c->request_id[i], c->step[i], c->new_tokens[i], c->tokens[i],
+            c->op[i], c->phase[i], c->qos[i], c->source[i],
+        };
+        TraceKey *key = &keys[c->key[i]];
+        key->tokens = c->tokens[i];
+        key->has_write |= c->op[i] == WRITE;
+        TraceRequest *request = &requests[c->request_id[i]];
+        if (!request->count++)
+            *request = (TraceRequest){c->time_ns[i], c->think_ns[i], c->session_id[i], c->user_id[i], c->turn[i], NONE, 0, 1};
     }
 }
 
-/* Rows by request, in order (counting sort): `begins` has a place more than there are requests. */
-void workload_index(const int32_t *request, int64_t ops, int64_t requests, int64_t *begins, int32_t *rows) {
-    for (int64_t r = 0; r <= requests; r++) begins[r] = 0;
-    for (int64_t row = 0; row < ops; row++) begins[request[row] + 1]++;
-    for (int64_t r = 0; r < requests; r++) begins[r + 1] += begins[r];
-    for (int64_t row = 0; row < ops; row++) rows[begins[request[row]]++] = (int32_t)row;
-    for (int64_t r = requests; r > 0; r--) begins[r] = begins[r - 1];
-    begins[0] = 0;
-}
-
-/* Of each request the same user's next one, of each user the first one, and `last` for the way; all -1 before. */
-void workload_chain(const Workload *w, int32_t *next, int32_t *first, int32_t *last) {
+/* Index the rows by request, and chain each user's requests; `first` and `last`, per user, are -1 before. */
+void workload_index(const Workload *w, TraceRequest *requests, int32_t *rows, int32_t *first, int32_t *last) {
+    int32_t begin = 0;
+    for (int64_t r = 0; r < w->requests; r++) {
+        requests[r].begin = begin;
+        begin += requests[r].count;
+        requests[r].count = 0;
+    }
     for (int64_t row = 0; row < w->ops; row++) {
-        int32_t request = w->request[row];
-        if (w->rows[w->begins[request]] != row) continue;
-        int64_t user = w->user[request];
-        if (last[user] == NONE) first[user] = request;
-        else next[last[user]] = request;
-        last[user] = request;
+        int32_t at = w->op[row].request;
+        TraceRequest *request = &requests[at];
+        rows[request->begin + request->count++] = (int32_t)row;
+        if (request->count > 1) continue;
+        if (last[request->user] == NONE) first[request->user] = at;
+        else requests[last[request->user]].next = at;
+        last[request->user] = at;
     }
 }
 
@@ -50,7 +42,7 @@ void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const 
         totals_op(totals, (int)ops[i].role);
         for (int64_t seq = 0; seq < ops[i].moves; seq++, moves++, rows += 7) {
             totals_move(totals, w, seq, moves);
-            rows[0] = w->op_id[ops[i].row];
+            rows[0] = w->op[ops[i].row].op_id;
             rows[1] = seq;
             rows[2] = moves->kind;
             rows[3] = moves->key;
