@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import traces
+from tracegen.invariants import Invariants, Problem
 from tracegen.schema import DTYPES, ENUMS, METADATA_KEY, SCHEMA, Columns, InputError, Trace
 
 STEPS = [("w", 0, 5), ("d", 0, 5), ("w", 1, 7), ("r", 0, 5), ("d", 1, 7), ("w", 2, 9)]
