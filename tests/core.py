@@ -22,7 +22,7 @@ class OpStruct(Structure):
     _fields_ = (
         *((name, c_int64) for name in "position due_ns end_ns wait_ns admitted_ns".split()),
         *((name, c_int32) for name in "row request first_move last_move left next moves".split()),
-        *((name, c_int8) for name in "qos role is_due".split()),
+        *((name, c_int8) for name in "qos role is_due retired".split()),
     )
 
 

@@ -100,7 +100,9 @@ enum { ASAP, CLOSED, OPEN };
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;
     int32_t row, request, first_move, last_move, left, next, moves;
-    int8_t qos, role, is_due;   /* is_due: of a plan */
+    int8_t qos, role;
+    int8_t is_due;              /* of a plan */
+    int8_t retired;
 } Op;
 
 typedef struct {
@@ -128,7 +130,7 @@ int64_t scheduler_ready(const Scheduler *s);
 Op *scheduler_op(Scheduler *s, int32_t op);
 Move *scheduler_move(Scheduler *s, int32_t move);
 int32_t scheduler_lowest(const Scheduler *s);           /* the op of the lowest position not retired, or NONE */
-void scheduler_retire(Scheduler *s);                    /* it: all its moves are done */
+void scheduler_retire(Scheduler *s);                    /* the caller needs it no more: it goes when its moves are done */
 int64_t scheduler_decided(const Scheduler *s);
 void scheduler_decide_no_more(Scheduler *s, int64_t positions);  /* none from this position on */
 int64_t scheduler_window_bytes(const Scheduler *s);

@@ -54,8 +54,16 @@ static void find_next(Pipe *p) {
         p->next = FAR;
         return;
     }
-    __int128 left = (__int128)((int64_t)p->transfers.entries[0].key - p->attained) * sharing(p);
-    p->next = p->updated + (int64_t)((left + FRACTION - 1) / FRACTION);
+    int64_t left = (int64_t)p->transfers.entries[0].key - p->attained, ticks;
+    if (__builtin_mul_overflow(left, sharing(p), &ticks) || ticks > INT64_MAX - FRACTION)
+        p->next = p->updated + (int64_t)(((__int128)left * sharing(p) + FRACTION - 1) / FRACTION);
+    else
+        p->next = p->updated + (ticks + FRACTION - 1) / FRACTION;
+}
+
+static int64_t duration(int64_t bytes, int64_t rate) {
+    if (bytes < (INT64_MAX - rate) / 1000000000) return (bytes * 1000000000 + rate - 1) / rate;
+    return (int64_t)(((__int128)bytes * 1000000000 + rate - 1) / rate);
 }
 
 static void set_out(Devices *d, int32_t id, int64_t now) {
@@ -107,7 +115,7 @@ int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most) {
         Pipe *p = &d->pipes[value & 3];
         const Path *path = &d->paths[id];
         int64_t rate = path->from >= 0 ? p->model.read_bytes_per_s : p->model.write_bytes_per_s;
-        int64_t work = (int64_t)(((__int128)path->bytes * 1000000000 + rate - 1) / rate);
+        int64_t work = duration(path->bytes, rate);
         update(p, now);
         heap_push(&p->transfers, (uint64_t)(p->attained + FRACTION * (work ? work : 1)), id);
         find_next(p);

@@ -16,7 +16,7 @@ struct Planner {
     /* What is handed out. */
     PlannedOp *told;
     Planned *moves;
-    int64_t told_room, moves_room, moves_used;
+    int64_t told_count, told_room, moves_room, moves_used;
 };
 
 Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order, const int32_t *rows, int64_t count,
@@ -50,10 +50,41 @@ void planner_free(Planner *p) {
 
 const Waterfall *planner_waterfall(const Planner *p) { return p->waterfall; }
 
+static Planned *more_moves(Planner *p, int64_t count) {
+    if (p->moves_used + count > p->moves_room) {
+        p->moves_room = 2 * (p->moves_used + count);
+        p->moves = realloc(p->moves, (size_t)p->moves_room * sizeof *p->moves);
+        if (!p->moves) abort();
+    }
+    Planned *found = &p->moves[p->moves_used];
+    p->moves_used += count;
+    return found;
+}
+
+/* Tell the ops that have just been decided; the scheduler keeps each until its moves are done, and no longer. */
+static void tell(Planner *p) {
+    for (int32_t at; (at = scheduler_lowest(p->scheduler)) != NONE; scheduler_retire(p->scheduler)) {
+        const Op *op = scheduler_op(p->scheduler, at);
+        if (p->told_count == p->told_room) {
+            p->told_room *= 2;
+            p->told = realloc(p->told, (size_t)p->told_room * sizeof *p->told);
+            if (!p->told) abort();
+        }
+        p->told[p->told_count++] = (PlannedOp){op->row, op->role, op->moves};
+        Planned *out = more_moves(p, op->moves);
+        for (int32_t move = op->first_move; move != NONE;) {
+            const Move *m = scheduler_move(p->scheduler, move);
+            *out++ = (Planned){m->size, m->key, m->kind, m->from, m->to};
+            move = m->next;
+        }
+    }
+}
+
 /* Start what can start now. */
 static void start_moves(Planner *p) {
     while (p->busy < p->workers) {
         int32_t move = scheduler_take(p->scheduler);
+        tell(p);
         if (move == NONE) return;
         Move *m = scheduler_move(p->scheduler, move);
         if (m->kind == HIT || m->kind == PROMOTE || m->kind == STORE || m->kind == DEMOTE) {
@@ -78,68 +109,33 @@ static bool tick(Planner *p) {
     return true;
 }
 
-static Planned *more_moves(Planner *p, int64_t count) {
-    if (p->moves_used + count > p->moves_room) {
-        p->moves_room = 2 * (p->moves_used + count);
-        p->moves = realloc(p->moves, (size_t)p->moves_room * sizeof *p->moves);
-        if (!p->moves) abort();
+/* Whether it could go on; once the last op is decided, the plan is known. */
+static bool follow_reference(Planner *p, int64_t most) {
+    while (p->told_count < most) {
+        start_moves(p);
+        if (scheduler_decided(p->scheduler) == p->count) return true;
+        if (!tick(p)) return false;
     }
-    Planned *found = &p->moves[p->moves_used];
-    p->moves_used += count;
-    return found;
-}
-
-/* Hand out ops that are done, in order of position; how many there are now. */
-static int64_t hand_out(Planner *p, int64_t told, int64_t most) {
-    for (int32_t at; told < most && (at = scheduler_lowest(p->scheduler)) != NONE;) {
-        const Op *op = scheduler_op(p->scheduler, at);
-        if (op->left) break;
-        p->told[told++] = (PlannedOp){op->row, op->role, op->moves};
-        Planned *out = more_moves(p, op->moves);
-        for (int32_t move = op->first_move; move != NONE;) {
-            const Move *m = scheduler_move(p->scheduler, move);
-            *out++ = (Planned){m->size, m->key, m->kind, m->from, m->to};
-            move = m->next;
-        }
-        scheduler_retire(p->scheduler);
-    }
-    return told;
-}
-
-enum { AT_ONCE = 256 };  /* ops decided before what is done is handed out: more leave the CPU's caches */
-
-static int64_t next_by_reference(Planner *p, int64_t most) {
-    int64_t told = hand_out(p, 0, most);
-    bool goes_on = true;
-    while (told < most && goes_on) {
-        for (int64_t until = scheduler_decided(p->scheduler) + AT_ONCE; goes_on && scheduler_decided(p->scheduler) < until;) {
-            start_moves(p);
-            goes_on = tick(p);
-        }
-        told = hand_out(p, told, most);
-    }
-    return told || scheduler_lowest(p->scheduler) == NONE ? told : -1;
+    return true;
 }
 
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Planned **moves) {
     if (most > p->told_room) {
         p->told_room = most;
         p->told = realloc(p->told, (size_t)most * sizeof *p->told);
+        if (!p->told) abort();
     }
-    p->moves_used = 0;
-    int64_t told = 0;
-    if (p->order == BY_REFERENCE) {
-        told = next_by_reference(p, most);
-    } else {
-        for (; told < most && p->at < p->count; told++, p->at++) {
-            int64_t row = p->order == BY_ROWS ? p->rows[p->at] : p->at, count;
-            const Planned *decided;
-            int role = waterfall_decide(p->waterfall, row, &decided, &count);
-            p->told[told] = (PlannedOp){row, role, count};
-            memcpy(more_moves(p, count), decided, (size_t)count * sizeof *decided);
-        }
+    p->moves_used = p->told_count = 0;
+    bool goes_on = true;
+    if (p->order == BY_REFERENCE) goes_on = follow_reference(p, most);
+    for (; p->order != BY_REFERENCE && p->told_count < most && p->at < p->count; p->at++) {
+        int64_t row = p->order == BY_ROWS ? p->rows[p->at] : p->at, count;
+        const Planned *decided;
+        int role = waterfall_decide(p->waterfall, row, &decided, &count);
+        p->told[p->told_count++] = (PlannedOp){row, role, count};
+        memcpy(more_moves(p, count), decided, (size_t)count * sizeof *decided);
     }
     *ops = p->told;
     *moves = p->moves;
-    return told;
+    return goes_on || p->told_count ? p->told_count : -1;
 }

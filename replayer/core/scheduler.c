@@ -27,6 +27,9 @@ typedef struct { int32_t left, waiter, next; } Group;  /* hits of a key since it
 typedef struct { int64_t bytes; int32_t move; } Room;
 typedef struct { Room *entries; int64_t head, tail, room; bool bounded; } Ledger;
 
+/* The last move of a key that others wait for, and its hits since; plus one, 0: none. */
+typedef struct { int32_t barrier, group; } KeyOrder;
+
 struct Scheduler {
     const Workload *ops;
     Waterfall *decides;         /* NULL: a plan is executed */
@@ -48,7 +51,7 @@ struct Scheduler {
     Need *need_pool;
     int32_t free_op, free_move, free_edge, free_group, free_need;
     int64_t op_room, move_room, edge_room, group_room, need_room;
-    int32_t *barrier_of, *group_of;  /* per key, plus one; 0: none */
+    KeyOrder *keys;             /* per key */
     Ledger ledgers[TIERS];
     int32_t *order;             /* ring of ops by position */
     int64_t head, tail, order_room;
@@ -80,8 +83,7 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
     }
     s->permits = load->allocs ? load->allocs : INT64_MAX;
     s->free_op = s->free_move = s->free_edge = s->free_group = s->free_need = NONE;
-    s->barrier_of = checked(calloc((size_t)workload->keys + 1, sizeof *s->barrier_of));
-    s->group_of = checked(calloc((size_t)workload->keys + 1, sizeof *s->group_of));
+    s->keys = checked(calloc((size_t)workload->keys + 1, sizeof *s->keys));
     for (int tier = 0; tier < TIERS; tier++) {
         Ledger *l = &s->ledgers[tier];
         l->bounded = capacity[tier] != UNLIMITED;
@@ -108,8 +110,7 @@ void scheduler_free(Scheduler *s) {
     free(s->edge_pool);
     free(s->group_pool);
     free(s->need_pool);
-    free(s->barrier_of);
-    free(s->group_of);
+    free(s->keys);
     for (int tier = 0; tier < TIERS; tier++) free(s->ledgers[tier].entries);
     free(s->order);
     free(s);
@@ -163,7 +164,7 @@ void scheduler_account(const Scheduler *s, int64_t *out) {
     out[TIERS + 3] = used_group(s);
     out[TIERS + 4] = used_need(s);
     out[TIERS + 5] = 0;
-    for (int64_t key = 0; key < s->ops->keys; key++) out[TIERS + 5] += s->barrier_of[key] || s->group_of[key];
+    for (int64_t key = 0; key < s->ops->keys; key++) out[TIERS + 5] += s->keys[key].barrier || s->keys[key].group;
 }
 
 /* ---- Dependencies. ---- */
@@ -211,13 +212,14 @@ static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Mov
 static void order_by_key(Scheduler *s, int32_t move) {
     Move *m = &s->move_pool[move];
     if (m->kind == MISS || m->kind == BYPASS) return;
-    int32_t barrier = s->barrier_of[m->key] - 1, group = s->group_of[m->key] - 1;
+    KeyOrder *key = &s->keys[m->key];
+    int32_t barrier = key->barrier - 1, group = key->group - 1;
     if (m->kind == HIT) {
         if (group == NONE) {
             group = new_group(s);
             s->group_pool[group].left = 0;
             s->group_pool[group].waiter = NONE;
-            s->group_of[m->key] = group + 1;
+            key->group = group + 1;
         }
         s->group_pool[group].left++;
         m->group = group;
@@ -227,21 +229,22 @@ static void order_by_key(Scheduler *s, int32_t move) {
     if (group != NONE) {
         s->group_pool[group].waiter = move;
         m->blockers++;
-        s->group_of[m->key] = 0;
+        key->group = 0;
     } else if (barrier != NONE) {
         wait_for(s, move, barrier, WAIT_DATA);
     }
-    s->barrier_of[m->key] = move + 1;
+    key->barrier = move + 1;
 }
 
 static void key_done(Scheduler *s, int32_t move, int64_t end_ns) {
     Move *m = &s->move_pool[move];
-    if (s->barrier_of[m->key] == move + 1) s->barrier_of[m->key] = 0;
+    KeyOrder *key = &s->keys[m->key];
+    if (key->barrier == move + 1) key->barrier = 0;
     if (m->kind != HIT) return;
     Group *group = &s->group_pool[m->group];
     if (--group->left) return;
     if (group->waiter != NONE) unblock(s, group->waiter, end_ns, WAIT_DATA, m);
-    if (s->group_of[m->key] == m->group + 1) s->group_of[m->key] = 0;
+    if (key->group == m->group + 1) key->group = 0;
     free_group(s, m->group);
 }
 
@@ -508,6 +511,16 @@ static void request_over(Scheduler *s, int32_t request, int64_t now) {
     advance(s, next, now);
 }
 
+static void forget(Scheduler *s, int32_t at) {
+    for (int32_t move = s->op_pool[at].first_move; move != NONE;) {
+        int32_t next = s->move_pool[move].next;
+        if (s->move_pool[move].to >= 0) s->window_bytes -= s->move_pool[move].size;
+        free_move(s, move);
+        move = next;
+    }
+    free_op(s, at);
+}
+
 static void op_done(Scheduler *s, int32_t at, int64_t now) {
     Op *op = &s->op_pool[at];
     int32_t request = op->request;
@@ -519,6 +532,7 @@ static void op_done(Scheduler *s, int32_t at, int64_t now) {
         s->freed[request * s->depth + (r->freed + r->freed_count) % s->depth] = op->end_ns;
         r->freed_count++;
     }
+    if (op->retired) forget(s, at);
     if (r->next < s->ops->request[request].count) advance(s, request, now);
     else if (!r->running) request_over(s, request, now);
 }
@@ -594,11 +608,6 @@ int32_t scheduler_lowest(const Scheduler *s) {
 
 void scheduler_retire(Scheduler *s) {
     int32_t at = s->order[s->head++ & (s->order_room - 1)];
-    for (int32_t move = s->op_pool[at].first_move; move != NONE;) {
-        int32_t next = s->move_pool[move].next;
-        if (s->move_pool[move].to >= 0) s->window_bytes -= s->move_pool[move].size;
-        free_move(s, move);
-        move = next;
-    }
-    free_op(s, at);
+    s->op_pool[at].retired = 1;
+    if (!s->op_pool[at].left) forget(s, at);
 }
