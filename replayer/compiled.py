@@ -212,6 +212,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "engine_totals": (_VOID, (_P, _P)),
     "engine_take_records": (_I, (_P, _P)),
     "engine_take_rows": (_I, (_P, _P)),
+    "records_split": (_VOID, (_P, _I, _I, _P, _P, _I)),
     "engine_fault": (_VOID, (_P, _I, _P)),
 }
 

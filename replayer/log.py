@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from replayer.compiled import RECORD, address, call
 from replayer.engine import Records
 from replayer.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS
@@ -12,17 +13,22 @@ from replayer.schema import LOG_COLUMNS
 PART_ROWS: Final = 1 << 17
 PART_SECONDS: Final = 2.0
 
+_NAMES: Final = tuple(name for name in LOG_COLUMNS if name != "rank")
+_split = call("records_split")
+
 
 class Log:
-    """Collects records into parts of some size or age.
+    """Collects records by column, and writes them as a part at some size or age.
 
     Attributes:
-        waiting: records, and their errors by row, that are not in a part yet.
+        rows: how many are in no part yet.
     """
 
     def __init__(self, directory: RunDirectory, rank: int) -> None:
         self._directory, self._rank = directory, rank
-        self.waiting, self._errors, self._rows = list[Records](), dict[int, str](), 0
+        self._columns = {name: np.empty(PART_ROWS, RECORD[name]) for name in _NAMES}
+        self._fields = np.array([(RECORD.fields[name][1], RECORD[name].itemsize) for name in _NAMES], np.int64)
+        self._errors, self.rows = dict[int, str](), 0
         self._written = monotonic()
 
     def add(self, records: Records, errors: dict[int, str]) -> None:
@@ -32,33 +38,24 @@ class Log:
             records: as the engine gives them; copied.
             errors: what went wrong, by the number that a record's `error` gives.
         """
-        try:
-            self._collect(records, errors)
-        finally:  # the engine will use its memory again
-            self.waiting = [rows if rows.flags.owndata else rows.copy() for rows in self.waiting]
-
-    def _collect(self, records: Records, errors: dict[int, str]) -> None:
-        for begin in range(0, len(records), PART_ROWS):
-            some = records[begin : begin + PART_ROWS]
-            for row in np.flatnonzero(some["error"] >= 0).tolist() if errors else ():
-                self._errors[self._rows + row] = errors[int(some["error"][row])]
-            self.waiting.append(some)
-            self._rows += len(some)
-            if self._rows >= PART_ROWS:
+        while len(records):
+            if self.rows == PART_ROWS:
                 self.write()
-        if monotonic() - self._written > PART_SECONDS:
+            some, records = np.split(records, [PART_ROWS - self.rows])
+            for row in np.flatnonzero(some["error"] >= 0).tolist() if errors else ():
+                self._errors[self.rows + row] = errors[int(some["error"][row])]
+            outs = np.array([address(column[self.rows :]) for column in self._columns.values()], np.int64)
+            _split(address(some), len(some), RECORD.itemsize, address(self._fields), address(outs), len(outs))
+            self.rows += len(some)
+        if self.rows == PART_ROWS or monotonic() - self._written > PART_SECONDS:
             self.write()
 
     def write(self) -> None:
         """Close a part; its rows stay waiting where it cannot be written."""
-        if self.waiting:
-            self._directory.write_part(self._columns())
-            self.waiting, self._errors, self._rows = [], {}, 0
+        if self.rows:
+            columns: dict[str, Any] = {name: column[: self.rows] for name, column in self._columns.items()}
+            columns["rank"] = np.full(self.rows, self._rank)
+            columns["error"] = [self._errors.get(row) for row in range(self.rows)] if self._errors else None
+            self._directory.write_part(columns)
+            self._errors, self.rows = {}, 0
         self._written = monotonic()
-
-    def _columns(self) -> dict[str, Any]:
-        rows = np.concatenate(self.waiting) if len(self.waiting) > 1 else self.waiting[0]
-        columns: dict[str, Any] = {name: rows[name] for name in LOG_COLUMNS if name not in ("rank", "error")}
-        columns["rank"] = np.full(self._rows, self._rank)
-        columns["error"] = [self._errors.get(row) for row in range(self._rows)] if self._errors else None
-        return columns

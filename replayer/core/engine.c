@@ -4,6 +4,7 @@
 #include "engine.h"
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -45,7 +46,7 @@ struct Engine {
     const Payload *payload;
     pthread_mutex_t lock;
     pthread_cond_t work, timer, ended, room, prefilled, drained;
-    int64_t began, timer_due, idle;
+    int64_t began, timer_due, idle, cores;
     bool full, exhausted, over, stopping;
     int64_t limit, highest;     /* positions: where the run is cut, and the highest that was started */
     State state;
@@ -75,7 +76,13 @@ Engine *engine_new(const Workload *ops, const Settings *settings, const Load *lo
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
     e->lost = calloc((size_t)ops->keys + 1, 1);
-    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);  /* it is held for less time than a sleep takes */
+    pthread_mutex_init(&e->lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    cpu_set_t cores;
+    e->cores = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores);
     pthread_cond_t *all[] = {&e->work, &e->timer, &e->ended, &e->room, &e->prefilled, &e->drained};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) new_condition(all[i]);
     e->timer_due = FAR;
@@ -242,10 +249,10 @@ static void retire(Engine *e) {
 
 /* ---- Workers. ---- */
 /* Wake one worker per move that is ready, and one to watch the clock if none does. `quick`: the caller will be back for
- * the next move before another could wake up, so one more worker at a time will do. */
+ * the next move before another could wake up, so one more worker at a time will do, and none where no core is free. */
 static void wake_workers(Engine *e, bool quick) {
     int64_t ready = scheduler_ready(e->scheduler), wake = ready < e->idle ? ready : e->idle;
-    if (quick && wake > 1) wake = ready > 1;
+    if (quick && wake) wake = ready > 1 && e->set.workers - e->idle < e->cores;
     for (int64_t i = 0; i < wake; i++) pthread_cond_signal(&e->work);
     bool watched = e->timer_due != FAR;
     if (ready > e->idle && watched && !quick) pthread_cond_signal(&e->timer);
@@ -354,50 +361,58 @@ static int check(Engine *e, Job *job, int64_t offset, int64_t length, const char
     return wrong;
 }
 
-static int write_chunk(Job *job, Object *to, int64_t offset, int64_t length, const char *buffer) {
-    int64_t began = clock_ns();
-    int error = object_write(to, offset, length, buffer, &job->fault);
-    job->write_ns += clock_ns() - began;
-    return error;
+/* The time since `began`, which becomes now: what follows begins where this ended. */
+static int64_t lap(int64_t *began) {
+    int64_t now = clock_ns(), spent = now - *began;
+    *began = now;
+    return spent;
 }
 
 /* Piece by piece: read, verify, and write to the target if there is one. */
 static int read_object(Engine *e, Job *job, Object *to, char *buffer, Check *left) {
     Tier *tier = e->tiers[job->from];
-    int64_t step = tier_chunked(tier) || to ? e->set.chunk : job->size, began = clock_ns();
+    int64_t step = tier_chunked(tier) || to ? e->set.chunk : job->size, began = to ? clock_ns() : job->start_ns;
     Object from;
     int error = object_open(tier, &from, (uint64_t)job->key, job->size, &job->fault);
-    job->read_ns += clock_ns() - began;
-    if (error) return error;
+    if (error) {
+        job->read_ns += lap(&began);
+        return error;
+    }
     for (int64_t offset = 0; offset < job->size && !error; offset += step) {
         int64_t length = job->size - offset < step ? job->size - offset : step;
-        began = clock_ns();
         error = object_read(&from, offset, length, buffer, &job->fault);
-        job->read_ns += clock_ns() - began;
-        if (error) break;
         bool checked = e->set.verify && tier_keeps_bytes(tier), last = offset + length == job->size;
+        if (error || (!checked && !to)) continue;
+        job->read_ns += lap(&began);
         if (checked && last && job->kind == HIT) *left = (Check){offset, length, true};
         else if (checked) error = check(e, job, offset, length, buffer);
         if (to && !error) {
             fill(e, job, offset, length, buffer);
-            error = write_chunk(job, to, offset, length, buffer);
+            began = clock_ns();
+            error = object_write(to, offset, length, buffer, &job->fault);
+            job->write_ns += lap(&began);
+        } else {
+            began = clock_ns();
         }
     }
     job->device_read_ns = from.device_ns;
-    began = clock_ns();
     object_close(&from);
-    job->read_ns += clock_ns() - began;
+    job->read_ns += lap(&began);
     return error;
 }
 
 /* Piece by piece: make the object's bytes, the first of which are there, and write them. */
-static int write_object(Engine *e, Job *job, Object *to, char *buffer) {
+static int write_object(Engine *e, Job *job, Object *to, char *buffer, int64_t *began) {
     int64_t step = tier_chunked(e->tiers[job->to]) ? e->set.chunk : job->size;
     int error = 0;
     for (int64_t offset = 0; offset < job->size && !error; offset += step) {
         int64_t length = job->size - offset < step ? job->size - offset : step;
-        if (offset) fill(e, job, offset, length, buffer);
-        error = write_chunk(job, to, offset, length, buffer);
+        if (offset) {
+            job->write_ns += lap(began);
+            fill(e, job, offset, length, buffer);
+            *began = clock_ns();
+        }
+        error = object_write(to, offset, length, buffer, &job->fault);
     }
     return error;
 }
@@ -405,17 +420,23 @@ static int write_object(Engine *e, Job *job, Object *to, char *buffer) {
 static int transfer(Engine *e, Job *job, char *buffer, Check *left) {
     if (job->to < 0) return read_object(e, job, NULL, buffer, left);
     Tier *tier = e->tiers[job->to];
-    if (job->from < 0 && tier_chunked(tier)) fill(e, job, 0, job->size < e->set.chunk ? job->size : e->set.chunk, buffer);
+    int64_t began = job->start_ns;
+    if (job->from < 0 && tier_chunked(tier)) {
+        fill(e, job, 0, job->size < e->set.chunk ? job->size : e->set.chunk, buffer);
+        began = clock_ns();
+    }
     Object to;
-    int64_t began = clock_ns();
     int error = object_create(tier, &to, (uint64_t)job->key, job->size, &job->fault);
-    job->write_ns += clock_ns() - began;
-    if (error) return error;
-    error = job->from >= 0 ? read_object(e, job, &to, buffer, left) : write_object(e, job, &to, buffer);
-    began = clock_ns();
+    if (!error && job->from >= 0) {
+        job->write_ns += lap(&began);
+        error = read_object(e, job, &to, buffer, left);
+        began = clock_ns();
+    } else if (!error) {
+        error = write_object(e, job, &to, buffer, &began);
+    }
     if (!error) error = object_finish(&to, &job->fault);
     object_close(&to);
-    job->write_ns += clock_ns() - began;
+    job->write_ns += lap(&began);
     job->device_write_ns = to.device_ns;
     return error;
 }
@@ -485,8 +506,8 @@ static void record(Engine *e, Record *r, const Job *job, int64_t late_ns) {
 
 /* The move is done: what waits for it may go on. */
 static void complete(Engine *e, int32_t move, const Job *job) {
-    int64_t now = now_of(e);
-    scheduler_complete(e->scheduler, move, job->done_ns - e->began, now);
+    int64_t end_ns = job->done_ns - e->began;
+    scheduler_complete(e->scheduler, move, end_ns, end_ns);
     retire(e);
 }
 
@@ -579,6 +600,22 @@ int64_t engine_take_rows(Engine *e, const int64_t **out) {
     int64_t count = take_from(&e->rows, (const void **)out);
     pthread_mutex_unlock(&e->lock);
     return count;
+}
+
+/* Records as columns, a block that stays in the CPU's caches at a time; fields: offset and bytes (1, 4 or 8) of each. */
+void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2], char *const *out, int64_t columns) {
+    enum { BLOCK_RECORDS = 64 };
+    for (int64_t begin = 0; begin < count; begin += BLOCK_RECORDS) {
+        int64_t end = begin + BLOCK_RECORDS < count ? begin + BLOCK_RECORDS : count;
+        for (int64_t column = 0; column < columns; column++) {
+            const char *from = records + begin * stride + fields[column][0];
+            for (int64_t i = begin; i < end; i++, from += stride) {
+                if (fields[column][1] == 8) ((int64_t *)out[column])[i] = *(const int64_t *)from;
+                else if (fields[column][1] == 4) ((int32_t *)out[column])[i] = *(const int32_t *)from;
+                else out[column][i] = *from;
+            }
+        }
+    }
 }
 
 void engine_fault(Engine *e, int64_t number, Fault *out) {

@@ -45,6 +45,7 @@ void engine_totals(Engine *e, Totals *out);
  * order, seven numbers each, for the fingerprint. */
 int64_t engine_take_records(Engine *e, const Record **out);
 int64_t engine_take_rows(Engine *e, const int64_t **out);
+void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2], char *const *out, int64_t columns);
 void engine_fault(Engine *e, int64_t number, Fault *out);
 /* For tests: sizes of the structures that are shared with callers, as they stand in core.h and then here. */
 int64_t core_sizes(int64_t *out);
