@@ -27,7 +27,8 @@ class Log:
     def __init__(self, directory: RunDirectory, rank: int) -> None:
         self._directory, self._rank = directory, rank
         self._columns = {name: np.empty(PART_ROWS, RECORD[name]) for name in _NAMES}
-        self._fields = np.array([(RECORD.fields[name][1], RECORD[name].itemsize) for name in _NAMES], np.int64)
+        fields: Any = RECORD.fields
+        self._fields = np.array([(fields[name][1], RECORD[name].itemsize) for name in _NAMES], np.int64)
         self._errors, self.rows = dict[int, str](), 0
         self._written = monotonic()
 

@@ -18,7 +18,7 @@ from replayer.schema import TIERS
 from replayer.tiers import gpu
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gds import GdsTier
-from replayer.tiers.memory import CpuTier, NullTier, unit_of
+from replayer.tiers.memory import CpuTier, arena_bytes, NullTier, unit_of
 from replayer.tiers.nvme import SLAB, BlockIO, FileTier, SlabTier
 from replayer.tiers.throttled import Throttle
 from tracegen.schema import InputError
@@ -256,7 +256,9 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
     largest = int(plan.largest_object)
     if largest > MAX_OBJECT:
         raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    memory, need = machine.meminfo("MemAvailable") // ranks, plan.capacity[CPU] or 0
+    memory, need = machine.meminfo("MemAvailable") // ranks, 0
+    if plan.usable[CPU]:
+        need = arena_bytes(plan.capacity[CPU] or 0, most_objects(plan, plan.peak_objects, settings.window)[CPU])
     if memory and need > memory:
         raise InputError(
             f"--cpu-mem-gb: {need / 2**30:.1f} GiB, but {memory / 2**30:.1f} GiB of memory are available;"

@@ -31,20 +31,25 @@ class NullTier(NativeTier):
         super().__init__(_null())
 
 
+def arena_bytes(usable: int, objects: int) -> int:
+    """What a tier in memory allocates: each object may waste a part of a unit of room."""
+    unit = unit_of(usable)
+    return aligned(-(-(usable + objects * (unit - 1)) // unit) * unit)
+
+
 class CpuTier(NativeTier):
     """One arena of memory, allocated and touched at the start; an object is a list of extents of it.
 
     Args:
         usable: bytes that objects may take.
-        objects: how many there are at most; each may waste a part of a unit of room.
+        objects: how many there are at most.
     """
 
     def __init__(self, usable: int, objects: int = 0) -> None:
-        unit = unit_of(usable)
-        size = -(-(usable + objects * (unit - 1)) // unit) * unit
-        self._arena: NDArray[np.uint8] = np.frombuffer(allocate(aligned(size)), np.uint8)
+        unit, size = unit_of(usable), arena_bytes(usable, objects)
+        self._arena: NDArray[np.uint8] = np.frombuffer(allocate(size), np.uint8)
         self._arena.fill(0)  # page faults belong before the run
-        super().__init__(_memory(address(self._arena), size, unit, b"cpu tier"))
+        super().__init__(_memory(address(self._arena), size // unit * unit, unit, b"cpu tier"))
         _budget(self._open_handle(), usable)
 
     def close(self) -> None:

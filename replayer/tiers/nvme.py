@@ -123,8 +123,10 @@ class SlabTier(NativeTier):
         super().close()
         while self._slabs:
             os.close(self._slabs.pop())
+        if not self._files:  # closed before
+            return
         if self._keep:
             self._cache.keep()
         else:
             self._cache.remove(self._files)
-            self._files = []
+        self._files = []
