@@ -17,6 +17,8 @@ import polars as pl
 from tests import traces
 from tests.bench.disks import best, fast_disk, fio, throttled
 from tests.bench.measure import PAIRS, show
+from tracegen.generate import generate
+from tracegen.settings import load
 
 TOKEN = 128 << 10  # bytes of llama3.1-8b
 
@@ -145,32 +147,67 @@ def requests(folder: Path) -> None:
 
 
 FAST, SLOW = 470, 100
-SPEEDS = ("elapsed_s", "wall_clock_tok_s", "storage_tok_s", "decode_read_gib_s")
+SPEEDS = ("elapsed_s", "wall_clock_tok_s", "storage_tok_s", "decode_read_gib_s", "nvme_read_gib_s", "nvme_write_gib_s")
+SMALL = {"personas.coding.weight": 0, "personas.document.context": [1024, 4096]}
+OPTIONS = (
+    ("mlperf_option_1", {"users": 8, "requests": 24}, ("--cpu-mem-gb", "0")),
+    ("mlperf_option_2", {"users": 24, "requests": 96}, ("--cpu-mem-gb", "0.5", "--decode", "once")),
+    ("mlperf_option_3", {"users": 6, "requests": 20}, ("--cpu-mem-gb", "0")),
+)
+
+
+def steady(path: Path, size: int, count: int) -> Path:
+    """A trace of one mix from its first op to its last: of each four ops one writes and three read what lies there."""
+    ids = np.arange(count)
+    is_write, written = ids % 4 == 0, ids // 4
+    values: dict[str, Any] = dict.fromkeys(traces.DTYPES, np.zeros(count))
+    values |= {"op_id": ids, "time_ns": ids * 1000, "request_id": ids, "session_id": ids, "user_id": ids}
+    values |= {"turn": np.ones(count), "op": ~is_write, "phase": ~is_write, "new_tokens": np.ones(count)}
+    values |= {"key": np.where(is_write, written, (ids * 7919) % np.maximum(written // 2, 1))}
+    values |= {"tokens": np.full(count, size // TOKEN)}
+    batch = {name: np.asarray(values[name]).astype(dtype) for name, dtype in traces.DTYPES.items()}
+    return traces.write(path, batch).path
 
 
 def throttle(folder: Path) -> None:
-    """Two devices 4.7 times apart: every speed must differ by the ratio that fio measures for the same work."""
+    """Two devices 4.7 times apart: every speed must differ by the ratio that fio measures."""
     with fast_disk(folder) as mount:
-        for what, size, keys, reads, flags in (
-            ("cpu 0, 1 MiB", 1 << 20, 200, 5, ()),
-            ("cpu 0, 16 MiB", 16 << 20, 13, 5, ()),
-            ("a cpu tier for part, 1 MiB", 1 << 20, 200, 5, ("--cpu-mem-gb", "0.08")),
-        ):
-            trace = phased(folder / "d.parquet", size, keys, reads)
-            ratios: list[list[float]] = []
-            for _ in range(PAIRS):
-                fast, slow = (_throttled(folder, mount, trace, speed, *flags) for speed in (FAST, SLOW))
-                work = (keys * size, keys * reads * size)
-                theirs = _fio_s(mount, SLOW, *work) / _fio_s(mount, FAST, *work)
-                ours = [fast.summary[name] / slow.summary[name] for name in SPEEDS]
-                ours[0] = 1 / ours[0]
-                ratios.append([one / theirs for one in ours] + [theirs])
-            middle = [statistics.median(column) for column in zip(*ratios, strict=True)]
-            print(f"throttled {FAST} against {SLOW} MiB/s: {what}; fio's ratio for the same bytes {middle[-1]:.3f}")
-            for name, one in zip(SPEEDS, middle, strict=False):
-                print(f"  {name:46} {one:10.3f} of fio's ratio (wanted 0.98 to 1.02)", flush=True)
+        theirs = _fio_ratio(mount)
+        print(f"throttled {FAST} against {SLOW} MiB/s: fio reads {theirs:.3f} times as fast; ours, of that ratio")
+        for size in (128 << 10, 1 << 20, 16 << 20):
+            trace = steady(folder / "d.parquet", size, (2200 << 20) // size)
+            flags = ("--cpu-mem-gb", "0", "--workers", 8)
+            apart(f"{size >> 10} KiB, whole", theirs, folder, mount, trace, *flags)
+            apart(f"{size >> 10} KiB, cut", theirs, folder, mount, trace, *flags, "--duration", 3, "--warmup", "1s")
+        for name, changes, flags in OPTIONS:
+            trace = folder / "o.parquet"
+            generate(load(Path("traces/recipes") / f"{name}.toml", SMALL | changes), trace, force=True, quiet=True)
+            flags = (*flags, "--model", "tiny-1b", "--pace", "closed")
+            apart(f"{name}, whole", theirs, folder, mount, trace, *flags, "--duration", "unlimited")
+            apart(f"{name}, cut by ops", theirs, folder, mount, trace, *flags, "--duration", "unlimited", "--ops", 100)
         quarter(folder, mount)
         repeats(folder, mount)
+
+
+def apart(what: str, theirs: float, folder: Path, mount: Path, trace: Path, *flags: object) -> None:
+    """How far apart a replay finds the two devices, as a share of fio's ratio; medians of 3 pairs."""
+    pairs = [[_throttled(folder, mount, trace, speed, *flags).summary for speed in (FAST, SLOW)] for _ in range(3)]
+    found = []
+    for name in SPEEDS:
+        ratios = [fast[name] / slow[name] for fast, slow in pairs if fast[name] and slow[name]]
+        ratio = statistics.median(ratios) if ratios else float("nan")
+        found.append((1 / ratio if name == "elapsed_s" else ratio) / theirs)
+    shown = ", ".join(f"{name} {one:.3f}" for name, one in zip(SPEEDS, found, strict=True))
+    print(f"  {what:28} {shown} (wanted 0.98 to 1.02)", flush=True)
+
+
+def _fio_ratio(mount: Path) -> float:
+    bandwidth = []
+    for speed in (FAST, SLOW):
+        with throttled(mount, speed) as prefix:
+            report = fio(mount, "read", "1M", 4, "--size=64M", "--time_based", "--runtime=4", prefix=prefix)
+            bandwidth.append(report["bw_bytes"])
+    return bandwidth[0] / bandwidth[1]
 
 
 def _throttled(folder: Path, mount: Path, trace: Path, speed: float, *flags: object) -> Replay:
@@ -178,19 +215,6 @@ def _throttled(folder: Path, mount: Path, trace: Path, speed: float, *flags: obj
         return Replay.of(
             trace, folder / "run", "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab", *flags, prefix=prefix
         )
-
-
-def _fio_s(mount: Path, speed: float | None, written: int, read: int) -> float:
-    """Seconds that fio takes to write and then read so many bytes with 4 jobs."""
-    seconds = 0.0
-    for kind, size in (("write", written), ("read", read)):
-        more = (f"--size={written // 4}", f"--io_size={size // 4}")
-        if speed is None:
-            seconds += fio(mount, kind, "1M", 4, *more)["runtime"] / 1e3
-        else:
-            with throttled(mount, speed) as prefix:
-                seconds += fio(mount, kind, "1M", 4, *more, prefix=prefix)["runtime"] / 1e3
-    return seconds
 
 
 def quarter(folder: Path, mount: Path) -> None:
@@ -222,9 +246,6 @@ def repeats(folder: Path, mount: Path) -> None:
 
 def null(folder: Path) -> None:
     """What the replayer itself costs, and whether its memory grows."""
-    from tracegen.generate import generate
-    from tracegen.settings import load
-
     print("null tier: 16 workers, end to end from the process's start to its end")
     for millions in (1, 5):
         path = folder / "p.parquet"
