@@ -1,7 +1,10 @@
 """Shared fixtures: the shipped sample as a trace, and the command line as a user types it."""
 
+import contextlib
+import functools
 import importlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
+from replayer import signals
+from tracegen import tokens
 from tracegen.schema import Trace
 
 ROOT = Path(__file__).parent.parent
@@ -37,32 +42,43 @@ def tmpfs(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
-def here(tool: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A console script in this process, at a tenth of the time."""
-    done = CliRunner().invoke(importlib.import_module(f"{tool}.cli").main, [str(one) for one in arguments])
+def here(tool: str, *arguments: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A console script in this process, at a tenth of the time; how signals are handled is as it was afterwards."""
+    handlers = {number: signal.getsignal(number) for number in signals.WORDS}
+    try:
+        with contextlib.chdir(cwd):
+            done = CliRunner().invoke(importlib.import_module(f"{tool}.cli").main, [str(one) for one in arguments])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return subprocess.CompletedProcess([tool, *arguments], done.exit_code, done.stdout, done.stderr)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def tokenizers_once() -> Iterator[None]:
+    """Loading a bundled tokenizer takes a second, and most traces are made with one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_load_tekken", functools.cache(tokens._load_tekken))
+        yield
+
+
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Run a console script, `ok` asserts exit code 0: replayer and analysis in a process of their own.
-
-    tracegen, which makes most of the calls, runs in this one, but where `alone` or an environment is asked for.
-    """
+    """Run a console script, `ok` asserts exit code 0: in this process, but where `alone` or an environment is asked for."""
 
     def call(
         *command: object, ok: bool = True, env: dict[str, str] | None = None, cwd: Path = ROOT, alone: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        if command[0] == "tracegen" and not (alone or env or cwd != ROOT):
-            done = here("tracegen", *command[1:])
-        else:
-            module, *rest = map(str, command)
+        module, *rest = map(str, command)
+        if alone or env:
             full = [sys.executable, "-W", "error", "-m", module, *rest]
             done = subprocess.run(
                 full, check=False, capture_output=True, text=True, cwd=cwd, env={**os.environ, **(env or {})}
             )
+        else:
+            done = here(module, *rest, cwd=cwd)
         assert not ok or done.returncode == 0, done.stderr
         return done
 
