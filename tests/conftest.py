@@ -4,18 +4,21 @@ import contextlib
 import functools
 import importlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
+import vl_convert
 from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
-from replayer import signals
+from replayer import autoscale, cli_series, scenarios, series, signals
 from tracegen import tokens
 from tracegen.schema import Trace
 
@@ -42,11 +45,14 @@ def tmpfs(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
-def here(tool: str, *arguments: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """A console script in this process, at a tenth of the time; how signals are handled is as it was afterwards."""
+def here(tool: str, *arguments: object, cwd: Path | None = ROOT) -> subprocess.CompletedProcess[str]:
+    """A console script in this process, at a tenth of the time; how signals are handled is as it was afterwards.
+
+    Where `cwd` is None, it is that of this process.
+    """
     handlers = {number: signal.getsignal(number) for number in signals.WORDS}
     try:
-        with contextlib.chdir(cwd):
+        with contextlib.chdir(cwd or Path.cwd()):
             done = CliRunner().invoke(importlib.import_module(f"{tool}.cli").main, [str(one) for one in arguments])
     finally:
         for number, handler in handlers.items():
@@ -83,6 +89,43 @@ def run() -> Run:
         return done
 
     return call
+
+
+def logged_here(command: Sequence[str], log: Path) -> int:
+    """What a series replays, in this process: printed and kept as its own processes' output is."""
+    assert command[:2] == [sys.executable, "-m"], "ranks are processes"
+    done = here(*command[2:], cwd=None)
+    click.echo(done.stderr, err=True, nl=False)
+    with log.open("a") as kept:
+        kept.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
+    return done.returncode
+
+
+def analysed_here(*arguments: str) -> str:
+    """What an `analysis` command prints to a series that asks, in this process."""
+    done = here("analysis", *arguments, cwd=None)
+    click.echo(done.stderr, err=True, nl=False)
+    if done.returncode:
+        raise click.exceptions.Exit(done.returncode)
+    return done.stdout
+
+
+@pytest.fixture
+def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps, searches and suites without processes of their own, each of which takes 0.7 s to start.
+
+    tests/test_sweep.py has them with: what is started, ended and killed there.
+    """
+    monkeypatch.setattr(series, "_logged", logged_here)
+    for module in (series, autoscale, cli_series, scenarios):
+        monkeypatch.setattr(module, "analysis", analysed_here)
+
+
+@pytest.fixture
+def charts_that_draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes as long as all the rest of a report; tests/test_report.py does it."""
+    empty = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1"/>'
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", lambda _spec, **_version: empty)
 
 
 @pytest.fixture(scope="session")
