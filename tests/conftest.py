@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import polars as pl
 import pytest
 import vl_convert
 from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
+from analysis.log import Log
 from replayer import autoscale, cli_series, scenarios, series, signals
+from replayer.schema import LOG_ENUMS
 from tracegen import tokens
 from tracegen.schema import Trace
 
@@ -119,6 +122,27 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "_logged", logged_here)
     for module in (series, autoscale, cli_series, scenarios):
         monkeypatch.setattr(module, "analysis", analysed_here)
+
+
+@pytest.fixture(scope="module")
+def latencies_once() -> Iterator[None]:
+    """Latencies of rows that were seen before are not computed again, which is most of a summary's time.
+
+    For tests that write one log under many a run.json; they are made of a row's enums, size and times.
+    """
+    kept = pl.selectors.by_name(*LOG_ENUMS, "size_bytes") | pl.selectors.ends_with("_ns")
+    known: dict[bytes, tuple[pl.DataFrame, pl.DataFrame]] = {}
+    compute = Log._spreads.func  # type: ignore[attr-defined]
+
+    def once(log: Log) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows = pl.concat(log.stretches).select(kept).collect().hash_rows().to_numpy().tobytes()
+        if rows not in known:
+            known[rows] = compute(log)
+        return known[rows]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Log, "_spreads", property(once))
+        yield
 
 
 @pytest.fixture
