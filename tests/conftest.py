@@ -124,8 +124,8 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "analysis", analysed_here)
 
 
-@pytest.fixture(scope="module")
-def latencies_once() -> Iterator[None]:
+@contextlib.contextmanager
+def latencies_known() -> Iterator[None]:
     """Latencies of rows that were seen before are not computed again, which is most of a summary's time.
 
     For tests that write one log under many a run.json; they are made of a row's enums, size and times.
@@ -142,6 +142,12 @@ def latencies_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Log, "_spreads", property(once))
+        yield
+
+
+@pytest.fixture(scope="module")
+def latencies_once() -> Iterator[None]:
+    with latencies_known():
         yield
 
 

@@ -112,7 +112,7 @@ def done(command: str, place: Path) -> subprocess.CompletedProcess[str]:
     return here(tool, *arguments, cwd=place)
 
 
-@pytest.mark.usefixtures("series_here", "charts_that_draw_nothing")
+@pytest.mark.usefixtures("series_here", "charts_that_draw_nothing", "latencies_once")
 @pytest.mark.parametrize("page", ["submitting.md", "sizing.md", "two-drives.md", "exchange.md"])
 def test_every_command_of_the_page_works(page: str, place: Path) -> None:
     told = commands(page)

@@ -52,7 +52,7 @@ def emulated() -> str:
     return "cpu"
 
 
-@pytest.mark.usefixtures("series_here", "charts_that_draw_nothing")
+@pytest.mark.usefixtures("series_here", "charts_that_draw_nothing", "latencies_once")
 def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> None:
     small = suite.Hardware(GIB // 2, GIB // 2, GIB, 2, "a disk", {})
     names = [name for name, scenario in suite.SCENARIOS.items() if scenario.recipe is suite._tiers]
