@@ -231,9 +231,9 @@ def test_a_slice_that_deletes_what_it_does_not_store_is_refused(tmp_path: Path) 
 
 
 def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, requests=40_000, users=100)
+    recipe = replace(RECIPE, requests=44_000, users=100)
     folder, single = tmp_path / "parts", tmp_path / "single.parquet"
-    assert generate(recipe, folder, part_ops=50_000, quiet=True) == generate(recipe, single, quiet=True)
+    assert generate(recipe, folder, part_ops=100_000, quiet=True) == generate(recipe, single, quiet=True)
     assert len(list(folder.iterdir())) == 3
     assert "valid" in run("tracegen", "validate", folder).stdout
     plans = [run("replayer", "plan", path, "--cpu-mem-gb", 20, "--json").stdout for path in (folder, single)]
