@@ -1,17 +1,28 @@
 """Shared fixtures: the shipped sample as a trace, and the command line as a user types it."""
 
+import contextlib
+import functools
 import importlib
 import os
+import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
+import polars as pl
 import pytest
+import vl_convert
 from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
+from analysis.log import Log
+from replayer import autoscale, cli_series, scenarios, series, signals
+from replayer.schema import LOG_ENUMS
+from tracegen import tokens
 from tracegen.schema import Trace
 
 ROOT = Path(__file__).parent.parent
@@ -37,36 +48,114 @@ def tmpfs(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
-def here(tool: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A console script in this process, at a tenth of the time."""
-    done = CliRunner().invoke(importlib.import_module(f"{tool}.cli").main, [str(one) for one in arguments])
+def here(tool: str, *arguments: object, cwd: Path | None = ROOT) -> subprocess.CompletedProcess[str]:
+    """A console script in this process, at a tenth of the time; how signals are handled is as it was afterwards.
+
+    Where `cwd` is None, it is that of this process.
+    """
+    handlers = {number: signal.getsignal(number) for number in signals.WORDS}
+    try:
+        with contextlib.chdir(cwd or Path.cwd()):
+            done = CliRunner().invoke(importlib.import_module(f"{tool}.cli").main, [str(one) for one in arguments])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return subprocess.CompletedProcess([tool, *arguments], done.exit_code, done.stdout, done.stderr)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def tokenizers_once() -> Iterator[None]:
+    """Loading a bundled tokenizer takes a second, and most traces are made with one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_load_tekken", functools.cache(tokens._load_tekken))
+        yield
+
+
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Run a console script, `ok` asserts exit code 0: replayer and analysis in a process of their own.
-
-    tracegen, which makes most of the calls, runs in this one, but where `alone` or an environment is asked for.
-    """
+    """Run a console script, `ok` asserts exit code 0: in this process, but where `alone` or an environment is asked for."""
 
     def call(
         *command: object, ok: bool = True, env: dict[str, str] | None = None, cwd: Path = ROOT, alone: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        if command[0] == "tracegen" and not (alone or env or cwd != ROOT):
-            done = here("tracegen", *command[1:])
-        else:
-            module, *rest = map(str, command)
+        module, *rest = map(str, command)
+        if alone or env:
             full = [sys.executable, "-W", "error", "-m", module, *rest]
             done = subprocess.run(
                 full, check=False, capture_output=True, text=True, cwd=cwd, env={**os.environ, **(env or {})}
             )
+        else:
+            done = here(module, *rest, cwd=cwd)
         assert not ok or done.returncode == 0, done.stderr
         return done
 
     return call
+
+
+def logged_here(command: Sequence[str], log: Path) -> int:
+    """What a series replays, in this process: printed and kept as its own processes' output is."""
+    assert command[:2] == [sys.executable, "-m"], "ranks are processes"
+    done = here(*command[2:], cwd=None)
+    click.echo(done.stderr, err=True, nl=False)
+    with log.open("a") as kept:
+        kept.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
+    return done.returncode
+
+
+def analysed_here(*arguments: str) -> str:
+    """What an `analysis` command prints to a series that asks, in this process."""
+    done = here("analysis", *arguments, cwd=None)
+    click.echo(done.stderr, err=True, nl=False)
+    if done.returncode:
+        raise click.exceptions.Exit(done.returncode)
+    return done.stdout
+
+
+@pytest.fixture
+def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps, searches and suites without processes of their own, each of which takes 0.7 s to start.
+
+    tests/test_sweep.py has them with: what is started, ended and killed there.
+    """
+    monkeypatch.setattr(series, "_logged", logged_here)
+    for module in (series, autoscale, cli_series, scenarios):
+        monkeypatch.setattr(module, "analysis", analysed_here)
+
+
+@contextlib.contextmanager
+def latencies_known() -> Iterator[None]:
+    """Latencies of rows that were seen before are not computed again, which is most of a summary's time.
+
+    For tests that write one log under many a run.json; they are made of a row's enums, size and times.
+    """
+    kept = pl.selectors.by_name(*LOG_ENUMS, "size_bytes") | pl.selectors.ends_with("_ns")
+    known: dict[bytes, tuple[pl.DataFrame, pl.DataFrame]] = {}
+    compute = Log._spreads.func  # type: ignore[attr-defined]
+
+    def once(log: Log) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rows = pl.concat(log.stretches).select(kept).collect().hash_rows().to_numpy().tobytes()
+        if rows not in known:
+            known[rows] = compute(log)
+        return known[rows]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Log, "_spreads", property(once))
+        yield
+
+
+@pytest.fixture(scope="module")
+def latencies_once() -> Iterator[None]:
+    with latencies_known():
+        yield
+
+
+@pytest.fixture
+def charts_that_draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes as long as all the rest of a report; tests/test_report.py does it."""
+    empty = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1"/>'
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", lambda _spec, **_version: empty)
 
 
 @pytest.fixture(scope="session")

@@ -145,6 +145,7 @@ def closed_loop(path: Path, users: int, turns: int) -> Trace:
     )  # fmt: skip
 
 
+@pytest.mark.usefixtures("series_here")
 def test_qos_on_a_throttled_tier_is_what_the_plan_and_its_speed_say(run: Run, tmp_path: Path) -> None:
     trace = closed_loop(tmp_path / "t.parquet", 14, 30)
     assert not list(trace.problems())
@@ -172,6 +173,7 @@ def test_qos_on_a_throttled_tier_is_what_the_plan_and_its_speed_say(run: Run, tm
     assert re.search(r"<svg.*knee: ", picture, re.S)
 
 
+@pytest.mark.usefixtures("series_here")
 def test_a_search_goes_on_with_the_replays_there_are(run: Run, tmp_path: Path) -> None:
     closed_loop(tmp_path / "t.parquet", 2, 30)
     command = (
@@ -201,6 +203,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.usefixtures("series_here")
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_refused_in_a_sentence(case: str, run: Run, demo_trace: Path, tmp_path: Path) -> None:
     flags, named = REFUSED[case]

@@ -221,9 +221,17 @@ def test_a_trace_that_breaks_its_own_rules_is_refused(run: Run, tmp_path: Path) 
     assert "row 1: tokens = -3: must be at least 1" in listed.stdout
 
 
-def test_a_plan_that_does_not_fit_the_disk_is_told_what_does(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def small_trace(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's first 120 requests, whose objects take more than 64 MiB."""
+    path = tmp_path_factory.mktemp("small") / "t.parquet"
+    run("tracegen", "generate", DEMO, "--requests", 120, "-o", path)
+    return path
+
+
+def test_a_plan_that_does_not_fit_the_disk_is_told_what_does(run: Run, small_trace: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "small", "64m") as place:
-        common = [demo_trace, "--model", "tiny-1b", "--cpu-mem-gb", 0, "--cache-dir", place]
+        common = [small_trace, "--model", "tiny-1b", "--cpu-mem-gb", 0, "--cache-dir", place]
         unlimited = ["--storage-capacity-gb", 1000, "-o", tmp_path / "run"]
         refused = run("replayer", "run", *common, *unlimited, ok=False)
         sentence(refused, str(place))
@@ -269,8 +277,8 @@ def test_plan_counts_add_up(run: Run, demo_trace: Path) -> None:
     assert "tier" in run("replayer", "plan", demo_trace, *flags).stdout
 
 
-def test_the_null_layout_says_so(run: Run, demo_trace: Path, tmp_path: Path) -> None:
-    done = run("replayer", "run", demo_trace, "--model", "tiny-1b", "--layout", "null", "-o", tmp_path / "run")
+def test_the_null_layout_says_so(run: Run, small_trace: Path, tmp_path: Path) -> None:
+    done = run("replayer", "run", small_trace, "--model", "tiny-1b", "--layout", "null", "-o", tmp_path / "run")
     assert "null layout" in done.stderr
     assert "null layout" in run("analysis", "summary", tmp_path / "run").stdout
 

@@ -67,7 +67,7 @@ def test_shards_and_jobs_give_the_single_process_trace(tmp_path: Path, block: in
     assert not difference(Trace(tmp_path / "jobs.parquet"), merged).text.count("differ")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(recipes, st.integers(2, 5))
 def test_any_recipes_parts_merge_to_the_whole(recipe: Recipe, count: int) -> None:
     recipe = replace(recipe, mix=replace(recipe.mix, sharegpt=0, personas=recipe.mix.personas or 1))
@@ -231,7 +231,7 @@ def test_a_slice_that_deletes_what_it_does_not_store_is_refused(tmp_path: Path) 
 
 
 def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, requests=60_000, users=100)
+    recipe = replace(RECIPE, requests=44_000, users=100)
     folder, single = tmp_path / "parts", tmp_path / "single.parquet"
     assert generate(recipe, folder, part_ops=100_000, quiet=True) == generate(recipe, single, quiet=True)
     assert len(list(folder.iterdir())) == 3

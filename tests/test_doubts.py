@@ -33,6 +33,7 @@ from tracegen.schema import InputError
 Dict = dict[str, Any]
 Change = Callable[[Crafted], object]
 GIB = 2**30
+pytestmark = pytest.mark.usefixtures("latencies_once")
 CODE = {name: {word: code for code, word in enumerate(words)} for name, words in LOG_ENUMS.items()}
 
 

@@ -23,7 +23,7 @@ from analysis.tables import TABLES
 from analysis.terms import KEPT
 from replayer.schema import LOG_ENUMS, TIERS, WAITS
 from tests import reference
-from tests.conftest import ROOT
+from tests.conftest import ROOT, latencies_known
 from tests.logs import TOKEN_NS, as_version_1, follow, make_rows, samples, warm_end, write_run
 from tests.reference import GOLDEN_TARGETS, in_ms
 
@@ -212,9 +212,10 @@ ABOUT = {
 @pytest.mark.parametrize("case", CASES)
 def test_every_metric_against_plain_python(tmp_path: Path, case: str) -> None:
     place = CASES[case](tmp_path / "run")
-    for targets in (None, HELD):
+    with latencies_known():  # by no targets
+        summaries = [summary.summarise(place, targets=Targets(**targets)) for targets in ({}, HELD)]
+    for targets, found in zip((None, HELD), summaries, strict=True):
         expected = reference.summary(reference.read(place, targets))
-        found = summary.summarise(place, targets=Targets(**(targets or {})))
         assert set(found) - ABOUT == set(expected), "no metric goes unchecked"
         same(found, expected)
 
@@ -449,6 +450,10 @@ def numbers(found: Log) -> Dict:
     return summary.measure(found)
 
 
+def latencies(rows: Rows) -> Dict:
+    return METRICS["latency"](log_of(rows)).collect().row(0, named=True)
+
+
 def agree(one: Log, other: Log) -> None:
     same(numbers(one), numbers(other))
     for table in TABLES.values():
@@ -484,11 +489,9 @@ def test_a_log_in_stretches_says_the_same(rows: Rows) -> None:
 def test_latencies_of_a_tier_are_its_own(rows: Rows, tier: str) -> None:
     rows = [row | {"warmup": False} for row in rows]
     alone = [row for row in rows if tier in (row["from_tier"], row["to_tier"])] or rows
-    mine = {
-        n: v for n, v in numbers(log_of(rows)).items() if n.startswith(tier) and n.endswith("_ms") and "rank" not in n
-    }
+    mine, found = ({n: v for n, v in latencies(some).items() if n.startswith(tier)} for some in (rows, alone))
     assert len(mine) == 2 * 6 * 8
-    same(numbers(log_of(alone)), mine)
+    same(found, mine)
 
 
 @settings(max_examples=15)

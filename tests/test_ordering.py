@@ -163,7 +163,7 @@ def workload_of(picks: list[Any], sizes: list[int], users: int) -> tuple[traces.
     return traces.Held(batch), chosen(batch, batch["user_id"] < users)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     **many,
     devices=st.one_of(st.none(), st.tuples(*[reference_order.device] * 3)),
@@ -204,7 +204,7 @@ def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
         assert world.most_objects[tier] <= most_objects(plan, peaks, Window(window))[tier]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(**many)
 def test_placement_that_is_decided_on_the_way(
     picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, promote: bool, lookup: Any,

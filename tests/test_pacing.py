@@ -285,7 +285,7 @@ paces = st.builds(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(
     workloads,
     paces,

@@ -118,7 +118,7 @@ def as_oracle(batch: Columns, users: int) -> list[order_oracle.Op]:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     rows,
     st.lists(st.integers(1, 4), min_size=10, max_size=10),

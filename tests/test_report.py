@@ -24,7 +24,7 @@ from analysis.report.gather import Gathered, gather
 from analysis.summary import summarise
 from analysis.trials import statistics
 from tests.chromium import BINARY, Browser, chromium
-from tests.conftest import DEMO, Run
+from tests.conftest import DEMO, Run, latencies_known
 from tests.logs import follow, ranks, samples, write_run
 
 Dict = dict[str, Any]
@@ -84,7 +84,8 @@ def cases(replay: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
 
 @pytest.fixture(scope="session")
 def gathered(cases: dict[str, list[Path]]) -> dict[str, Gathered]:
-    return {name: gather(paths, Targets()) for name, paths in cases.items()}
+    with latencies_known():
+        return {name: gather(paths, Targets()) for name, paths in cases.items()}
 
 
 @pytest.fixture(scope="session")
@@ -357,9 +358,10 @@ def expected(summary: Dict) -> dict[str, float | None]:
 def files(cases: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Trials in every format but HTML, by the command line."""
     place = tmp_path_factory.mktemp("files")
-    for form in ("csv", "parquet", "json", "xlsx", "md"):
-        call = ["report", *map(str, cases["trials"]), "-o", str(place / f"report.{form}")]
-        assert CliRunner().invoke(main, call).exit_code == 0
+    with latencies_known():
+        for form in ("csv", "parquet", "json", "xlsx", "md"):
+            call = ["report", *map(str, cases["trials"]), "-o", str(place / f"report.{form}")]
+            assert CliRunner().invoke(main, call).exit_code == 0
     return {path.suffix[1:]: path for path in place.iterdir()}
 
 

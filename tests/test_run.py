@@ -441,7 +441,7 @@ def test_evictions_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 steps = st.lists(st.tuples(st.sampled_from("wrrddd"), st.integers(0, 9), st.integers(0, 5)), min_size=1, max_size=40)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     steps,
     st.tuples(st.integers(3, 9), st.one_of(st.none(), st.integers(3, 9))),

@@ -10,7 +10,7 @@ from replayer import model as models
 from replayer import scenarios as suite
 from replayer.cli import main
 from replayer.series import Series
-from tests.conftest import ROOT, Run
+from tests.conftest import Run
 from tracegen.schema import InputError
 
 GIB = 1 << 30
@@ -52,8 +52,8 @@ def emulated() -> str:
     return "cpu"
 
 
-def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests" / "stand_ins"))  # drawing would take as long as all the rest
+@pytest.mark.usefixtures("series_here", "charts_that_draw_nothing", "latencies_once")
+def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> None:
     small = suite.Hardware(GIB // 2, GIB // 2, GIB, 2, "a disk", {})
     names = [name for name, scenario in suite.SCENARIOS.items() if scenario.recipe is suite._tiers]
     assert len(names) == 6
@@ -77,6 +77,7 @@ def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str, monkey
     assert suite.known(tmp_path / "suite") == small
 
 
+@pytest.mark.usefixtures("series_here")
 def test_pressed_scenarios_and_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "_reported", lambda runs, place: [])  # the test above has one
     small = suite.Hardware(0, GIB // 4, GIB, 0, "a disk, few cores, few users", {"gpu": "none"})

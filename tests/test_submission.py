@@ -106,7 +106,7 @@ def packed(work: Path, results: Path) -> Package:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tiny() -> Iterator[None]:
+def tiny(latencies_once: None) -> Iterator[None]:
     """A scale of our own; and equal trials are judged once, as each takes 0.2 s."""
     judged: dict[Any, Trial | InputError] = {}
 

@@ -230,6 +230,7 @@ def test_a_finished_sweep_is_not_run_again(run: Run, finished: Path) -> None:
     assert told == [{"case": name, "runs": [f"{finished}/sweep/{name}/trial_1"]} for name in names]
 
 
+@pytest.mark.usefixtures("series_here")
 def test_another_sweep_in_its_place_is_refused(run: Run, finished: Path, tmp_path: Path) -> None:
     before = content(finished / "sweep")
     other = grid(tmp_path, f"trials = 1\n{CASE}".replace("quick", f"{finished}/quick"))
@@ -247,6 +248,7 @@ def test_another_sweep_in_its_place_is_refused(run: Run, finished: Path, tmp_pat
     assert [one.name for one in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.usefixtures("series_here")
 def test_a_trial_that_failed_is_put_aside(run: Run, finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished / "sweep", tmp_path / "sweep")
     trial = tmp_path / "sweep" / "a-workers=2" / "trial_1"
@@ -346,6 +348,7 @@ SIGNALS = [
 ]
 
 
+@pytest.mark.usefixtures("series_here")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv")
 def test_a_sweep_goes_on_after_whatever_ended_it(run: Run, place: Path, tmp_path: Path) -> None:
     """Each trial is ended once, by a signal to the sweep alone, and replayed when it is begun again."""
@@ -370,6 +373,7 @@ def test_a_sweep_goes_on_after_whatever_ended_it(run: Run, place: Path, tmp_path
     assert {one: content(one) for one in done} == done, "what was complete is untouched"
 
 
+@pytest.mark.usefixtures("series_here")
 def test_a_sweep_goes_on_where_its_traces_are_half_made(run: Run, finished: Path, tmp_path: Path) -> None:
     shutil.copy(finished / "quick.parquet", tmp_path)
     path = grid(tmp_path, FINISHED)

@@ -119,7 +119,7 @@ def workload(picks: list[tuple[str, int, int]], sizes: list[int]) -> Columns:
     return traces.columns(made, [request for _, _, request in picks])
 
 
-@settings(max_examples=600)
+@settings(max_examples=250)
 @given(
     steps,
     st.lists(st.integers(1, 6), min_size=12, max_size=12),

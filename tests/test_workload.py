@@ -252,7 +252,7 @@ def made(recipe: Recipe, given_chats: list[list[tuple[int, int]]], part: tuple[i
     return [part for part in batches(recipe, found, part, survey(recipe, found)) if len(part["op_id"])]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(recipes, chats)
 def test_any_recipe_yields_a_valid_trace(recipe: Recipe, given_chats: list[list[tuple[int, int]]]) -> None:
     if recipe.think_s[1] == 0 and recipe.mix.personas:
