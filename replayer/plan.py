@@ -6,6 +6,7 @@ The rules stand in `docs/waterfall.md` and `docs/ordering.md`; compiled code app
 
 import ctypes
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from tracegen.schema import InputError, Trace
 
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
 STRETCH_OPS: Final = 1 << 13  # more leave the CPU's caches
+_AT_ONCE: Final = 512  # moves hashed while workers run
 _KINDS: Final = {"trace": 0, "run": 1, "reference": 2}
 
 Usable = tuple[int | None, int | None, int | None]
@@ -259,8 +261,11 @@ class PlanHash:
             begin = end
 
     def add(self, rows: NDArray[np.int64]) -> None:
-        """Add moves, without checkpoints."""
-        self._hash.update(np.ascontiguousarray(rows).data)
+        """Add moves, without checkpoints; lets workers that wait for this core come first."""
+        whole = np.ascontiguousarray(rows)
+        for begin in range(0, len(whole), _AT_ONCE):
+            self._hash.update(whole[begin : begin + _AT_ONCE].data)
+            os.sched_yield()
 
     def hexdigest(self) -> str:
         """The fingerprint of the plan so far."""

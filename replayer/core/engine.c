@@ -8,18 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 18, FAULTS_MOST = 1 << 16 };
 
-/* Filled under the lock, swapped for an empty one when its content is taken. */
+/* Filled under the lock, swapped for an empty one when its content is taken. It has room for many from the start, which the
+ * kernel backs as it is used: a copy to a larger place would hold everyone up. */
 typedef struct { char *filling, *taken; int64_t count, room, taken_room; } Buffer;
 
 static void *add_to(Buffer *b, size_t size) {
     if (b->count == b->room) {
-        b->room = b->room ? 2 * b->room : 4096;
+        b->room = b->room ? 2 * b->room : RECORDS_MOST;
         b->filling = realloc(b->filling, (size_t)b->room * size);
         if (!b->filling) abort();
     }
@@ -215,7 +214,7 @@ int64_t engine_start(Engine *e, int64_t most_ns) {
     if (e->planner && !e->full && !e->stopping) wait_until(e, &e->prefilled, clock_ns() + most_ns);
     bool ready = !e->planner || e->full || e->stopping;
     if (ready) {
-        e->began = clock_ns();
+            e->began = clock_ns();
         if (e->live) scheduler_begin(e->scheduler, 0);
         wake_all(e);
     }
@@ -517,19 +516,8 @@ static void complete(Engine *e, int32_t move, const Job *job) {
 typedef struct { int32_t move; Record record; } Hand;
 static _Thread_local Hand hand;
 
-/* Wake up on time: timers to 1 µs, and on kernels that know it (6.12) slices so short that a worker does not wait for the
- * end of another thread's, which writes the log or plans ahead. What a kernel refuses is left as it was. */
-static void be_prompt(void) {
-    enum { SLICE_NS = 100000 };
-    struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } wanted;
-    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-    if (syscall(SYS_sched_getattr, 0, &wanted, sizeof wanted, 0) || wanted.policy != SCHED_OTHER) return;
-    wanted.runtime = SLICE_NS;
-    syscall(SYS_sched_setattr, 0, &wanted, 0);
-}
-
 int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) {
-    if (!resumed) be_prompt();
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
     pthread_mutex_lock(&e->lock);
     if (resumed) {
         if (job->status == ERROR) __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
@@ -615,10 +603,12 @@ int64_t engine_take_rows(Engine *e, const int64_t **out) {
     return count;
 }
 
-/* Records as columns, a block that stays in the CPU's caches at a time; fields: offset and bytes (1, 4 or 8) of each. */
+/* Records as columns, a block that stays in the CPU's caches at a time; fields: offset and bytes (1, 4 or 8) of each. A worker
+ * that has been woken on this core comes first: the kernel would let it wait for milliseconds. */
 void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2], char *const *out, int64_t columns) {
     enum { BLOCK_RECORDS = 64 };
     for (int64_t begin = 0; begin < count; begin += BLOCK_RECORDS) {
+        sched_yield();
         int64_t end = begin + BLOCK_RECORDS < count ? begin + BLOCK_RECORDS : count;
         for (int64_t column = 0; column < columns; column++) {
             const char *from = records + begin * stride + fields[column][0];
