@@ -18,7 +18,7 @@ from replayer.schema import TIERS
 from replayer.tiers import gpu
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gds import GdsTier
-from replayer.tiers.memory import CpuTier, arena_bytes, NullTier, unit_of
+from replayer.tiers.memory import CpuTier, NullTier, arena_bytes, unit_of
 from replayer.tiers.nvme import SLAB, BlockIO, FileTier, SlabTier
 from replayer.tiers.throttled import Throttle
 from tracegen.schema import InputError

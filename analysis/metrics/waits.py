@@ -41,9 +41,10 @@ def _causes(log: Log) -> pl.LazyFrame:
         cause: pl.when(pl.col("blocked_ns") > 0)
         .then(pl.col("plan_wait_ns") * (pl.col(f"{cause}_wait_ns") / pl.col("blocked_ns")))
         .otherwise(0.0)
+        .round()
+        .cast(pl.Int64)  # sums of floats depend on their order
         for cause in CAUSES
     }
-    parts = {cause: part.sort() for cause, part in parts.items()}  # sums of floats depend on their order
     return log.requests.select(
         **{f"{cause}_wait_mean_ms": part.mean() / 1e6 for cause, part in parts.items()},
         **{f"{cause}_wait_share": pl.when(e2e.sum() > 0).then(part.sum() / e2e.sum()) for cause, part in parts.items()},
