@@ -278,11 +278,11 @@ class Request:
     def plan_wait_ns(self) -> int:
         return self.union_ns("due_ns") - self.union_ns("ready_ns")
 
-    def cause_ns(self, cause: str) -> float:
-        """The part of its plan wait that its moves' waits for a cause have in all their plan waits."""
+    def cause_ns(self, cause: str) -> int:
+        """The part of its plan wait that its moves' waits for a cause have in all their plan waits, in whole ns."""
         whole = sum(planned_ns(row) for row in self.own)
         mine = sum(waited_ns(row, cause) for row in self.own)
-        return self.plan_wait_ns() * mine / whole if whole else 0.0
+        return round(self.plan_wait_ns() * (mine / whole)) if whole else 0
 
     def generation_ns(self, token_ns: int) -> int:
         """new_tokens stand on an op's first row, which may be an eviction."""

@@ -16,7 +16,7 @@ def waits(log: Log) -> pl.LazyFrame:
     io_{stat}_ms: time in start … end of any of its moves, so that what ran at once counts once.
     queue_{stat}_ms: time in ready … start of any, none at work: a worker, a buffer or a permit was not free.
     plan_wait_{stat}_ms: time in due … ready of any, none at work or in the queue. io + queue + plan_wait ≤ e2e.
-    {wait}_wait_mean_ms: the mean over requests of plan_wait × Σ of its moves' waits for that / Σ (ready − due).
+    {wait}_wait_mean_ms: the mean over requests of round(plan_wait × Σ of its moves' waits for that / Σ (ready − due)).
     {wait}_wait_share: Σ of that over requests / Σ of their e2e.
     lateness_{stat}_ms: first start − first due; under pace open due is the scheduled time, so that a late start counts.
     ttfb_{stat}_ms: last end of phase prefill − first due: queue, prefix, history and prefill, till decoding can begin.
@@ -42,7 +42,7 @@ def _causes(log: Log) -> pl.LazyFrame:
         .then(pl.col("plan_wait_ns") * (pl.col(f"{cause}_wait_ns") / pl.col("blocked_ns")))
         .otherwise(0.0)
         .round()
-        .cast(pl.Int64)  # sums of floats depend on their order
+        .cast(pl.Int64)  # whole nanoseconds: sums of floats depend on their order
         for cause in CAUSES
     }
     return log.requests.select(
