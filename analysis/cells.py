@@ -1,10 +1,12 @@
 """Rows of the log added up: a few hundred cells that most metrics are computed from, and that show what cannot be."""
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
 import polars as pl
 
-from analysis.spreads import Classes, code, decode
+from analysis.spreads import Classes, Ints, code, decode
 from analysis.terms import (
     BLOCKED,
     IO,
@@ -86,8 +88,8 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
         .collect(engine="streaming")
     )
     found = _decoded(cells, classes)
-    flags = [found[name] == 1 for name in ("warmup", "first", "beyond")]
-    return cells.drop("code").with_columns(*_named(found), *flags, found["size_class"])
+    flags = [pl.Series(name, found[name] == 1) for name in ("warmup", "first", "beyond")]
+    return cells.drop("code").with_columns(*_named(found), *flags, pl.Series("size_class", found["size_class"]))
 
 
 def added_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
@@ -101,18 +103,19 @@ def added_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
     return cells.with_columns(*_named(_decoded(cells, classes)))
 
 
-def _decoded(cells: pl.DataFrame, classes: Classes) -> dict[str, pl.Series]:
-    return {series.name: series for series in decode(cells["code"], classes)}
+def _decoded(cells: pl.DataFrame, classes: Classes) -> dict[str, Ints]:
+    return decode(cells["code"].to_numpy().astype(np.int64), classes)
 
 
-def _named(found: dict[str, pl.Series]) -> list[pl.Series]:
-    return [words(found[name], dict(enumerate(LOG_ENUMS[name]))) for name in LOG_ENUMS]
+def _named(found: dict[str, Ints]) -> list[pl.Series]:
+    return [words(name, found[name], LOG_ENUMS[name]) for name in LOG_ENUMS]
 
 
 def _least(*values: pl.Expr) -> pl.Expr:
     return pl.min_horizontal(values).min()
 
 
-def words(numbers: pl.Series, known: dict[int, str]) -> pl.Series:
-    """Words for codes."""
-    return numbers.replace_strict(known, default=None, return_dtype=pl.String)
+def words(name: str, codes: Iterable[int | None], known: Sequence[str]) -> pl.Series:
+    """A column of words for codes, null for those beyond."""
+    names: dict[int | None, str] = dict(enumerate(known))
+    return pl.Series(name, [names.get(code) for code in codes], pl.String)

@@ -40,6 +40,7 @@ _SPLIT_CODES: Final[Classes] = {
     "phase": codes("phase"),
     "size": (SIZE_CLASS, 32),
 }
+_TIERS: Final = dict(enumerate(TIERS))
 DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "time_ns": pl.Int64,
     "interval_ns": pl.Int64,
@@ -200,21 +201,19 @@ class Log:
     @cached_property
     def waits(self) -> pl.DataFrame:
         """Times per request: a row per measure and qos (all, or a class), with count and the STATS in ms."""
-        found = []
+        found, names = [], []
         for measure, value in REQUEST_TIMES.items():
             if not self.timed and measure not in UNTIMED:
                 continue
             ((_, values),) = sort(
                 [self.requests.filter(value.is_not_null())], {"qos": (pl.col("qos"), 3)}, {measure: value}
             )
-            whole = values.spread().with_columns(pl.lit("all").alias("qos"))
-            by_class = values.spread(["qos"])
-            by_class = by_class.with_columns(words(by_class["qos"], SPLITS["qos"]))
-            found += [
-                part.select(pl.lit(measure).alias("measure"), "qos", ~pl.selectors.by_name("qos"))
-                for part in (whole, by_class)
-            ]
-        return pl.concat(found)
+            for split in ("all", "qos"):
+                spread = values.spread([split])
+                names += [(measure, SPLITS[split].get(code)) for code in spread.drop_in_place(split)]
+                found.append(spread)
+        named = pl.DataFrame(names, {"measure": pl.String, "qos": pl.String}, orient="row")
+        return pl.concat([named, pl.concat(found)], how="horizontal")
 
     @cached_property
     def seconds(self) -> pl.LazyFrame:
@@ -236,7 +235,7 @@ class Log:
 
     @cached_property
     def _spreads(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        spreads, curves = [], []
+        spreads, names, curves = [], [], []
         for side, (tier, touching) in TOUCHES.items():
             count = self.cells.filter(touching).select(pl.col("rows").sum()).collect().item()
             at_once = max(1, AT_ONCE // max(1, count))
@@ -245,19 +244,15 @@ class Log:
             clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
             classes = {"tier": codes(tier), **_SPLIT_CODES}
             for clock, values in sort(rows, classes, clocks, at_once):
-                head = (pl.lit(side).alias("side"), pl.lit(clock).alias("clock"))
-                for split, names in SPLITS.items():
-                    spread = values.spread(["tier"] if split == "all" else ["tier", split])
-                    groups = spread[split] if split != "all" else pl.Series([0] * len(spread), dtype=pl.Int64)
-                    named = words(groups.alias("group"), names)
-                    stats = spread.select("tier", "count", pl.selectors.ends_with("_ms"))
-                    spreads.append(stats.with_columns(*head, pl.lit(split).alias("split"), named))
+                for split, groups in SPLITS.items():
+                    spread = values.spread(["tier", split])
+                    marks = zip(spread.drop_in_place("tier"), spread.drop_in_place(split), strict=True)
+                    names += [(_TIERS.get(code), side, clock, split, groups.get(group)) for code, group in marks]
+                    spreads.append(spread)
                 if clock == "total":
-                    curves.append(values.points(["tier"], SHARES).with_columns(head[0]))
-        return _with_tier(pl.concat(spreads)), _with_tier(pl.concat(curves))
-
-
-def _with_tier(table: pl.DataFrame) -> pl.DataFrame:
-    """The tiers' names for their codes, the words that tell rows apart first."""
-    named = table.with_columns(words(table["tier"], dict(enumerate(TIERS))))
-    return named.select(pl.selectors.string(), ~pl.selectors.string())
+                    points = values.points(["tier"], SHARES)
+                    tiers = words("tier", points["tier"], TIERS)
+                    curves.append(points.select(tiers, pl.lit(side).alias("side"), "share", "ms"))
+        columns = dict.fromkeys(("tier", "side", "clock", "split", "group"), pl.String)
+        named = pl.DataFrame(names, columns, orient="row")
+        return pl.concat([named, pl.concat(spreads)], how="horizontal"), pl.concat(curves)

@@ -25,62 +25,81 @@ Classes = Mapping[str, tuple[pl.Expr, int]]
 
 @dataclass(frozen=True)
 class Sorted:
-    """Values by class, ascending; `runs`: the classes' columns as codes, begin, end and sum of each class's values."""
+    """Values by class, ascending.
+
+    Attributes:
+        packed: each value below its class.
+        value_bits: how many bits a value has.
+        classes, begins, ends, sums: of each class that occurs, its number, where its run lies, and what its values add
+            up to.
+        digits: the column that each class has of every grouping, and how many values the column has, which stands for
+            null; `all` is a column of zeros.
+    """
 
     packed: Ints
-    runs: pl.DataFrame
     value_bits: int
+    classes: Ints
+    begins: Ints
+    ends: Ints
+    sums: NDArray[np.float64]
+    digits: dict[str, tuple[Ints, int]]
 
-    def spread(self, by: Sequence[str] = ()) -> pl.DataFrame:
-        """A row per group: its classes' codes, count, and in ms mean_ms, p50_ms … p9999_ms, max_ms.
+    def spread(self, by: Sequence[str]) -> pl.DataFrame:
+        """A row per group: its columns, count, and in ms mean_ms, p50_ms … p9999_ms, max_ms.
 
         Quantiles interpolate linearly between order statistics, at q × (count − 1).
         """
-        groups, members = self._groups(by)
-        counts = groups["count"].to_numpy()
-        values = self._at(members, len(groups), np.outer(counts - 1, [*QUANTILES.values(), 1.0]))
-        means = np.bincount(members, weights=self.runs["sum"].to_numpy(), minlength=len(groups)) / counts
+        keys, members, counts = self._groups(by)
+        values = self._at(members, counts, [*QUANTILES.values(), 1.0])
+        means = np.bincount(members, weights=self.sums, minlength=len(counts)) / counts
         stats = np.column_stack([means, values]) / 1e6
-        return groups.with_columns(pl.Series(f"{name}_ms", stats[:, i]) for i, name in enumerate(STATS))
+        return pl.DataFrame(
+            [*keys, pl.Series("count", counts), *(pl.Series(f"{name}_ms", stats[:, i]) for i, name in enumerate(STATS))]
+        )
 
     def points(self, by: Sequence[str], shares: Sequence[float]) -> pl.DataFrame:
         """The distribution's curve: a row per group and share, `ms` being what this share does not exceed."""
-        groups, members = self._groups(by)
-        values = self._at(members, len(groups), np.outer(groups["count"].to_numpy() - 1, shares)) / 1e6
-        curves = groups.select(*by).join(pl.DataFrame({"share": shares}, schema={"share": pl.Float64}), how="cross")
-        return curves.with_columns(pl.Series("ms", values.ravel()))
+        keys, members, counts = self._groups(by)
+        values = self._at(members, counts, shares) / 1e6
+        named = pl.DataFrame(keys).join(pl.DataFrame({"share": shares}, schema={"share": pl.Float64}), how="cross")
+        return named.with_columns(pl.Series("ms", values.ravel()))
 
-    def _groups(self, by: Sequence[str]) -> tuple[pl.DataFrame, Ints]:
-        """The groups with their counts, and each run's group."""
-        keyed = self.runs.with_columns(pl.lit(0).alias("all"), pl.col("end").sub(pl.col("begin")).alias("count"))
-        groups = keyed.group_by("all", *by, maintain_order=True).agg(pl.col("count").sum())
-        members = keyed.join(
-            groups.with_row_index("group"), on=["all", *by], how="left", nulls_equal=True, maintain_order="left"
-        )
-        return groups.drop("all"), members["group"].to_numpy().astype(np.int64)
+    def _groups(self, by: Sequence[str]) -> tuple[list[pl.Series], Ints, Ints]:
+        """The groups' columns, each class's group, and the groups' counts."""
+        mixed = np.zeros_like(self.classes)
+        for name in by:
+            digits, size = self.digits[name]
+            mixed = mixed * (size + 1) + digits
+        _, firsts, members = np.unique(mixed, return_index=True, return_inverse=True)
+        counts = np.zeros(len(firsts), np.int64)
+        np.add.at(counts, members, self.ends - self.begins)
+        chosen = [(name, self.digits[name][0][firsts], self.digits[name][1]) for name in by]
+        keys = [pl.Series(name, [None if d == n else d for d in ds.tolist()], pl.Int64) for name, ds, n in chosen]
+        return keys, members, counts
 
-    def _at(self, members: Ints, groups: int, positions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values at fractional positions, shape (groups, positions), between neighbours by linear interpolation."""
-        if not groups:
+    def _at(self, members: Ints, counts: Ints, shares: Sequence[float]) -> NDArray[np.float64]:
+        """Values at share × (count − 1), shape (groups, shares), between neighbours by linear interpolation."""
+        positions = np.outer(counts - 1, shares)
+        if not len(counts):
             return np.empty(positions.shape)
         low = np.floor(positions).astype(np.int64)
         high = np.ceil(positions).astype(np.int64)
         ranks = np.concatenate([low, high], axis=1)
         values = self._select(members, ranks)
         below, above = values[:, : low.shape[1]], values[:, low.shape[1] :]
-        return below + (above - below) * (positions - low)
+        found: NDArray[np.float64] = below + (above - below) * (positions - low)
+        return found
 
-    def _select(self, members: Ints, ranks: Ints) -> NDArray[np.int64]:
+    def _select(self, members: Ints, ranks: Ints) -> Ints:
         """The value of each rank (from 0) in each group; ranks: shape (groups, m)."""
-        begins = self.runs["begin"].to_numpy()
-        bases = self.runs["code"].to_numpy() << self.value_bits
-        largest = max(int(self.packed[end - 1]) & ((1 << self.value_bits) - 1) for end in self.runs["end"])
+        bases = self.classes << self.value_bits
+        largest = int((self.packed[self.ends - 1] & ((1 << self.value_bits) - 1)).max())
         found = np.zeros_like(ranks)
         for bit in reversed(range(largest.bit_length())):
             tried = found | (1 << bit)
-            below = np.searchsorted(self.packed, bases[:, None] | tried[members]) - begins[:, None]
+            below = np.searchsorted(self.packed, bases[:, None] | tried[members]) - self.begins[:, None]
             counts = np.zeros_like(ranks)
-            np.add.at(counts, members, np.minimum(below, (self.runs["end"].to_numpy() - begins)[:, None]))
+            np.add.at(counts, members, np.minimum(below, (self.ends - self.begins)[:, None]))
             found = np.where(counts <= ranks, tried, found)
         return found
 
@@ -116,17 +135,24 @@ def ascending(values: pl.Series) -> Ints:
 
 
 def _runs(packed: Ints, classes: Classes, bits: int) -> Sorted:
-    runs = []
+    numbers: list[int] = []
+    begins: list[int] = []
     at = 0
     while at < len(packed):  # a step per class, of which there are few
-        number = int(packed[at]) >> bits
-        end = int(np.searchsorted(packed, (number + 1) << bits))
-        total = sum(float(np.sum(some & ((1 << bits) - 1), dtype=np.float64)) for some in pieces(packed[at:end]))
-        runs.append((number, at, end, total))
-        at = end
-    schema = {"code": pl.Int64, "begin": pl.Int64, "end": pl.Int64, "sum": pl.Float64}
-    table = pl.DataFrame(runs, schema=schema, orient="row")
-    return Sorted(packed, table.with_columns(decode(table["code"], classes)), bits)
+        numbers.append(int(packed[at]) >> bits)
+        begins.append(at)
+        at = int(np.searchsorted(packed, (numbers[-1] + 1) << bits))
+    ends = [*begins[1:], len(packed)][: len(begins)]
+    value = (1 << bits) - 1
+    sums = [
+        sum(float(np.sum(some & value, dtype=np.float64)) for some in pieces(packed[begin:end]))
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+    found, zeros = np.array(numbers, np.int64), np.zeros(len(numbers), np.int64)
+    digits = {"all": (zeros, 1)} | {name: (digit, classes[name][1]) for name, digit in decode(found, classes).items()}
+    return Sorted(
+        packed, bits, found, np.array(begins, np.int64), np.array(ends, np.int64), np.array(sums, np.float64), digits
+    )
 
 
 def pieces(values: Ints) -> Iterator[Ints]:
@@ -152,11 +178,10 @@ def code(classes: Classes) -> pl.Expr:
     return packed
 
 
-def decode(codes: pl.Series, classes: Classes) -> list[pl.Series]:
-    """The classes' values again, null where they were."""
-    columns = []
+def decode(codes: Ints, classes: Classes) -> dict[str, Ints]:
+    """The classes' values again; how many a class has stands for null."""
+    columns = {}
     for name, (_, size) in reversed(list(classes.items())):
-        digit = codes % (size + 1)
-        columns.append(digit.set(digit == size, None).alias(name))
+        columns[name] = codes % (size + 1)
         codes = codes // (size + 1)
-    return columns[::-1]
+    return columns

@@ -429,7 +429,7 @@ def test_spreads_of_any_classes(rows: Rows, by: list[str]) -> None:
 
 def test_spreads_of_nothing() -> None:
     ((_, values),) = spreads.sort([pl.LazyFrame(schema={"v": pl.Int64})], {}, {"v": pl.col("v")})
-    assert values.spread().height == values.points([], (0.5,)).height == 0
+    assert values.spread(["all"]).height == values.points(["all"], (0.5,)).height == 0
 
 
 seeds = st.integers(0, 10**6)
@@ -709,7 +709,7 @@ def test_targets_go_by_name(tmp_path: Path) -> None:
 def test_means_of_large_values() -> None:
     frame = pl.DataFrame({"v": [2**61] * 5})
     ((_, values),) = spreads.sort([frame.lazy()], {}, {"v": pl.col("v")})
-    assert values.spread()["mean_ms"].to_list() == pytest.approx([2**61 / 1e6])
+    assert values.spread(["all"])["mean_ms"].to_list() == pytest.approx([2**61 / 1e6])
 
 
 # The glossary

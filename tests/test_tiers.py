@@ -928,9 +928,9 @@ def test_bandwidth_is_what_the_throttle_says(workers: int, side: str) -> None:
 
 
 def test_bandwidth_of_one_workers_small_requests() -> None:
-    """600 requests of 64 KiB at 470 MiB/s: 0.08 s."""
+    """600 requests of 64 KiB at 470 MiB/s: 0.08 s; waits of 0.13 ms that each end 0.07 ms late would make it 0.12."""
     tier, least = throttled(NullTier(), 470), 600 / 16 / 470
-    assert quickest(lambda: move(tier, ["read"], 600, 64 << 10), least, least * 1.1) <= least * 1.2
+    assert quickest(lambda: move(tier, ["read"], 600, 64 << 10), least, least * 1.1) <= least * 1.5
 
 
 def test_reads_and_writes_are_limited_apart() -> None:

@@ -51,7 +51,7 @@ def _busy(log: Log, side: str) -> pl.LazyFrame:
     classes = {"tier": (pl.col(tier).to_physical(), len(TIERS))}
     (_, starts), (_, ends) = sort(rows, classes, {"start": pl.col("start_ns"), "end": pl.col("end_ns")}, at_once=2)
     found: dict[str, float | None] = dict.fromkeys(TIERS)
-    for code, first, last in starts.runs.select("tier", "begin", "end").iter_rows():
+    for code, first, last in zip(starts.digits["tier"][0], starts.begins, starts.ends, strict=True):
         start, end = starts.packed[first:last], ends.packed[first:last]
         busy_ns = int(end[-1] - start[0]) - gaps_ns(start, end)
         if busy_ns:
