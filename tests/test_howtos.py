@@ -15,7 +15,7 @@ trials = 1
 name = "option_1"
 recipe = "RECIPE"
 model = "tiny-1b"
-set = {users = 2, requests = 3, "personas.chatbot.context" = [64, 256]}
+set = {users = 2, requests = 3, "personas.document.weight" = 0, "personas.chatbot.think_s" = [0.05, 0.1]}
 """
 SMALL = f"""
 think_s = [0.1, 0.2]

@@ -460,7 +460,7 @@ def agree(one: Log, other: Log) -> None:
         same_table(table(one), table(other).rows(named=True))
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(rows=logs(), order=st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(rows: Rows, order: random.Random) -> None:
     shuffled = order.sample(rows, len(rows))
@@ -473,7 +473,7 @@ def test_how_rows_lie_in_parts_does_not_matter(tmp_path: Path, parts: int) -> No
     agree(opened(write_run(tmp_path / "run", random.Random(0).sample(rows, len(rows)), parts)), log_of(rows))
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(rows=logs())
 def test_a_log_in_stretches_says_the_same(rows: Rows) -> None:
     with pytest.MonkeyPatch.context() as patch:
