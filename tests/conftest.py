@@ -33,6 +33,12 @@ DEMO = ROOT / "traces" / "recipes" / "demo.toml"
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci")
 
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores, as many tests wait for replays in real time; 4 at most."""
+    return min(4, len(os.sched_getaffinity(0)) + 1)
+
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
