@@ -1,8 +1,9 @@
 /* The compiled core: what its files share. docs/waterfall.md, docs/ordering.md and docs/core.md say what it does.
  *
- * One file each: heap.h, numbers.h (a set whose least is found at once), waterfall.c (what lies where), scheduler.c (what may run, and when it is due), devices.c (shared
- * bandwidth on the virtual clock), planner.c (a plan in some order), payload.c, extents.c, tiers.c, uring.c (I/O), engine.c
- * (workers on the real clock). Times are nanoseconds. Indices of moves and ops are pool slots; -1 is none.
+ * One file each: heap.h, numbers.h (a set whose least is found at once), memory.h, waterfall.c (what lies where),
+ * scheduler.c (what may run, and when it is due), devices.c (shared bandwidth on the virtual clock), planner.c (a plan in
+ * some order), payload.c, extents.c, tiers.c, uring.c (I/O), engine.c (workers on the real clock). Times are nanoseconds.
+ * Indices of moves and ops are pool slots; -1 is none.
  * No file knows Python: replayer/compiled.py calls these functions through ctypes, which releases the interpreter's lock.
  */
 #pragma once

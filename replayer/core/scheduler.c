@@ -5,21 +5,19 @@
  * point backwards in plan order only, so the lowest unfinished op can always proceed.
  */
 #include "core.h"
-#include <stdlib.h>
-#include <string.h>
-
 #include "heap.h"
+#include "memory.h"
 
 #define QOS_SHIFT 60
 
 typedef struct {
     int64_t start_ns, due_ns, end_ns, wait_ns;  /* start: of the request; due: of the present step */
-    int64_t next;               /* of the request's rows: the next to be let go */
-    int32_t step, running, slots;
+    int32_t next;               /* of the request's rows: the next to be let go */
+    int32_t step, running;
+    uint32_t slots : 31, begun : 1;
     int32_t queue, queue_end;   /* of a plan: ops admitted and not let go; else: ops waiting to be decided */
     int32_t freed, freed_count; /* ring of when places became free */
-    int8_t begun;
-} Request_;
+} Request_;  /* a cache line */
 
 typedef struct { int32_t move, next; int8_t why; } Edge;
 typedef struct { int64_t number; int32_t move, next; } Need;
@@ -58,11 +56,6 @@ struct Scheduler {
     int64_t decided, no_more, number, window_bytes;
 };
 
-static void *checked(void *memory) {
-    if (!memory) abort();
-    return memory;
-}
-
 Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load, Waterfall *decides) {
     Scheduler *s = checked(calloc(1, sizeof *s));
     s->ops = workload;
@@ -70,7 +63,7 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
     s->load = *load;
     s->token_ns = load->token_ms * 1e6;
     s->prefill_ns = load->prefill_tok_s > 0 ? 1e9 / load->prefill_tok_s : 0;
-    s->requests = checked(calloc((size_t)workload->requests + 1, sizeof *s->requests));
+    s->requests = array((size_t)workload->requests + 1, sizeof *s->requests);
     for (int64_t r = 0; r < workload->requests; r++) s->requests[r].start_ns = NEVER;
     s->depth = load->depth;
     if (s->depth) {  /* no step has more places than the longest request has ops */
@@ -83,7 +76,7 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
     }
     s->permits = load->allocs ? load->allocs : INT64_MAX;
     s->free_op = s->free_move = s->free_edge = s->free_group = s->free_need = NONE;
-    s->keys = checked(calloc((size_t)workload->keys + 1, sizeof *s->keys));
+    s->keys = array((size_t)workload->keys + 1, sizeof *s->keys);
     for (int tier = 0; tier < TIERS; tier++) {
         Ledger *l = &s->ledgers[tier];
         l->bounded = capacity[tier] != UNLIMITED;
@@ -428,7 +421,7 @@ static void advance(Scheduler *s, int32_t request, int64_t now) {
         r->next++;
         r->running++;
         int64_t due = r->due_ns;
-        if (s->depth && r->slots >= s->depth) {  /* it takes the place of the first that ended */
+        if (s->depth && (int64_t)r->slots >= s->depth) {  /* it takes the place of the first that ended */
             int64_t freed = s->freed[request * s->depth + r->freed];
             r->freed = (int32_t)((r->freed + 1) % s->depth);
             r->freed_count--;

@@ -1,8 +1,6 @@
 /* The waterfall: which tier holds what, decided from the order of ops alone (docs/waterfall.md). */
 #include "core.h"
-#include <stdlib.h>
-#include <string.h>
-
+#include "memory.h"
 #include "numbers.h"
 
 typedef struct {
@@ -24,22 +22,17 @@ struct Waterfall {
     int64_t count, room;
 };
 
-static void *checked(void *memory) {
-    if (!memory) abort();
-    return memory;
-}
-
 static bool bounded(const Waterfall *w, int tier) { return w->rules.usable[tier] && w->rules.usable[tier] != UNLIMITED; }
 
 Waterfall *waterfall_new(const Workload *workload, const Rules *rules) {
     Waterfall *w = checked(calloc(1, sizeof *w));
     w->ops = workload;
     w->rules = *rules;
-    w->places = checked(malloc(((size_t)workload->keys + 1) * sizeof *w->places));
+    w->places = array((size_t)workload->keys + 1, sizeof *w->places);
     for (int64_t key = 0; key < workload->keys; key++)
         w->places[key] = (Place){0, NOWHERE, rules->first_writes && workload->key[key].has_write};
     w->broken = checked(calloc((size_t)workload->requests + 1, 1));
-    w->key_at = checked(calloc((size_t)workload->ops + 1, sizeof *w->key_at));
+    w->key_at = array((size_t)workload->ops + 1, sizeof *w->key_at);
     for (int tier = 0; tier < TIERS; tier++)
         if (bounded(w, tier)) numbers_new(&w->residents[tier], workload->ops);
     return w;
