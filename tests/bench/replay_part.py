@@ -207,12 +207,12 @@ def apart(what: str, theirs: float, folder: Path, mount: Path, trace: Path, *fla
 
 
 def _fio_ratio(mount: Path) -> float:
-    bandwidth = []
-    for speed in (FAST, SLOW):
+    bandwidth: dict[float, list[float]] = {FAST: [], SLOW: []}
+    for speed in (FAST, SLOW) * 3:
         with throttled(mount, speed) as prefix:
             report = fio(mount, "read", "1M", 4, "--size=64M", "--time_based", "--runtime=10", prefix=prefix)
-            bandwidth.append(report["bw_bytes"])
-    return bandwidth[0] / bandwidth[1]
+            bandwidth[speed].append(report["bw_bytes"])
+    return statistics.median(bandwidth[FAST]) / statistics.median(bandwidth[SLOW])
 
 
 def _throttled(folder: Path, mount: Path, trace: Path, speed: float, *flags: object) -> Replay:
