@@ -44,7 +44,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/cor
 
 demo: setup  ## what DRAM before a drive brings: a trace, its plan, three replays with it and three without, the ratio
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
-	tracegen generate traces/recipes/demo.toml -o $(DEMO)/trace.parquet
+	tracegen generate demo -o $(DEMO)/trace.parquet
 	@echo
 	replayer plan $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0.1
 	@echo

@@ -102,12 +102,12 @@ class Series:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def trace(self, name: str, recipe: Path | None, settings: Sequence[str] = ()) -> Path:
+    def trace(self, name: str, recipe: str | None, settings: Sequence[str] = ()) -> Path:
         """Make a trace, one per rank with the seed of the recipe + rank; named with {rank} where there are several.
 
         Args:
             name: of the file.
-            recipe: None where the settings say it all.
+            recipe: a file, or the name of a shipped one; None where the settings say it all.
             settings: KEY=VALUE, as `tracegen generate --set` takes them.
 
         Raises:
@@ -116,7 +116,7 @@ class Series:
         folder = self.place / TRACES
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}{f'-{RANK}' if self._ranks > 1 else ''}.parquet"
-        base = [*([str(recipe)] if recipe else []), *(f"--set={setting}" for setting in settings)]
+        base = [*([recipe] if recipe else []), *(f"--set={setting}" for setting in settings)]
         seed = 0
         for rank in range(self._ranks):
             target = of_rank(path, rank)

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,14 +25,14 @@ class Case:
 
     Attributes:
         name: of its directory.
-        recipe: of the trace to make; or
+        recipe: of the trace to make: a file, or the name of one that comes with the package; or
         trace: one that there is.
         settings: KEY=VALUE of the recipe, changed.
         flags: of `replayer run`, with their values.
     """
 
     name: str
-    recipe: Path | None
+    recipe: str | None
     trace: Path | None
     settings: tuple[str, ...]
     flags: tuple[str, ...]
@@ -132,12 +133,11 @@ def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]
         )
     if ("recipe" in table) == ("trace" in table):
         raise InputError(f"{where} must name either a recipe or a trace.")
-    recipe, trace = (
-        path.resolve().parent / str(table[kind]) if kind in table else None for kind in ("recipe", "trace")
-    )
-    for file in (recipe, trace):
-        if file is not None and not of_rank(file, 0).exists():
-            raise InputError(f"{where}: there is no {of_rank(file, 0)}; paths are relative to the file.")
+    folder = path.resolve().parent
+    recipe = _recipe(where, folder, str(table["recipe"])) if "recipe" in table else None
+    trace = folder / str(table["trace"]) if "trace" in table else None
+    if trace is not None and not of_rank(trace, 0).exists():
+        raise InputError(f"{where}: there is no {of_rank(trace, 0)}; paths are relative to the file.")
     changed = table.get("set", {})
     if not isinstance(changed, dict) or ("set" in table and trace is not None):
         raise InputError(f"{where}: set = {changed!r} must be a table of recipe keys, beside a recipe.")
@@ -152,6 +152,18 @@ def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]
         words = tuple(word for key, value in own.items() for word in _typed(where, flags[key], value))
         _check(where, words)
         yield Case("-".join([name, *varied]), recipe, trace, settings, words)
+
+
+def _recipe(where: str, folder: Path, named: str) -> str:
+    """The recipe as tracegen takes it: a file beside the sweep's, or the name of a shipped one."""
+    file = folder / named
+    if file.exists():
+        return str(file)
+    if file.suffix:
+        raise InputError(f"{where}: there is no {file}; paths are relative to the file.")
+    if not (resources.files("tracegen") / "recipes" / f"{named}.toml").is_file():
+        raise InputError(f"{where}: {named} is neither a file beside it nor a name that `tracegen recipes` lists.")
+    return named
 
 
 def _known(where: Path, table: dict[str, Any], names: Sequence[str]) -> None:

@@ -26,8 +26,8 @@ from tracegen import tokens
 from tracegen.schema import Trace
 
 ROOT = Path(__file__).parent.parent
-SAMPLE = ROOT / "traces" / "sample_sharegpt.json"
-DEMO = ROOT / "traces" / "recipes" / "demo.toml"
+SAMPLE = ROOT / "tracegen" / "recipes" / "sample_sharegpt.json"
+DEMO = ROOT / "tracegen" / "recipes" / "demo.toml"
 
 # Shared, noisy machines: no deadlines; derandomised, so that CI fails only where the code changed.
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

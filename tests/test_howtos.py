@@ -33,12 +33,13 @@ context = [64, 256]
 generation = [1, 40]
 think_s = [0.05, 0.1]
 [sharegpt]
-path = "{ROOT}/traces/sample_sharegpt.json"
+path = "{ROOT}/tracegen/recipes/sample_sharegpt.json"
 [replay]
 model = "tiny-1b"
 """
 SHORTER = {
     r"/mnt/\w+": "cache",
+    r"tracegen generate (chat|mixed)\b": "tracegen generate small.toml",
     "llama3.1-8b|llama3.1-70b-instruct": "tiny-1b",
     "--cpu-mem-gb 4": "--cpu-mem-gb 0.01",
     "--duration 300": "--duration 1",
@@ -79,11 +80,9 @@ def shorter(command: str, place: Path) -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with the traces/ that pages name, in small."""
-    for folder in ("recipes", "sweeps"):
-        (tmp_path / "traces" / folder).mkdir(parents=True)
-    for name in ("chat", "mixed"):
-        (tmp_path / "traces" / "recipes" / f"{name}.toml").write_text(SMALL)
-    one = GRID.replace("RECIPE", str(ROOT / "traces" / "recipes" / "smoke.toml"))
+    (tmp_path / "traces" / "sweeps").mkdir(parents=True)
+    (tmp_path / "small.toml").write_text(SMALL)
+    one = GRID.replace("RECIPE", "smoke")
     (tmp_path / "grid.toml").write_text(one)
     (tmp_path / "traces" / "sweeps" / "drive.toml").write_text(one)
     options = "".join(one.replace("trials = 1", "").replace("option_1", f"option_{n}") for n in (1, 2, 3))

@@ -335,7 +335,12 @@ def test_import_and_export_as_a_user_types_them(run: Run, tmp_path: Path) -> Non
     left_out = run("tracegen", "import", "mooncake", bad, "--skip-bad", "-o", tmp_path / "b.parquet")
     assert "1 rows left out, not JSON" in left_out.stderr
     chats = run(
-        "tracegen", "import", "sharegpt", ROOT / "traces" / "sample_sharegpt.json", "-o", tmp_path / "c.parquet"
+        "tracegen",
+        "import",
+        "sharegpt",
+        ROOT / "tracegen" / "recipes" / "sample_sharegpt.json",
+        "-o",
+        tmp_path / "c.parquet",
     )
     assert "78 sessions" in chats.stdout
 

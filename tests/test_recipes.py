@@ -9,13 +9,14 @@ from click.testing import CliRunner
 
 from replayer.cli import main as replayer
 from tests.conftest import DEMO, ROOT
+from tracegen.cli import main as tracegen
 from tracegen.generate import generate
 from tracegen.schema import Trace
-from tracegen.settings import load
+from tracegen.settings import find, load
 
-RECIPES = sorted((ROOT / "traces" / "recipes").glob("*.toml"))
-PLANS = json.loads((ROOT / "traces" / "recipes" / "plans.json").read_text())
-PINNED = json.loads((ROOT / "traces" / "recipes" / "fingerprints.json").read_text())
+RECIPES = sorted((ROOT / "tracegen" / "recipes").glob("*.toml"))
+PLANS = json.loads((ROOT / "tests" / "data" / "recipe_plans.json").read_text())
+PINNED = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_text())
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -41,7 +42,7 @@ def test_each_says_what_it_is_for() -> None:
     for path in RECIPES:
         first = path.read_text().splitlines()[0]
         assert first.startswith("# ")
-        assert path == DEMO or f"| `recipes/{path.name}` | {first[2:]} |" in listed
+        assert path == DEMO or f"| `{path.stem}` | {first[2:]} |" in listed
 
 
 def test_mlperf_recipes_hold_the_rules_settings() -> None:
@@ -53,10 +54,25 @@ def test_mlperf_recipes_hold_the_rules_settings() -> None:
         "mlperf_proposal_70b": (40, 600, 0, "llama3.1-70b-instruct", 30),
     }
     for name, settings in table.items():
-        recipe = load(ROOT / "traces" / "recipes" / f"{name}.toml", {})
+        recipe = load(ROOT / "tracegen" / "recipes" / f"{name}.toml", {})
         replay = recipe.replay
         assert settings == (
             recipe.users, recipe.duration_s, replay.cpu_mem_gb, replay.model, recipe.decode_token_ms
         ), name  # fmt: skip
         assert (recipe.seed, recipe.decode_max_context, replay.gpu_mem_gb) == (42, 10_000, 0)
         assert not recipe.retrieves, "RAG is not part of a submission"
+
+
+def test_recipes_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no checkout, too; a file of the user's own wins over a name."""
+    monkeypatch.chdir(tmp_path)
+    listed = json.loads(CliRunner().invoke(tracegen, ["recipes", "--json"]).stdout)
+    assert listed.keys() == PINNED.keys()
+    assert "smoke  " in CliRunner().invoke(tracegen, ["recipes"]).stdout
+    assert CliRunner().invoke(tracegen, ["recipes", "smoke"]).stdout == find("smoke").read_text()
+    made = CliRunner().invoke(tracegen, ["generate", "smoke", "--requests", "3", "-o", "t.parquet", "--json"])
+    assert json.loads(made.stdout)["counts"]["requests"] == 3
+    wrong = CliRunner().invoke(tracegen, ["generate", "agnetic", "-o", "u.parquet"])
+    assert (wrong.exit_code, "did you mean agentic?" in wrong.stderr) == (2, True)
+    Path("smoke").write_text("nonsense = 1")
+    assert "nonsense" in CliRunner().invoke(tracegen, ["generate", "smoke", "-o", "u.parquet"]).stderr

@@ -973,7 +973,7 @@ def test_pinned_traces_are_those_that_are_made(scale: str, number: int, rank: in
 
 
 def test_pins_are_complete() -> None:
-    known = json.loads((ROOT / "traces" / "recipes" / "fingerprints.json").read_text())
+    known = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_text())
     for scale, ranks in (("smoke", 16), ("full", 128)):
         assert RULES[scale].ranks == ranks
         pins = [one for option in RULES[scale].options for one in PINS[scale][option.name]]
@@ -985,10 +985,10 @@ def test_pins_are_complete() -> None:
 
 # With real replays
 
-GRID = f"""
+GRID = """
 [[case]]
 name = "option_1"
-recipe = "{ROOT}/traces/recipes/mlperf_option_1.toml"
+recipe = "mlperf_option_1"
 model = "tiny-1b"
 cpu_mem_gb = 1
 duration = 1

@@ -21,7 +21,7 @@ from tests.conftest import ROOT, Run
 from tests.test_cli import sentence
 from tracegen.schema import Trace
 
-RECIPE = ROOT / "traces" / "recipes" / "mlperf_option_1.toml"
+RECIPE = ROOT / "tracegen" / "recipes" / "mlperf_option_1.toml"
 READS = 18
 
 
@@ -120,6 +120,7 @@ REFUSED = {
     "two of a name": (CASE + CASE, "grid.toml: two cases are called a; give each a name of its own."),
     "two of a value": (f"{CASE}workers = [1, 1]\n", "grid.toml: two cases are called a-workers=1; give each a name"),
     "no recipe": ('[[case]]\nrecipe = "x.toml"\n', "grid.toml, case case_1: there is no {place}/x.toml; paths are"),
+    "no such name": ('[[case]]\nrecipe = "x"\n', "case case_1: x is neither a file beside it nor a name"),
     "no trace": ('[[case]]\ntrace = "x.parquet"\n', "grid.toml, case case_1: there is no {place}/x.parquet; paths are"),
     "neither": ('[[case]]\nmodel = "tiny-1b"\n', "grid.toml, case case_1 must name either a recipe or a trace."),
     "both": (f'{CASE}recipe = "quick.parquet"\n', "grid.toml, case a must name either a recipe or a trace."),

@@ -40,7 +40,7 @@ def main() -> None:
     short_help="Make the trace of a recipe.",
     epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet",
 )
-@click.argument("recipe", type=click.Path(path_type=Path), required=False)
+@click.argument("recipe", required=False)
 @click.option(
     "--sharegpt", "--dataset-path", "sharegpt__path", metavar="FILE", help="Conversations, ShareGPT's format."
 )
@@ -88,7 +88,7 @@ def main() -> None:
 @click.option("--shard", metavar="I/N", callback=_shard, help="Only part I (from 0) of N, by users, for `merge`.")
 @written
 def generate(
-    recipe: Path | None,
+    recipe: str | None,
     settings: tuple[str, ...],
     output: Path,
     jobs: int,
@@ -96,9 +96,9 @@ def generate(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Write the trace of a RECIPE (TOML) such as those in traces/recipes, of a ShareGPT file, or of --set mix.….
+    """Write the trace of a RECIPE: a TOML file, or a name that `tracegen recipes` lists.
 
-    Flags go before the recipe, the recipe before the defaults.
+    Without one, of a ShareGPT file or of --set mix.…. Flags override the recipe, and the recipe overrides the defaults.
     """
     if shard and jobs > 1:
         raise InputError("--shard makes one part in one process; leave out --jobs.")
@@ -110,7 +110,7 @@ def generate(
             raise InputError(f"--set {setting}: write it as KEY=VALUE.")
         overrides[key.strip()] = recipe_settings.parse_value(value)
     overrides |= {name.replace("__", "."): value for name, value in flags.items() if value is not None}
-    resolved = recipe_settings.load(recipe, overrides)
+    resolved = recipe_settings.load(None if recipe is None else recipe_settings.find(recipe), overrides)
     metadata = write_trace(resolved, output, part=shard, jobs=jobs, **writing)
     if resolved.requests > metadata.counts["requests"] and not shard:
         click.echo(
@@ -119,6 +119,20 @@ def generate(
             err=True,
         )
     report(output, metadata, as_json)
+
+
+@main.command(epilog="Example: tracegen recipes chat")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object of names, each with what it is for.")
+def recipes(name: str | None, as_json: bool) -> None:
+    """List the recipes that come with the package, or print one."""
+    if name is not None:
+        click.echo(recipe_settings.find(name).read_text(encoding="utf-8"), nl=False)
+        return
+    known = recipe_settings.shipped()
+    width = max(map(len, known))
+    lines = (f"{one:{width}}  {purpose}" for one, purpose in known.items())
+    click.echo(json.dumps(known, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
 
 
 @main.command(short_help="Describe a trace, or draw it.", epilog="Example: tracegen info trace.parquet")

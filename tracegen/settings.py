@@ -7,10 +7,38 @@ import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tracegen.recipe import Recipe
 from tracegen.schema import InputError
+
+SHIPPED: Final = Path(__file__).parent / "recipes"
+
+
+def shipped() -> dict[str, str]:
+    """What each recipe that comes with the package is for, by name: the comment in its first line."""
+    first_lines = {path.stem: path.read_text(encoding="utf-8").partition("\n")[0] for path in SHIPPED.glob("*.toml")}
+    return {name: line.removeprefix("# ") for name, line in sorted(first_lines.items())}
+
+
+def find(recipe: str) -> Path:
+    """The file of a recipe.
+
+    Args:
+        recipe: a TOML file, or the name of a recipe that comes with the package. A file wins over a name.
+
+    Raises:
+        InputError: there is neither.
+    """
+    path = Path(recipe)
+    if path.suffix or path.exists():
+        return path
+    known = shipped()
+    if recipe not in known:
+        near = difflib.get_close_matches(recipe, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"name a TOML file or one of {', '.join(known)}."
+        raise InputError(f"{recipe}: no file and no recipe has this name; {hint}")
+    return SHIPPED / f"{recipe}.toml"
 
 
 def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:

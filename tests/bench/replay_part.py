@@ -186,7 +186,7 @@ def throttle(folder: Path) -> None:
             apart(f"{size >> 10} KiB, cut", theirs, folder, mount, trace, *flags, "--duration", 15, "--warmup", "2s")
         for name, changes, more in OPTIONS:
             trace = folder / "o.parquet"
-            generate(load(Path("traces/recipes") / f"{name}.toml", SMALL | changes), trace, force=True, quiet=True)
+            generate(load(Path("tracegen/recipes") / f"{name}.toml", SMALL | changes), trace, force=True, quiet=True)
             flags = (*more, "--model", "tiny-1b", "--pace", "closed")
             apart(f"{name}, whole", theirs, folder, mount, trace, *flags, "--duration", "unlimited")
             apart(f"{name}, cut by ops", theirs, folder, mount, trace, *flags, "--duration", "unlimited", "--ops", 100)

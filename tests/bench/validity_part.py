@@ -45,7 +45,7 @@ def validity(folder: Path) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for case in CASES:
         path = folder / "v.parquet"
-        recipe = load(Path("traces/recipes") / f"{case.recipe}.toml", case.changes)
+        recipe = load(Path("tracegen/recipes") / f"{case.recipe}.toml", case.changes)
         generate(recipe, path, force=True, quiet=True)
         for capacity in case.capacities:
             for order in ORDERS:
