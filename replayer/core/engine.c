@@ -214,7 +214,7 @@ int64_t engine_start(Engine *e, int64_t most_ns) {
     if (e->planner && !e->full && !e->stopping) wait_until(e, &e->prefilled, clock_ns() + most_ns);
     bool ready = !e->planner || e->full || e->stopping;
     if (ready) {
-            e->began = clock_ns();
+        e->began = clock_ns();
         if (e->live) scheduler_begin(e->scheduler, 0);
         wake_all(e);
     }

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -169,17 +169,17 @@ def steady(path: Path, size: int, count: int) -> Path:
     return traces.write(path, batch).path
 
 
+WHOLE_MIB: Final = {128 << 10: 2200, 1 << 20: 2200, 16 << 20: 6000}
+"""Of each object size: large objects need more, because the first and last of them move alone."""
+
+
 def throttle(folder: Path) -> None:
     """Two devices 4.7 times apart: every speed must differ by the ratio that fio measures."""
     with fast_disk(folder) as mount:
         theirs = _fio_ratio(mount)
         print(f"throttled {FAST} against {SLOW} MiB/s: fio reads {theirs:.3f} times as fast; ours, of that ratio")
         flags: tuple[object, ...] = ("--cpu-mem-gb", "0", "--workers", 8)
-        for size, whole in (
-            (128 << 10, 2200),
-            (1 << 20, 2200),
-            (16 << 20, 6000),
-        ):  # MiB: few objects begin and end alone
+        for size, whole in WHOLE_MIB.items():
             trace = steady(folder / "d.parquet", size, (whole << 20) // size)
             apart(f"{size >> 10} KiB, whole", theirs, folder, mount, trace, *flags)
             trace = steady(folder / "d.parquet", size, (12_000 << 20) // size)
