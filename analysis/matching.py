@@ -16,7 +16,7 @@ from tracegen.schema import InputError
 LABEL: Final = 24  # characters of a side's name
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
 _PLANNED_BY: Final = (
-    *("model", "bytes_per_token", "usable_bytes", "headroom", "promote", "lookup"),
+    *("model", "bytes_per_token", "usable_bytes", "headroom", "arrangement", "promote", "lookup"),
     *("decode", "users", "part", "cycles", "ranks", "order", "placement"),
 )
 """Conditions that a plan follows from, with the trace."""

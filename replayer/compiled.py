@@ -33,7 +33,7 @@ class WorkloadStruct(Structure):
 class Rules(Structure):
     """Options of the waterfall."""
 
-    _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous first_writes"))
+    _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous first_writes spills"))
 
 
 class Load(Structure):

@@ -45,6 +45,14 @@ PLAN_FLAGS = (
         help="Room on NVMe, 0: no such tier.  [default: the trace's, else unlimited]",
     ),
     click.option("--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."),
+    click.option(
+        "--arrangement",
+        type=click.Choice(["waterfall", "spillover"]),
+        default="waterfall",
+        show_default=True,
+        help="waterfall: the fastest tier takes new objects and demotes old ones. spillover: the fastest tier with room"
+        " takes them and nothing moves down.",
+    ),
     click.option("--promote", is_flag=True, help="Move an object that is read to the fastest tier that can hold it."),
     click.option(
         "--lookup",

@@ -48,6 +48,7 @@ class PlanOptions:
         capacity_gib: of gpu, cpu and nvme; 0: no such tier; None: unlimited.
         headroom: usable share of gpu and cpu.
         lookup: None takes the trace's default.
+        arrangement: `waterfall` demotes what makes room; `spillover` fills the fastest tier with room.
         selection: which ops of the trace are taken.
         order: in which they are decided.
         demand: the load that a reference order is made under.
@@ -58,6 +59,7 @@ class PlanOptions:
     headroom: Decimal = Decimal("0.8")
     promote: bool = False
     lookup: Literal["independent", "contiguous"] | None = None
+    arrangement: Literal["waterfall", "spillover"] = "waterfall"
     selection: Selection = field(default_factory=Selection)
     order: Order = field(default_factory=Order)
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
@@ -147,7 +149,8 @@ class Plan:
             for limits in (self.usable, self.capacity)
         )
         contiguous, own_order = self.lookup == "contiguous", self.options.order.kind != "trace"
-        return Rules(usable, capacity, self.options.promote, contiguous, own_order)
+        spills = self.options.arrangement == "spillover"
+        return Rules(usable, capacity, self.options.promote, contiguous, own_order, spills)
 
     def planner(self) -> "Planner":
         """Plans from the first op on."""

@@ -98,6 +98,7 @@ def resolve(trace: Trace, flags: dict[str, Any], part: tuple[int, int] = (0, 1))
         bytes_per_token=model.sizes(flags["kv_dtype"], flags["tensor_parallel"]),
         capacity_gib=(gib("gpu_mem_gb") or Decimal(0), gib("cpu_mem_gb") or Decimal(0), gib("storage_capacity_gb")),
         headroom=flags["headroom"],
+        arrangement=flags["arrangement"],
         promote=flags["promote"],
         lookup=flags["lookup"],
         selection=Selection(flags["decode"], flags["users"], part, flags["cycles"]),

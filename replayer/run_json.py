@@ -65,6 +65,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "order": _one_of("trace", "reference", "live", "run"),
     "io_engine": _one_of("psync", "uring"),
     "placement": _one_of("planned", "live"),
+    "arrangement": _one_of("waterfall", "spillover"),
 }
 
 _MOVED: Final = (
@@ -119,6 +120,7 @@ _LATER: Final = {  # absent, or null, where the writer was older or the run died
     "order": "conditions.order.kind",
     "io_engine": "conditions.io_engine",
     "placement": "conditions.placement",
+    "arrangement": "conditions.arrangement",
 }
 _ABOVE_WRITTEN: Final[Fields] = {"ranks": "ranks", "status": "status"}
 _ABOVE_LATER: Final = {"text": "reason", "count": "executed_ops", "clocks": "clocks"}

@@ -57,15 +57,19 @@ class Cache:
         self.row("drop", key, tier, NONE, size)
         del self.tiers[tier][key]
 
+    def target(self, size: int) -> int:
+        """The tier that a store takes; 3 if there is none."""
+        return next((tier for tier in TIERS if self.can_hold(tier, size)), 3)
+
     def store(self, key: int, size: int) -> None:
-        for tier in TIERS:
-            if self.can_hold(tier, size):
-                self.make_room(tier, size)
-                self.row("store", key, NONE, tier, size)
-                self.tiers[tier][key] = size
-                self.recency[key] = self.op_id
-                return
-        self.row("bypass", key, NONE, NONE, size)
+        tier = self.target(size)
+        if tier == 3:
+            self.row("bypass", key, NONE, NONE, size)
+            return
+        self.make_room(tier, size)
+        self.row("store", key, NONE, tier, size)
+        self.tiers[tier][key] = size
+        self.recency[key] = self.op_id
 
     def read(self, key: int, size: int, promote: bool, broken: bool) -> bool:
         """Whether it is a miss."""
@@ -78,7 +82,7 @@ class Cache:
             self.row("miss", key, NONE, NONE, size)
             self.recency[key] = self.op_id
             return True
-        if promote and any(self.can_hold(faster, size) for faster in TIERS[:tier]):
+        if promote and self.target(size) < tier:
             self.row("promote", key, tier, NONE, size)
             del self.tiers[tier][key]
             self.store(key, size)
@@ -100,9 +104,33 @@ class Cache:
         assert len(resident) == len(set(resident)), f"op {self.op_id}: a key lies in two tiers"
 
 
-def moves(ops: Sequence[Op], usable: Usable, promote: bool = False, lookup: str = "independent") -> list[Row]:
+class SpilloverCache(Cache):
+    """Section "Spillover": nothing moves down."""
+
+    def target(self, size: int) -> int:
+        holders = [tier for tier in TIERS if self.can_hold(tier, size)]
+        for tier in holders:
+            limit = self.usable[tier]
+            if limit is None or sum(self.tiers[tier].values()) + size <= limit:
+                return tier
+        return holders[-1] if holders else 3
+
+    def demote(self, key: int, tier: int) -> None:
+        self.row("drop", key, tier, NONE, self.tiers[tier].pop(key))
+
+
+CACHES = {"waterfall": Cache, "spillover": SpilloverCache}
+
+
+def moves(
+    ops: Sequence[Op],
+    usable: Usable,
+    promote: bool = False,
+    lookup: str = "independent",
+    arrangement: str = "waterfall",
+) -> list[Row]:
     """The plan, in order."""
-    cache, broken = Cache(usable), set[int]()
+    cache, broken = CACHES[arrangement](usable), set[int]()
     for op_id, op, key, size, phase, request_id in ops:
         cache.begin(op_id)
         breaks = False

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.oracle import CODES, TIERS, Cache, Row, Usable
+from tests.oracle import CACHES, CODES, TIERS, Cache, Row, Usable
 
 SECOND, FINE = 10**9, 1024  # ns in a second; V counts 1/1024 ns
 
@@ -214,7 +214,7 @@ class Simulation:
     def __init__(
         self,
         ops: Sequence[Op],
-        usable: Usable,
+        cache: Cache,
         load: Load,
         devices: tuple[Device, Device, Device],
         promote: bool,
@@ -225,7 +225,7 @@ class Simulation:
         self.tasks = [Task(op, row) for row, op in enumerate(ops)]
         self.request_of = self.grouped()
         self.requests = list(self.request_of.values())
-        self.cache, self.broken = Cache(usable), set[int]()
+        self.cache, self.broken = cache, set[int]()
         self.unwritten = {op.key for op in ops if op.op == "write"}
         self.ledgers = Ledgers(capacity)
         self.unstarted: list[Move] = []
@@ -466,9 +466,12 @@ def simulate(
     promote: bool = False,
     lookup: str = "independent",
     capacity: Usable | None = None,
+    arrangement: str = "waterfall",
 ) -> Result:
     """The reference order of the ops, its plan, and when each move ran; `capacity`: where it is more than `usable`."""
-    return Simulation(ops, usable, load, devices, promote, lookup, capacity or usable).run() if ops else Result()
+    if not ops:
+        return Result()
+    return Simulation(ops, CACHES[arrangement](usable), load, devices, promote, lookup, capacity or usable).run()
 
 
 def fingerprint(rows: Iterable[Row]) -> str:

@@ -152,6 +152,7 @@ many = {
     "demand": reference_order.demand,
     "promote": st.booleans(),
     "lookup": st.sampled_from(["independent", "contiguous"]),
+    "arrangement": st.sampled_from(["waterfall", "spillover"]),
     "users": st.integers(1, 5),
     "rng": st.randoms(use_true_random=False),
 }
@@ -172,11 +173,11 @@ def workload_of(picks: list[Any], sizes: list[int], users: int) -> tuple[traces.
 )
 def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
     picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, promote: bool, lookup: Any,
-    users: int, rng: random.Random, devices: Any, workers: int, window: int,
+    arrangement: Any, users: int, rng: random.Random, devices: Any, workers: int, window: int,
 ) -> None:  # fmt: skip
     """A plan in the trace's order, or a reference system's, with any window, workers and load."""
     trace, batch = workload_of(picks, sizes, users)
-    options = reference_order.options(limits, demand, devices, promote, lookup, headroom, users)
+    options = reference_order.options(limits, demand, devices, promote, lookup, headroom, users, arrangement)
     plan = Plan(trace, options if devices else replace(options, order=Order()))
     planner, queue, moves, order = plan.planner(), list[Any](), list[Any](), list[int]()
     for stretch in planner.stretches():
@@ -208,11 +209,11 @@ def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
 @given(**many)
 def test_placement_that_is_decided_on_the_way(
     picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, promote: bool, lookup: Any,
-    users: int, rng: random.Random,
+    arrangement: Any, users: int, rng: random.Random,
 ) -> None:  # fmt: skip
     """Whatever takes however long, all is executed, and a plan in the order that came of it is the same."""
     trace, batch = workload_of(picks, sizes, users)
-    options = reference_order.options(limits, demand, None, promote, lookup, headroom, users)
+    options = reference_order.options(limits, demand, None, promote, lookup, headroom, users, arrangement)
     plan = Plan(trace, replace(options, order=Order("live")))
     waterfall = plan.live()
     try:

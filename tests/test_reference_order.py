@@ -84,12 +84,19 @@ def columns(picks: list[Any], sizes: list[int]) -> Columns:
 
 
 def options(
-    limits: Any, load: Demand, devices: Any, promote: bool, lookup: Any, headroom: str, users: int
+    limits: Any,
+    load: Demand,
+    devices: Any,
+    promote: bool,
+    lookup: Any,
+    headroom: str,
+    users: int,
+    arrangement: Any = "waterfall",
 ) -> PlanOptions:
     gib = [None if limit is None else Decimal(limit * UNIT) / 2**30 for limit in limits]
     return PlanOptions(
         TokenBytes(UNIT), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(headroom), promote=promote,
-        lookup=lookup, order=Order("reference", "test", devices), demand=load,
+        lookup=lookup, arrangement=arrangement, order=Order("reference", "test", devices), demand=load,
         selection=Selection(users=users),
     )  # fmt: skip
 
@@ -128,12 +135,13 @@ def as_oracle(batch: Columns, users: int) -> list[order_oracle.Op]:
     st.tuples(device, device, device),
     st.booleans(),
     st.sampled_from(["independent", "contiguous"]),
+    st.sampled_from(["waterfall", "spillover"]),
     st.integers(1, 5),
     st.sampled_from([1, 7, 1000]),
 )
-def test_move_by_move_as_the_oracle(
+def test_move_by_move_as_the_oracle(  # noqa: PLR0917 (a workload, a system and a load)
     picks: list[Any], sizes: list[int], limits: Any, headroom: str, load: Demand, devices: Any, promote: bool, lookup: Any,
-    users: int, most: int,
+    arrangement: str, users: int, most: int,
 ) -> None:  # fmt: skip
     batch = columns(picks, sizes)
     pace = load.pace
@@ -143,10 +151,12 @@ def test_move_by_move_as_the_oracle(
     system = tuple(order_oracle.Device(*vars(one).values()) for one in devices)
     with tempfile.TemporaryDirectory() as folder:
         trace = traces.write(Path(folder) / "t.parquet", batch)
-        chosen = options(limits, load, devices, promote, lookup, headroom, users)
+        chosen = options(limits, load, devices, promote, lookup, headroom, users, arrangement)
         usable, whole = chosen.usable(), chosen.capacity()
         found = planned(trace, chosen, most)
         fingerprint = Plan(trace, chosen).simulate()["plan_fingerprint"]
-    expected = order_oracle.simulate(as_oracle(batch, users), usable, told, system, promote, lookup, whole)  # type: ignore[arg-type]
+    expected = order_oracle.simulate(
+        as_oracle(batch, users), usable, told, system, promote, lookup, whole, arrangement  # type: ignore[arg-type]
+    )  # fmt: skip
     assert found == expected.rows
     assert fingerprint == order_oracle.fingerprint(expected.rows)

@@ -101,6 +101,7 @@ CASES = {
     "cpu over nvme": options(6, None),
     "both bounded": options(6, 9),
     "promote": options(6, 20, promote=True),
+    "spillover": options(6, 9, promote=True, arrangement="spillover"),
     "contiguous": options(6, 9, lookup="contiguous"),
     "decode once": options(6, 9, selection=Selection("once")),
 }

@@ -37,6 +37,7 @@ from tests.test_doubts import call
 from tracegen.generate import generate
 from tracegen.recipe import Recipe
 from tracegen.schema import InputError, Trace
+from tracegen.settings import find as find_recipe
 from tracegen.settings import load, parse_value
 
 Dict = dict[str, Any]
@@ -632,7 +633,7 @@ def test_every_file_is_listed(fresh: Open, trial: int) -> None:
 
 SETTINGS: Final[Dict] = {
     "model": "other", "bytes_per_token": 1 << 18, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "headroom": "0.9",
-    "promote": True, "lookup": "contiguous", "decode": "once", "users": 3, "part": [0, 2], "cycles": 2, "workers": 5,
+    "arrangement": "spillover", "promote": True, "lookup": "contiguous", "decode": "once", "users": 3, "part": [0, 2], "cycles": 2, "workers": 5,
     "pace": "asap", "speedup": 2.0, "token_ms": 30.0, "prefill_tok_s": 100.0, "request_depth": 2,
     "max_concurrent_allocs": None, "duration_s": 1.0, "warmup": {"ops": 5, "s": 0.0}, "precondition_gib": 1.0,
     "layout": "slab", "direct": False, "io_bytes": 4096, "io_depth": 8, "fsync": "data", "verify": "off",
@@ -939,7 +940,7 @@ def cases(scale: str) -> list[tuple[Option, Recipe, dict[str, str]]]:
         assert case.name == option.name
         settings = {key: parse_value(value) for key, _, value in (one.partition("=") for one in case.settings)}
         flags = dict(zip(case.flags[::2], case.flags[1::2], strict=True))
-        found.append((option, load(case.recipe, settings), flags))
+        found.append((option, load(find_recipe(case.recipe), settings), flags))
     return found
 
 

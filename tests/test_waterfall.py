@@ -21,12 +21,19 @@ Row = tuple[int, int, str, int, int, int, int]
 
 
 def waterfall(
-    batch: Columns, usable: Usable, *, promote: bool = False, lookup: Any = "independent", unit: int = 1
+    batch: Columns,
+    usable: Usable,
+    *,
+    promote: bool = False,
+    lookup: Any = "independent",
+    arrangement: Any = "waterfall",
+    unit: int = 1,
 ) -> Plan:
     """Ops planned in the order of the trace, for tiers of so many units of `unit` bytes."""
     gpu, cpu, nvme = (None if limit is None else Decimal(limit * unit) / 2**30 for limit in usable)
     options = PlanOptions(
-        TokenBytes(unit), (gpu or Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), promote=promote, lookup=lookup
+        TokenBytes(unit), (gpu or Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), promote=promote, lookup=lookup,
+        arrangement=arrangement,
     )  # fmt: skip
     plan = Plan(traces.Held(batch), options)
     assert plan.usable == tuple(None if limit is None else limit * unit for limit in usable)
@@ -83,7 +90,7 @@ def test_the_case_worked_by_hand() -> None:
     batch = traces.columns(steps)
     assert planned(waterfall(batch, (0, 3, 4))) == expected
     assert oracle.moves(as_oracle(batch), (0, 3, 4)) == expected
-    table = (ROOT / "docs" / "waterfall.md").read_text()
+    table = (ROOT / "docs" / "waterfall.md").read_text().partition("## A case worked by hand")[2]
     for op, rows in re.findall(r"^\| (\d) \| .*? \| (.*?) \|", table, re.M):
         kinds = [kind for i, _, kind, *_ in expected if i == int(op)]
         assert re.findall(r"\b(store|hit|miss|demote|drop|bypass)\b(?= \w\b)", rows) == kinds
@@ -100,6 +107,30 @@ def test_a_promotion_is_a_read_and_a_store() -> None:
         (2, 1, "demote", 1, 0, 1, 2),
         (2, 2, "store", 0, -1, 0, 2),
     ]
+
+
+def test_spillover_fills_the_fastest_tier_with_room() -> None:
+    """cpu 3, nvme 4; a=0 (2), b=1 (1), c=2 (2), d=3 (3), e=4 (4): docs/waterfall.md's table of spillover."""
+    cpu, nvme = 1, 2
+    steps = [("w", 0, 2), ("w", 1, 1), ("w", 2, 2), ("w", 3, 3), ("r", 2, 2), ("r", 0, 2), ("x", 0, 2), ("r", 3, 3)]
+    expected = [
+        (0, 0, "store", 0, -1, cpu, 2),
+        (1, 0, "store", 1, -1, cpu, 1),
+        (2, 0, "store", 2, -1, nvme, 2),
+        (3, 0, "drop", 2, nvme, -1, 2),
+        (3, 1, "store", 3, -1, nvme, 3),
+        (4, 0, "miss", 2, -1, -1, 2),
+        (4, 1, "drop", 3, nvme, -1, 3),
+        (4, 2, "store", 2, -1, nvme, 2),
+        (5, 0, "hit", 0, cpu, -1, 2),
+        (6, 0, "delete", 0, cpu, -1, 2),
+        (7, 0, "miss", 3, -1, -1, 3),
+        (7, 1, "drop", 2, nvme, -1, 2),
+        (7, 2, "store", 3, -1, nvme, 3),
+    ]
+    batch = traces.columns(steps)
+    assert planned(waterfall(batch, (0, 3, 4), arrangement="spillover")) == expected
+    assert oracle.moves(as_oracle(batch), (0, 3, 4), arrangement="spillover") == expected
 
 
 capacity = st.one_of(st.just(0), st.integers(1, 14))
@@ -126,14 +157,21 @@ def workload(picks: list[tuple[str, int, int]], sizes: list[int]) -> Columns:
     usable,
     st.booleans(),
     st.sampled_from(["independent", "contiguous"]),
+    st.sampled_from(["waterfall", "spillover"]),
     st.integers(1, 40),
 )
 def test_move_by_move_as_the_oracle(
-    picks: list[tuple[str, int, int]], sizes: list[int], limits: Usable, promote: bool, lookup: Any, cut: int
+    picks: list[tuple[str, int, int]],
+    sizes: list[int],
+    limits: Usable,
+    promote: bool,
+    lookup: Any,
+    arrangement: Any,
+    cut: int,
 ) -> None:
     batch = workload(picks, sizes)
-    plan = waterfall(batch, limits, promote=promote, lookup=lookup)
-    expected = oracle.moves(as_oracle(batch), limits, promote=promote, lookup=lookup)
+    plan = waterfall(batch, limits, promote=promote, lookup=lookup, arrangement=arrangement)
+    expected = oracle.moves(as_oracle(batch), limits, promote, lookup, arrangement)
     planner = plan.planner()
     assert [row for part in told(plan, planner, cut) for row in part] == expected
     used, peak, objects, largest = planner.account()

@@ -68,8 +68,9 @@ _REFERENCE: Final = {
 """The system on whose virtual clock the plan's order is made: replayer's nvme-7."""
 
 _CLOSED: Final[dict[str, Any]] = {
-    "headroom": "0.8", "promote": False, "lookup": "independent", "decode": "reread", "users": None, "part": [0, 1],
-    "cycles": 1, "pace": "closed", "speedup": 1.0, "token_ms": 0.0, "prefill_tok_s": None, "request_depth": 1,
+    "headroom": "0.8", "arrangement": "waterfall", "promote": False, "lookup": "independent", "decode": "reread",
+    "users": None, "part": [0, 1], "cycles": 1, "pace": "closed", "speedup": 1.0, "token_ms": 0.0,
+    "prefill_tok_s": None, "request_depth": 1,
     "warmup": {"ops": 0, "s": 0.0}, "precondition_gib": 0.0, "layout": "files", "direct": True, "io_bytes": 1 << 20,
     "io_depth": 1, "fsync": "none", "verify": "stamps", "gpu_device": None, "gpu_read": None, "gds": False,
     "throttle": {}, "window_ops": 65536, "window_bytes": None,

@@ -71,6 +71,7 @@ typedef struct {
     int64_t usable[TIERS];      /* UNLIMITED; 0: no such tier */
     int64_t capacity[TIERS];    /* the same with the headroom, which holds what is in transit */
     int64_t promote, contiguous, first_writes;  /* flags; first_writes: whoever comes first to a key writes it */
+    int64_t spills;             /* a store takes the fastest tier with room, and nothing is demoted */
 } Rules;
 
 Waterfall *waterfall_new(const Workload *workload, const Rules *rules);

@@ -60,6 +60,10 @@ static bool can_hold(const Waterfall *w, int tier, int64_t size) {
     return w->rules.usable[tier] && size <= w->rules.usable[tier];
 }
 
+static bool has_room(const Waterfall *w, int tier, int64_t size) {
+    return can_hold(w, tier, size) && size <= w->rules.usable[tier] - w->used[tier];
+}
+
 static void enter(Waterfall *w, uint32_t key, int tier, int kind, int from) {
     emit(w, kind, key, from, tier);
     w->places[key].tier = (uint8_t)tier;
@@ -87,12 +91,13 @@ static void touch(Waterfall *w, uint32_t key) {
     if (moves) numbers_add(&w->residents[place->tier], place->recency);
 }
 
-/* Demote the least recent objects until `size` more bytes fit: each to the next slower tier that can hold it, or out. */
+/* Demote the least recent objects until `size` more bytes fit: each to the next slower tier that can hold it, or out.
+   Where stores spill, all of them go out. */
 static void make_room(Waterfall *w, int tier, int64_t size) {
     while (w->used[tier] + size > w->rules.usable[tier]) {
         uint32_t key = w->key_at[numbers_least(&w->residents[tier])];
         int64_t bytes = w->ops->key[key].size;
-        int slower = tier + 1;
+        int slower = w->rules.spills ? TIERS : tier + 1;
         while (slower < TIERS && !can_hold(w, slower, bytes)) slower++;
         if (slower == TIERS) {
             emit(w, DROP, key, tier, NONE);
@@ -105,22 +110,31 @@ static void make_room(Waterfall *w, int tier, int64_t size) {
     }
 }
 
+/* The tier that takes a new object, or TIERS: the fastest that can hold it; where stores spill the fastest that has
+   room, and where none has, the slowest that can hold it. */
+static int tier_for(const Waterfall *w, int64_t size) {
+    int found = TIERS;
+    for (int tier = TIERS - 1; tier >= 0; tier--) {
+        bool takes = w->rules.spills && found != TIERS ? has_room(w, tier, size) : can_hold(w, tier, size);
+        if (takes) found = tier;
+    }
+    return found;
+}
+
 static void store(Waterfall *w, uint32_t key) {
     int64_t size = w->ops->key[key].size;
-    for (int tier = 0; tier < TIERS; tier++) {
-        if (!can_hold(w, tier, size)) continue;
-        make_room(w, tier, size);
-        touch(w, key);
-        enter(w, key, tier, STORE, NONE);
+    int tier = tier_for(w, size);
+    if (tier == TIERS) {
+        emit(w, BYPASS, key, NONE, NONE);
         return;
     }
-    emit(w, BYPASS, key, NONE, NONE);
+    make_room(w, tier, size);
+    touch(w, key);
+    enter(w, key, tier, STORE, NONE);
 }
 
 static bool promotes(const Waterfall *w, int tier, int64_t size) {
-    for (int faster = 0; w->rules.promote && faster < tier; faster++)
-        if (can_hold(w, faster, size)) return true;
-    return false;
+    return w->rules.promote && tier_for(w, size) < tier;
 }
 
 static void read_key(Waterfall *w, uint32_t key, int phase, int32_t request) {
