@@ -1,6 +1,5 @@
 """The fields of run.json and their kinds: what a reader may rely on, checked before anything is computed."""
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -11,6 +10,8 @@ TIERS: Final = ("gpu", "cpu", "nvme")
 _INT64: Final = 1 << 63
 _RANKS: Final = 1 << 20
 _SHOWN: Final = 40  # characters of a wrong value
+_MOST: Final = {"number": 1e12, "seconds": 1e9, "token_ms": 1e6}
+"""The largest values that a reader can compute with: in nanoseconds they stay below 2^63."""
 
 Kind = tuple[str, Callable[[Any], bool]]
 Fields = dict[str, str]
@@ -20,8 +21,20 @@ def _is_int(value: Any, low: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value < _INT64
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+def _is_number(value: Any, most: float = _MOST["number"]) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most  # NaN is not
+
+
+def _up_to(name: str) -> Kind:
+    most = _MOST[name]
+    return f"a number from 0 to {most:,.0f}", lambda value: _is_number(value, most)
+
+
+def _are_sources(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and all(isinstance(one.get(name, ""), str | None) for name in ("name", "licence"))
+        for one in value
+    )
 
 
 def _is_part(value: Any) -> bool:
@@ -46,7 +59,8 @@ _KINDS: Final[dict[str, Kind]] = {
     "positive": ("a whole number of 1 or more", lambda value: _is_int(value, 1)),
     "ranks": (f"a whole number from 1 to {_RANKS - 1:,}", lambda value: _is_int(value, 1) and value < _RANKS),
     "integer": ("a whole number", lambda value: _is_int(value, 1 - _INT64)),
-    "number": ("a number of 0 or more", _is_number),
+    **{name: _up_to(name) for name in _MOST},
+    "sources": ("a list of objects with name and licence", _are_sources),
     "flag": ("true or false", lambda value: isinstance(value, bool)),
     "object": ("an object", lambda value: isinstance(value, dict)),
     "counts": (
@@ -105,12 +119,13 @@ _LATER: Final = {  # absent, or null, where the writer was older or the run died
     "positive": "conditions.cycles conditions.ops machine.cores",
     "ranks": "conditions.ranks",
     "integer": "clock.offset_ns clock.zero_ns",
-    "number": (
+    "number": "conditions.speedup conditions.prefill_tok_s conditions.precondition_gib precondition.gib",
+    "seconds": (
         "window.duration_s window.cut_s window.issued_s window.drain_s window.drain_limit_s window.stopped_s"
-        " conditions.drain_s conditions.speedup conditions.token_ms"
-        " conditions.prefill_tok_s conditions.duration_s conditions.warmup.s conditions.precondition_gib"
-        " precondition.gib precondition.s"
+        " conditions.drain_s conditions.duration_s conditions.warmup.s precondition.s"
     ),
+    "token_ms": "conditions.token_ms",
+    "sources": "trace.sources",
     "flag": "conditions.promote conditions.gds machine.gpu.emulated",
     "part": "conditions.part",
     "throttle": "conditions.throttle",

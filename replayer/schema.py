@@ -145,13 +145,21 @@ def ranks_of(path: Path) -> int | None:
     return None if above is None else int(above["ranks"])
 
 
+def _whole(digits: str) -> int:
+    """A whole number of run.json; Python refuses 4,300 digits in words of its own, and floats end at 308."""
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits")
+    return int(digits)
+
+
+_DIGITS: Final = 40
 _DENIED: Final = "{}: you may not read it; ask its owner for the right to."
 
 
 def _load(path: Path) -> dict[str, Any]:
     name = f"{path}/run.json"
     try:
-        info = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        info = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_whole)
         version = info["run_version"]
         if not isinstance(info, dict) or type(version) is not int or version < 1:
             raise TypeError("run_version is no number of a format")

@@ -675,6 +675,8 @@ WRONG: list[tuple[str, Any]] = [
     ("conditions.usable_bytes.cpu", "1"), ("conditions.usable_bytes", []), ("conditions.throttle", {"nvme": 5}), ("conditions.throttle", {"disk": {}}),
     ("conditions.part", [2, 2]), ("conditions.part", "0/1"), ("conditions.ranks", 0), ("conditions.ranks", 1 << 20), ("trace.counts", {"x": "y"}),
     ("trace.ops", "many"), ("plan.plan_checkpoints", "x"), ("plan.plan_fingerprint", 5), ("machine.cores", 0), ("run_version", "1"), ("run_version", 0),
+    ("conditions.token_ms", 1e300), ("conditions.token_ms", 1e7), ("window.cut_s", 1e18), ("conditions.speedup", 1e300),
+    ("trace.sources", 5), ("trace.sources", [5]), ("trace.sources", [{"name": 5}]), ("trace.sources", {"name": "a"}),
     ("run_version", True), ("precondition", [1]), ("precondition.gib", "1"), ("conditions.cycles", 0), ("conditions.decode", "thrice"),
 ]  # fmt: skip
 
@@ -751,6 +753,13 @@ def test_fields_that_older_writers_left_out(plain: Path, plain_info: Dict) -> No
 def test_files_that_are_no_run_json(plain: Path, plain_info: Dict, text: str) -> None:
     (plain / "run.json").write_text(text, errors="surrogateescape")
     refusal(plain)
+
+
+def test_numbers_of_thousands_of_digits(plain: Path, plain_info: Dict) -> None:
+    for digits in (50, 400, 5_000):
+        text = json.dumps(plain_info | {"more": "HUGE"}).replace('"HUGE"', "9" * digits)
+        (plain / "run.json").write_text(text)
+        assert f"(a number has {digits:,} digits)" in refusal(plain)
 
 
 def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: Dict) -> None:
