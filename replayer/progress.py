@@ -32,5 +32,6 @@ class RunBar:
 
 
 def bar(what: str, total: int, unit: str) -> "tqdm[Any]":
-    """A bar on stderr, where that is a terminal."""
-    return tqdm(desc=what, total=total, unit=unit, unit_scale=True, disable=None, leave=False)
+    """A bar on stderr, where that is a terminal; seconds have no rate."""
+    form = "{l_bar}{bar}| {n_fmt}/{total_fmt} s [{elapsed}{postfix}]" if unit == "s" else None
+    return tqdm(desc=what, total=total, unit=unit, unit_scale=True, disable=None, leave=False, bar_format=form)
