@@ -202,7 +202,7 @@ def report(
 def sql(run: Path, statement: tuple[str, ...], form: str, rows: int | None) -> None:
     """Query a run's log in SQL.
 
-    In Polars' dialect; tables are moves and, where it was sampled, device. It only reads.
+    In Polars' dialect; tables are moves and, where it was sampled, device. It reads nothing else, and changes nothing.
     """
     execute(run, " ".join(statement), form, rows, sys.stdout.buffer)
 

@@ -11,14 +11,27 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from analysis.log import scan
+from analysis.csv_cells import as_text
 from analysis.runs import open_run
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
-from tracegen.schema import InputError
+from tracegen.schema import InputError, printable
 
 TABLE_ROWS: Final = 50
 FORMATS: Final = ("table", "json", "csv")
 _TIMES: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
-_CHANGES: Final = re.compile(r"\s*(create|drop|delete|truncate|insert|update|alter|copy)\b", re.IGNORECASE)
+_SELECT: Final = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+(?:select|with)\b", re.IGNORECASE | re.DOTALL)
+_FILES: Final = re.compile(r"(?<![^\W\d])(?:read|scan)_\w+[\"`\]]?\s*(?:\(|/\*|//|--|#)", re.IGNORECASE)
+"""A table function of Polars, which reads a file or an address.
+
+It is sought in the text as it stands, in literals and comments, too: no word of a query hides it from the search.
+"""
+_TEXT: Final = re.compile("'[^']*'")
+_TERM: Final = re.compile(
+    r"[^\w\s,;.()'\"\[\]]+|\b(?:and|or|not|is|in|like|between|when|union|intersect|except|join|select)\b", re.IGNORECASE
+)
+_COUNT, _LEN = (re.compile(text, re.IGNORECASE) for text in (r"\bcount\s*\(\s*\*\s*\)", r"\blen\b"))
+TERMS: Final = 300
+"""Operators and clauses of a query; from 1,000 on, Polars needs minutes, or more stack than it has."""
 _UNKNOWN_COLUMN: Final = re.compile(r"(?:unable to find column|no column named) [\"'](.+?)[\"']")
 _UNKNOWN_TABLE: Final = re.compile(r"relation '(.+?)' was not found")
 
@@ -54,7 +67,7 @@ def execute(run: Path, statement: str, how: str, rows: int | None, out: BinaryIO
 
     Args:
         run: its directory.
-        statement: one select, in the dialect of Polars.
+        statement: one select, in the dialect of Polars, on `moves` and `device`.
         how: one of FORMATS; a table and CSV are written as they are computed, an array is held in memory.
         rows: print at most so many; None: 50 in a table, else all.
         out: where to.
@@ -62,15 +75,15 @@ def execute(run: Path, statement: str, how: str, rows: int | None, out: BinaryIO
     Raises:
         InputError: the run cannot be read, or the query not be answered.
     """
-    if _CHANGES.match(statement):
-        raise InputError("analysis sql only reads; pass a select.")
+    _check(statement)
     known = tables(run)
     try:
-        frame = pl.SQLContext(known, eager=False).execute(statement)
+        frame = _named(pl.SQLContext(known, eager=False).execute(statement), statement)
         if how == "table":
             out.write(_table(frame, TABLE_ROWS if rows is None else rows).encode())
         elif how == "csv":
-            (frame if rows is None else frame.head(rows)).sink_csv(out, engine="streaming")
+            shown = frame.with_columns(as_text(pl.selectors.string(), terminal=out.isatty()))
+            (shown if rows is None else shown.head(rows)).sink_csv(out, engine="streaming")
         else:
             out.write(_json((frame if rows is None else frame.head(rows)).collect(engine="streaming")).encode())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -82,6 +95,31 @@ def execute(run: Path, statement: str, how: str, rows: int | None, out: BinaryIO
         if "os error 32" in str(error):  # Polars writes to the descriptor itself; whoever read the output has enough
             raise BrokenPipeError(errno.EPIPE, "Broken pipe") from None
         raise InputError(f"{run}: {str(error).splitlines()[0]}; copy the run anew, or make room.") from None
+
+
+def _named(frame: pl.LazyFrame, statement: str) -> pl.LazyFrame:
+    """Polars calls count(*) without a name `len`; here it is `count`, as in other tools."""
+    names = frame.collect_schema().names()
+    if _COUNT.search(statement) and not _LEN.search(statement) and "len" in names and "count" not in names:
+        return frame.rename({"len": "count"})
+    return frame
+
+
+def _check(statement: str) -> None:
+    """Refuse what is no query, or no query of this run alone, before Polars sees it.
+
+    Raises:
+        InputError: it is.
+    """
+    if not _SELECT.match(statement):
+        raise InputError("SQL: this is no query; pass one that begins with select or with.")
+    if _FILES.search(statement):
+        raise InputError(
+            "SQL: a query reads moves and device and no other file; to join one, such as the trace, read both with"
+            " DuckDB or Polars (docs/reading-logs.md)."
+        )
+    if (terms := len(_TERM.findall(_TEXT.sub("", statement)))) > TERMS:
+        raise InputError(f"SQL: the query has {terms:,} operators and clauses, and {TERMS} are the most; shorten it.")
 
 
 def _refusal(message: str, known: dict[str, pl.LazyFrame]) -> str:
@@ -99,7 +137,7 @@ def _refusal(message: str, known: dict[str, pl.LazyFrame]) -> str:
 def _table(frame: pl.LazyFrame, rows: int) -> str:
     """The first rows, every column in full, and how many more there are."""
     shown, counted = pl.collect_all([frame.head(rows), frame.select(pl.len())], engine="streaming")
-    cells = [shown.columns, *([_cell(value) for value in row] for row in shown.iter_rows())]
+    cells = [[*map(_cell, shown.columns)], *([_cell(value) for value in row] for row in shown.iter_rows())]
     widths = [max(len(row[column]) for row in cells) for column in range(shown.width)]
     right = [kind.is_numeric() for kind in shown.dtypes]
     lines = ["  ".join(_padded(row, widths, right)).rstrip() for row in cells]
@@ -117,7 +155,7 @@ def _padded(row: list[str], widths: list[int], right: list[bool]) -> list[str]:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else " ".join(printable(str(value)).splitlines())
 
 
 def _json(frame: pl.DataFrame) -> str:

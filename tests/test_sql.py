@@ -8,15 +8,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from analysis import sql
 from analysis.cli import main
 from analysis.summary import summarise
 from replayer.schema import LOG_COLUMNS
 from tests.conftest import DEMO, ROOT, Run
+from tracegen.schema import InputError
 
 DOC = (ROOT / "docs" / "reading-logs.md").read_text()
 SNIPPETS = dict(re.findall(r"## (\w+)\n```python\n(.*?)```", DOC, re.S))
@@ -102,10 +105,76 @@ def test_device_is_a_table(replay: Path) -> None:
     assert ask(replay, "select * from device") == [row | {"rank": 0} for row in samples]
 
 
-def test_another_file_can_be_joined(replay: Path) -> None:
-    trace = replay.parent / "trace.parquet"
-    (found,) = ask(replay, f"select count(*) as n from moves m join read_parquet('{trace}') t on m.op_id = t.op_id")
-    assert found["n"] == len(rows_of(replay))
+@pytest.mark.parametrize(
+    "table",
+    [
+        "read_csv('{file}')",
+        "READ_CSV ('{file}')",
+        "\"read_csv\"('{file}')",
+        "`read_csv`('{file}')",
+        "read_csv/* a */('{file}')",
+        "read_csv -- a\n('{file}')",
+        "read_csv\u00a0('{file}')",
+        "(read_csv('{file}'))",
+        "moves, read_csv('{file}')",
+        "moves m join read_csv('{file}') f on m.op_id = f.op_id",
+        "(select * from read_csv('{file}')) f",
+        "read_parquet('http://127.0.0.1:9/x')",
+        *(f"{name}('{{file}}')" for name in dir(pl) if name.startswith(("read_", "scan_"))),
+    ],
+)
+def test_no_other_file_is_read(replay: Path, tmp_path: Path, table: str) -> None:
+    """Also where the query could not be answered for another reason: the file must not be opened first."""
+    file = tmp_path / "secret.csv"
+    file.write_text("op_id\n1\n")
+    told = table.format(file=file)
+    for statement in (f"select * from {told}", f"with a as (select * from {told}) select 1 as x from a"):
+        assert "reads moves and device and no other file" in refusal(replay, statement)
+    with pytest.raises(InputError):
+        sql._check(f"select 1 from moves where op_id in (select op_id from {told})")
+
+
+@pytest.mark.parametrize("table", ["'{file}'", '"{file}"', "`{file}`", "public.moves", "moves.read_csv"])
+def test_a_file_is_no_table(replay: Path, tmp_path: Path, table: str) -> None:
+    (tmp_path / "a.csv").write_text("op_id\n1\n")
+    assert "was not found" in refusal(replay, f"select * from {table.format(file=tmp_path / 'a.csv')}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select " + "+".join(["1"] * 20_000),
+        "select " + "||".join(["move"] * 1_000) + " as x from moves",
+        " union all ".join(["select 1 as x"] * 1_000),
+        "select move" + " is null" * 4_000 + " as x from moves",
+        "select move" + "::varchar" * 4_000 + " as x from moves",
+    ],
+    ids=lambda text: text[:24],
+)
+def test_queries_that_would_end_the_process_are_refused(replay: Path, statement: str) -> None:
+    assert "operators and clauses, and 300 are the most" in refusal(replay, statement)
+
+
+def test_long_lists_are_no_long_queries(replay: Path) -> None:
+    listed = ",".join(["1", "'2026-01-01'"] * 2_000)
+    assert ask(replay, f"select count(*) as n from moves where cast(tokens as varchar) in ({listed})")
+
+
+def test_a_count_without_a_name_is_called_so(replay: Path) -> None:
+    rows = len(rows_of(replay))
+    assert ask(replay, "select count(*) from moves") == [{"count": rows}]
+    assert ask(replay, "select count(*) as len from moves") == [{"len": rows}]
+    assert ask(replay, "select 1 as count, COUNT ( * ) from moves limit 1") == [{"count": 1, "len": rows}]
+
+
+def test_text_of_a_log_is_neither_a_formula_nor_a_command(copy: Path) -> None:
+    for part in (copy / "moves").iterdir():
+        table = pq.read_table(part)
+        texts = pa.array(["=1+1\x1b]0;x\x07"] * len(table))
+        pq.write_table(table.set_column(table.schema.get_field_index("error"), "error", texts), part)
+    asked = "select error, '-5' as number, '+1+2' as sum from moves limit 1"
+    assert call(copy, asked, "--format", "csv").stdout == "error,number,sum\n'=1+1\x1b]0;x\x07,-5,'+1+2\n"
+    assert call(copy, asked).stdout.splitlines()[1].startswith("=1+1\\x1b]0;x\\x07")
 
 
 def test_formats_agree(replay: Path) -> None:
@@ -168,11 +237,15 @@ def test_it_only_reads(copy: Path) -> None:
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     for statement in (
         "drop table moves",
-        "  DELETE from moves",
+        "/**/drop table moves",
+        "/* */-- select\n  DELETE from moves",
         "create table a as select 1",
         "insert into moves values (1)",
+        "show tables",
+        "/**/" * 5_000,
     ):
-        assert refusal(copy, statement) == "analysis sql only reads; pass a select."
+        assert refusal(copy, statement) == "SQL: this is no query; pass one that begins with select or with."
+    assert ask(copy, "/* a */ -- b\n WITH a as (select 1 as x) select * from a") == [{"x": 1}]
     refusal(copy, "with a as (select 1) insert into moves select * from a")
     ask(copy, "select * from moves")
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
@@ -189,8 +262,8 @@ def test_it_only_reads(copy: Path) -> None:
         ("select zzz from moves", "tables: moves, device (docs/reading-logs.md)."),
         ("select * from log", "relation 'log' was not found; tables: moves, device"),
         ("select * from devices", "did you mean device?"),
-        ("selec 1", "Expected: an SQL statement, found: selec at Line: 1, Column: 1; tables: moves, device"),
-        ("", "one (and only one) statement"),
+        ("selec 1", "this is no query"),
+        ("", "this is no query"),
         ("select 1; select 2", "one (and only one) statement"),
         ("select cast(move as int) from moves", "conversion from `str` to `i32` failed"),
         ("select median(read_ns) from moves where tokens > 'a'", "cannot compare string with numeric type"),

@@ -65,10 +65,22 @@ Columns = dict[str, NDArray[Any]]
 """A batch of ops in memory: one array per column, enums as uint8 codes in the order of ENUMS."""
 
 
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Text for a terminal, which obeys none of it: control characters but newline and tab are shown as \\x1b."""
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()  # file names may hold any byte
+
+
 class InputError(click.ClickException):
     """Bad usage or bad input: one sentence that names the file, row or flag and the remedy; exit code 2."""
 
     exit_code = 2
+
+    def format_message(self) -> str:
+        """The sentence as a terminal may show it."""
+        return printable(self.message)
 
 
 class Fingerprint:

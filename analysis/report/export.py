@@ -10,6 +10,7 @@ from typing import Any, Final
 import polars as pl
 
 from analysis import orders
+from analysis.csv_cells import as_text
 from analysis.render import verdict
 from analysis.report import wording
 from analysis.report.gather import Gathered
@@ -39,8 +40,8 @@ def as_html(data: Gathered) -> bytes:
 
 
 def as_csv(data: Gathered) -> bytes:
-    """The tidy table."""
-    return tidy(data).write_csv().encode()
+    """The tidy table; no run's name is a formula."""
+    return tidy(data).with_columns(as_text(pl.col("run"))).write_csv().encode()
 
 
 def as_parquet(data: Gathered) -> bytes:
