@@ -16,7 +16,7 @@ MATCH: Final = 0.05
 """The seeds' proposal: a replay matches a server's run if its output tokens per second lie within ±5%."""
 MOST_BYTES: Final = 1 << 28
 _LARGEST: Final = 2.0**63
-_COUNTS: Final = ("requests", "failed", "input_tokens", "generated_tokens")
+_COUNTS: Final = ("requests", "failed", "input_tokens", "generated_tokens", "total_tokens")
 _INDIFFERENT: Final = frozenset({"meta", "instruct", "chat", "hf", "it"})
 """Parts of model names that say nothing about the size of the KV cache."""
 
@@ -51,6 +51,14 @@ LAYOUTS: Final = (
             "ttft_p50_ms": "median_ttft_ms", "ttft_p99_ms": "p99_ttft_ms",
         },
         ("failed", "model", "input_tokens", "ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms"),
+    ),
+    Layout(
+        "vllm bench throughput",  # total_num_tokens are those of prompts and answers together
+        {
+            "requests": "num_requests", "duration_s": "elapsed_time", "total_tokens": "total_num_tokens",
+            "total_tok_s": "tokens_per_second",
+        },
+        ("total_tok_s",),
     ),
     Layout(
         "lmcache bench engine",  # its JSON: {"config": …, "results": …}, taken as one
@@ -97,6 +105,7 @@ class Reference:
         tool: who wrote it.
         requests: completed ones; the failed ones apart.
         duration_s: from the first request to the last token.
+        total_tokens: of prompts and answers, where the file does not tell them apart; total_tok_s the same per second.
         ttft_mean_ms: time to the first token, queueing, prefill and network included; as its quantiles.
     """
 
@@ -108,6 +117,8 @@ class Reference:
     model: str | None = None
     input_tokens: int | None = None
     generated_tokens: int | None = None
+    total_tokens: int | None = None
+    total_tok_s: float | None = None
     ttft_mean_ms: float | None = None
     ttft_p50_ms: float | None = None
     ttft_p99_ms: float | None = None
@@ -267,8 +278,10 @@ LINES: Final = {
     "requests": "requests",
     "input_tokens": "input tokens",  # of ours not known: prompts are objects, shared ones among them
     "generated_tokens": "generated tokens",
+    "total_tokens": "input + generated tokens",
     "duration_s": "duration s",
     "output_tok_s": "output tok/s",
+    "total_tok_s": "input + output tok/s",
     "ttft_mean_ms": "TTFB | TTFT mean ms *",
     "ttft_p50_ms": "TTFB | TTFT P50 ms *",
     "ttft_p99_ms": "TTFB | TTFT P99 ms *",
@@ -314,7 +327,8 @@ def number(value: Any) -> str:
 def lines(run: str, found: dict[str, Any]) -> list[str]:
     """What `beside` found, for people."""
     ours, theirs = found["ours"], found["theirs"]
-    columns = [("", "ours", found["tool"]), *((text, number(ours[n]), number(theirs[n])) for n, text in LINES.items())]
+    known = [n for n in LINES if not n.startswith("total_") or theirs[n] is not None]
+    columns = [("", "ours", found["tool"]), *((LINES[n], number(ours[n]), number(theirs[n])) for n in known)]
     left, right = (max(len(column[side]) for column in columns) for side in (1, 2))
     table = [f"  {label:24}{one:>{left}}  {other:>{right}}" for label, one, other in columns]
     return [f"{run} beside {found['file']}", *table, f"  {UNLIKE}", _verdict(run, found)]

@@ -222,6 +222,26 @@ def test_what_vllm_saves(tmp_path: Path) -> None:
     assert (found.model, found.ttft_p99_ms, found.input_tokens) == (None, None, None)
 
 
+THROUGHPUT = {"elapsed_time": 2.0, "num_requests": 30, "total_num_tokens": 14476}
+THROUGHPUT |= {"requests_per_second": 15.0, "tokens_per_second": 7238.0}
+
+
+def test_what_vllm_bench_throughput_saves(tmp_path: Path, ours: Dict) -> None:
+    """Its tokens are those of prompts and answers: they stand beside a run, and nothing is said to match."""
+    (found,) = of(tmp_path, THROUGHPUT)
+    assert (found.tool, found.requests, found.failed, found.duration_s) == ("vllm bench throughput", 30, 0, 2.0)
+    assert (found.total_tokens, found.total_tok_s) == (14476, 7238.0)
+    assert (found.generated_tokens, found.output_tok_s, found.model) == (None, None, None)
+    told = reference.beside(ours, found)
+    assert (told["comparable"], told["matches"]) == (False, None)
+    assert told["reasons"] == ["their generated tokens are not known"]
+    shown = reference.lines("run", told)
+    assert ["input", "+", "output", "tok/s", "-", "7,238"] in [line.split() for line in shown]
+    (found,) = of(tmp_path, {name: value for name, value in THROUGHPUT.items() if not name.endswith("_second")})
+    assert (found.total_tokens, found.total_tok_s) == (14476, None)
+    assert "output tok/s" in "\n".join(reference.lines("run", reference.beside(ours, of(tmp_path, vllm())[0])))
+
+
 def test_what_lmcache_saves(tmp_path: Path) -> None:
     (found,) = of(tmp_path, MULTI_ROUND)
     assert (found.tool, found.requests, found.failed) == ("LMCache multi-round-qa", 2, 0)
@@ -248,7 +268,10 @@ def test_what_lmcache_saves(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "holds no result that is known; expected what one of these writes: vllm bench serve, lmcache bench"),
+        (
+            "",
+            "holds no result that is known; expected what one of these writes: vllm bench serve, vllm bench throughput, lmc",
+        ),
         ("\n\n", "holds no result that is known"),
         ("just a note", "holds no result that is known"),
         ("a,b\n1,2\n", "holds no result that is known"),
