@@ -14,6 +14,7 @@ from analysis.cli_submission import submission
 from analysis.compare import compare as compared
 from analysis.compare_text import as_json as compared_json
 from analysis.compare_text import render as compared_text
+from analysis.directories import runs_in
 from analysis.log import Targets
 from analysis.render import doubts, render, verdict
 from analysis.report import export
@@ -21,6 +22,7 @@ from analysis.report.gather import gather
 from analysis.sql import FORMATS, execute
 from analysis.summary import checked, summarise
 from analysis.target_options import target_options
+from analysis.terminal import echo
 from tracegen.schema import InputError
 
 
@@ -32,7 +34,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
+            echo("\nInterrupted.", err=True)
             ctx.exit(130)
         except BrokenPipeError:
             raise  # click's to handle: the reader has gone
@@ -55,11 +57,11 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
 
     Doubts and advice first, verdicts last; --json has every metric.
     """
-    summaries = together([summarise(run, targets=targets) for run in runs])
+    summaries = together([summarise(run, targets=targets) for run in runs_in(runs)])
     if as_json:
-        click.echo(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2))
+        echo(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2))
     else:
-        click.echo(render(summaries))
+        echo(render(summaries))
 
 
 @main.command(epilog="Example: analysis check run1")
@@ -71,12 +73,12 @@ def check(ctx: click.Context, runs: tuple[Path, ...], as_json: bool) -> None:
 
     Every row of the log is looked at, and the plan's fingerprint computed from them; exit 1 where a run is not valid.
     """
-    summaries = together([checked(run) for run in runs])
+    summaries = together([checked(run) for run in runs_in(runs)])
     if as_json:
         told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in summaries]
-        click.echo(json.dumps(told[0] if len(told) == 1 else told, indent=2))
+        echo(json.dumps(told[0] if len(told) == 1 else told, indent=2))
     else:
-        click.echo("\n".join([*doubts(summaries), *verdict(summaries)]))
+        echo("\n".join([*doubts(summaries), *verdict(summaries)]))
     ctx.exit(0 if all(found["valid"] for found in summaries) else 1)
 
 
@@ -92,9 +94,9 @@ def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
     found = glossary.chosen(names)
     if as_json:
         told = [{"metric": term.metric, "names": term.expanded(), "definition": term.definition} for term in found]
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        echo(json.dumps(told, indent=2, ensure_ascii=False))
     else:
-        click.echo(glossary.markdown(found) if as_markdown else glossary.text(found))
+        echo(glossary.markdown(found) if as_markdown else glossary.text(found))
 
 
 @main.command(epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50 --reference vllm.json")
@@ -118,11 +120,11 @@ def assess(
     """
     criteria = assessment.criteria_of(profile, thresholds)
     others = [result for path in references for result in reference.read(path)]
-    found = [assessment.report(summarise(run), profile, criteria, others) for run in runs]
+    found = [assessment.report(summarise(run), profile, criteria, others) for run in runs_in(runs)]
     if as_json:
-        click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=2))
+        echo(json.dumps(found[0] if len(found) == 1 else found, indent=2))
     else:
-        click.echo("\n".join(assessment.lines(found)))
+        echo("\n".join(assessment.lines(found)))
 
 
 _AGAINST = "\x1f--against"  # no run is called that
@@ -156,11 +158,11 @@ def compare(
         if str(run) == _AGAINST:
             sets.append([])
         else:
-            sets[-1].append(run)
+            sets[-1] += runs_in([run])
     if not all(sets):
         raise InputError("--against needs runs before it and after it: compare a1 a2 --against b1 b2.")
     found = compared(sets, vary, names, workloads=by is not None)
-    click.echo(json.dumps(compared_json(found), indent=2, allow_nan=False) if as_json else compared_text(found))
+    echo(json.dumps(compared_json(found), indent=2, allow_nan=False) if as_json else compared_text(found))
 
 
 @main.command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -185,13 +187,14 @@ def report(
     Runs of one configuration on one machine are trials; others stand side by side. md, csv and json go to the terminal
     without -o.
     """
-    form = export.chosen(form, output, runs, force=force)
-    content = export.FORMATS[form](gather(runs, targets, baseline))
+    found = runs_in(runs)
+    form = export.chosen(form, output, found, force=force)
+    content = export.FORMATS[form](gather(found, targets, baseline))
     if output is None:
-        click.echo(content.decode(), nl=False)
+        echo(content.decode(), nl=False)
     else:
         export.write(output, content)
-        click.echo(f"{output}: {len(content):,} bytes", err=True)
+        echo(f"{output}: {len(content):,} bytes", err=True)
 
 
 @main.command(epilog='Example: analysis sql run1 "select move, count(*) from moves group by move"')

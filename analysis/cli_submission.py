@@ -14,6 +14,7 @@ from analysis.submission import validate as validation
 from analysis.submission.claims import Trial
 from analysis.submission.layout import DIVISIONS, About, Package, packages
 from analysis.submission.rules import RULES
+from analysis.terminal import echo
 
 
 @click.group()
@@ -38,13 +39,11 @@ def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any)
     left = beginning.begin(work, about, cache_dir, results, trials)
     rules = about.rules
     seconds = sum(trials * option.duration_s for option in rules.options) + rules.pause_s * (len(rules.options) - 1)
-    click.echo(
-        f"{len(rules.options)} options, {trials} trials each: {seconds / 60:.0f} minutes, and what drains after them"
-    )
+    echo(f"{len(rules.options)} options, {trials} trials each: {seconds / 60:.0f} minutes, and what drains after them")
     if left:
         fields = ", ".join(name.removeprefix("system_under_test.") for name in left)
-        click.echo(f"{work}/system.yaml: {len(left)} fields, null there, are for you to fill in, now or later:")
-        click.echo(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
+        echo(f"{work}/system.yaml: {len(left)} fields, null there, are for you to fill in, now or later:")
+        echo(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
 
 
 @submission.command(epilog="Example: analysis submission package work --results results")
@@ -57,7 +56,7 @@ def package(work: Path, results: Path) -> None:
     """
     made = packaging.package(work, results)
     size = sum(path.stat().st_size for path in made.files())
-    click.echo(f"{made.top}: {size / 2**20:.1f} MiB, {made.manifest.relative_to(made.top)} lists every file")
+    echo(f"{made.top}: {size / 2**20:.1f} MiB, {made.manifest.relative_to(made.top)} lists every file")
 
 
 @submission.command(epilog="Example: analysis submission validate results/closed/acme")
@@ -80,10 +79,10 @@ def validate(ctx: click.Context, directory: Path, as_json: bool) -> None:
             }
             for one, wrong, _ in found
         ]
-        click.echo(json.dumps(told, indent=2))
+        echo(json.dumps(told, indent=2))
     else:
         for one, wrong, trials in found:
-            click.echo("\n".join(_judged(one, wrong, trials)))
+            echo("\n".join(_judged(one, wrong, trials)))
     ctx.exit(1 if any(wrong for _, wrong, _ in found) else 0)
 
 
@@ -109,6 +108,6 @@ def compare(directories: tuple[Path, ...], as_json: bool) -> None:
     """
     entries, rankings = ranking.ranked([one for directory in directories for one in packages(directory)])
     if as_json:
-        click.echo(json.dumps(ranking.as_json(entries, rankings), indent=2))
+        echo(json.dumps(ranking.as_json(entries, rankings), indent=2))
     else:
-        click.echo(ranking.render(entries, rankings))
+        echo(ranking.render(entries, rankings))

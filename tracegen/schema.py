@@ -69,7 +69,7 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 
 
 
 def printable(text: str) -> str:
-    """Text for a terminal, which obeys none of it: control characters but newline and tab are shown as \\x1b."""
+    """Text for a terminal, which obeys none of it: control characters but newline and tab are shown by number."""
     return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()  # file names may hold any byte
 
 
