@@ -28,6 +28,16 @@ PLACES: Final[dict[str, tuple[str, ...]]] = {
 """What stands for `{…}` in a name."""
 
 
+ALIASES: Final = {
+    "ttft": "ttfb_{stat}_ms",
+    "tpot": "generation_{stat}_ms",
+    "iops": "{tier}_{side}s",
+    "slo": "{qos}_compliance",
+    "dwpd": "nvme_write_bytes_per_day",
+}
+"""What others call a metric, or the nearest there is: its name here."""
+
+
 @dataclass(frozen=True)
 class Term:
     """One or more metrics with one definition.
@@ -73,19 +83,32 @@ def about(metric: str) -> str:
 
 
 def chosen(names: Sequence[str]) -> list[Term]:
-    """Terms that the names mean: a metric of METRICS, or a flat name; all where none is given.
+    """Terms that the names mean: a metric of METRICS, a flat name, or one of ALIASES; all where none is given.
 
     Raises:
-        InputError: a name means nothing.
+        InputError: a name means nothing; the nearest names, else those whose definitions have the word, are named.
     """
     every = terms()
     flat = {name: term for term in every for name in term.expanded()}
-    unknown = [name for name in names if name not in METRICS and name not in flat]
+    wanted = {ALIASES.get(name.lower(), name) for name in names}
+    unknown = [name for name in names if not {name, ALIASES.get(name.lower())} & {*METRICS, *flat, *_patterns(every)}]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], [*METRICS, *flat], 1)
-        hint = f"did you mean {near[0]}?" if near else "`analysis metrics` lists all."
-        raise InputError(f"no metric is named {unknown[0]!r}; {hint}")
-    return [term for term in every if not names or term.metric in names or set(names) & set(term.expanded())]
+        raise InputError(f"no metric is named {unknown[0]!r}; {_hint(unknown[0], every)}")
+    return [term for term in every if not names or wanted & {term.metric, *term.names, *term.expanded()}]
+
+
+def _patterns(every: Sequence[Term]) -> set[str]:
+    return {name for term in every for name in term.names}
+
+
+def _hint(word: str, every: Sequence[Term]) -> str:
+    """The name that is spelled most like a word; else names of definitions that hold the word."""
+    flat = [name for term in every for name in term.expanded()]
+    found = difflib.get_close_matches(word, [*METRICS, *flat], 1)
+    if not found:
+        whole = re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE)
+        found = [term.names[0] for term in every if whole.search(" ".join((*term.names, term.definition)))][:3]
+    return f"did you mean {' or '.join(found)}?" if found else "`analysis metrics` lists all."
 
 
 def text(found: Sequence[Term]) -> str:

@@ -19,7 +19,8 @@ def waits(log: Log) -> pl.LazyFrame:
     {wait}_wait_mean_ms: the mean over requests of round(plan_wait × Σ of its moves' waits for that / Σ (ready − due)).
     {wait}_wait_share: Σ of that over requests / Σ of their e2e.
     lateness_{stat}_ms: first start − first due; under pace open due is the scheduled time, so that a late start counts.
-    ttfb_{stat}_ms: last end of phase prefill − first due: queue, prefix, history and prefill, till decoding can begin.
+    ttfb_{stat}_ms: TTFT (storage part): last end of phase prefill − first due: queue, prefix, history and prefill, till
+        decoding can begin.
     generation_{stat}_ms: Σ new_tokens × ms per token, under any pace.
     e2e_{stat}_ms: first due to the last end + generation.
     """
