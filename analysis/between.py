@@ -1,5 +1,6 @@
 """Doubts on runs that are shown together: what only a look at the others tells."""
 
+import re
 from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Any, Final
@@ -35,6 +36,50 @@ def grouped(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str,
             texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
             texts.setdefault(doubt["text"], []).append(name)
     return [(*key, found[key]) for key in sorted(found, key=lambda key: not key[0])]
+
+
+def merged(texts: dict[str, list[str]], names: list[str]) -> str:
+    """What was found where, in one sentence: of three runs or more, texts that differ in figures alone become one.
+
+    Args:
+        texts: by what was found, the names of the runs it was found in.
+        names: of all runs.
+    """
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(_NUMBER.sub("#", text), []).append(text)
+    said = []
+    for same in alike.values():
+        whose = list(dict.fromkeys(name for text in same for name in texts[text]))
+        if len(same) == 1 and whose == names:
+            said.append(same[0])
+        elif len(whose) < 3:
+            said += [f"{', '.join(texts[text])}: {text}" for text in same]
+        else:
+            said.append(f"{len(whose)} of {len(names)} runs: {_ranged(same)}")
+    if len(said) < 3:
+        return "; ".join(said)
+    others = len({name for text in list(texts)[1:] for name in texts[text]})
+    return f"{said[0]}; likewise, with other figures, {others} more runs"
+
+
+_NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+
+
+def _ranged(texts: list[str]) -> str:
+    """Texts that differ in figures alone, as one: 17.2 to 48.1 s are too short."""
+    figures = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
+    ends = (sorted(set(several), key=lambda figure: float(figure.replace(",", ""))) for several in figures)
+    told = (found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}" for found in ends)
+    return _NUMBER.sub(lambda _: next(told), texts[0])
+
+
+def configurations(summaries: list[Summary]) -> list[list[Summary]]:
+    """Runs of one trace under the same conditions together, in the order of their first."""
+    found: dict[tuple[str, str], list[Summary]] = {}
+    for summary in summaries:
+        found.setdefault((str(summary["trace_fingerprint"]), str(summary["conditions"])), []).append(summary)
+    return list(found.values())
 
 
 def origin(summary: Summary) -> tuple[Any, ...] | None:

@@ -23,6 +23,7 @@ ONE_REQUEST_GIB_S: Final = 64.0  # one object from one device: what PCIe 5.0 x16
 DEVICE_SHARE: Final = 0.05  # of the time of large objects: opening and Python never take the other 95%
 LARGE_BYTES: Final = 1 << 20  # below it opening a file may well take longer than its bytes
 BEYOND_PERCENTILE: Final = 5  # samples: with fewer the next run's percentile is another
+STILL_RUNNING: Final = "still running: figures so far"
 MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
 
 Values = dict[str, Any]
@@ -98,11 +99,13 @@ def in_order(found: list[Doubt]) -> list[Doubt]:
 
 
 def _status(run: Evidence) -> Found:
+    if any(info.get("goes_on") for info in run.infos):
+        yield Doubt("still running", STILL_RUNNING, "judge it when it has ended", invalidates=True)
     for info in run.infos:
-        if info["status"] != "complete":
+        if info["status"] != "complete" and not info.get("goes_on"):
             status = "incomplete" if info["status"] == "running" else info["status"]
             whose = f"rank {info.get('rank') or 0}" if len(run.infos) > 1 else "the run"
-            text = f"{whose} is {status}: {info['reason'] or 'it was killed, or still goes on'}"
+            text = f"{whose} is {status}: {info['reason'] or 'it was killed, or goes on elsewhere'}"
             yield Doubt("incomplete", text, "replay it to its end", invalidates=True)
     if not run.values["logged_ops"]:
         text = "every op that was executed is warm-up: nothing is left to measure"

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis import orders
-from analysis.between import grouped
+from analysis.between import configurations, grouped, merged
+from analysis.doubts import STILL_RUNNING
+from analysis.samples import bracketed, note
 from analysis.summary import differences
 from analysis.terms import GIB
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
+LISTED: Final = 4  # so many valid runs have a line each
 Format = Callable[[Any], str]
 Summary = dict[str, Any]
 
@@ -86,7 +89,8 @@ REQUESTS: Final[list[Line]] = [
     *((f"  {what}, mean ms", f"{cause}_wait_mean_ms", _number) for cause, what in WAITED_FOR.items()),
     ("at work P95 ms", "io_p95_ms", _number),
     ("lateness P99 ms", "lateness_p99_ms", _number),
-    ("time to first byte P95 ms", "ttfb_p95_ms", _number),
+    ("TTFT (storage part: time to first byte) P95 ms", "ttfb_p95_ms", _number),
+    ("  P99 ms", "ttfb_p99_ms", _number),
     *((f"  {name}", f"{name}_ttfb_p95_ms", _number) for name in ENUMS["qos"]),
     *((f"  {name} within target", f"{name}_compliance", _percent) for name in ENUMS["qos"]),
     ("end to end P95 ms", "e2e_p95_ms", _number),
@@ -115,15 +119,15 @@ def render(summaries: list[Summary]) -> str:
         if shown:
             lines += ["", f"{title:58}" + "".join(f"{name:>{width}}" for name in names)]
         for label, name, form in shown:
-            values = (form(s[name]) if s[name] is not None else "-" for s in summaries)
+            values = (bracketed(name, s, form(s[name])) if s[name] is not None else "-" for s in summaries)
             lines.append(f"  {label:56}" + "".join(f"{value:>{width}}" for value in values))
     worth = (f"{name}: {break_even(s)}" for name, s in zip(names, summaries, strict=True))
     return "\n".join([*lines, *_notes(summaries), "", *worth, "", *verdict(summaries)])
 
 
 def _notes(summaries: list[Summary]) -> list[str]:
-    """What the lines on requests leave unsaid."""
-    found = []
+    """What the lines leave unsaid."""
+    found = note((line[1] for section in SECTIONS.values() for line in section), summaries)
     if any(summary["conditions"]["pace"] == "asap" for summary in summaries):
         found.append(
             "No times per request under pace asap: all of the window is due at once, so that they would be times of our"
@@ -149,18 +153,24 @@ def doubts(summaries: list[Summary]) -> list[str]:
     names = _names(summaries)
     lines = []
     for against, kind, advice, texts in grouped(names, summaries):
-        told = [text if whose == names else f"{', '.join(whose)}: {text}" for text, whose in texts.items()]
-        lines.append(f"{'INVALID' if against else 'Doubt'}: {kind}: {'; '.join(told)}. Advice: {advice}.")
+        if kind == "still running":
+            lines.append(f"{', '.join(whose for runs in texts.values() for whose in runs)}: {STILL_RUNNING}.")
+            continue
+        state = "INVALID" if against else "Doubt"
+        lines.append(f"{state}: {kind}: {merged(texts, names)}. Advice: {advice}.")
     return [*lines, ""] if lines else []
 
 
 def verdict(summaries: list[Summary]) -> list[str]:
-    """A line per run, and per finding that invalidates it, then whether the runs did the same work."""
-    lines = []
-    for summary in summaries:
-        state = "VALID" if summary["valid"] else "NOT VALID"
-        facts = summary["findings"] or ["complete, no move failed, log and plan agree"]
-        lines += [f"{state}: {summary['run']}: {fact}." for fact in facts]
+    """A line per run, and per finding that invalidates it, then whether the runs did the same work.
+
+    Of more than LISTED runs, those that are valid share a line.
+    """
+    valid = [summary["run"] for summary in summaries if summary["valid"]]
+    if len(valid) > LISTED:
+        valid = [f"{len(valid)} of {len(summaries)} runs"]
+    lines = [f"VALID: {which}: complete, no move failed, log and plan agree." for which in valid]
+    lines += [f"NOT VALID: {summary['run']}: {fact}." for summary in summaries for fact in summary["findings"]]
     if len(summaries) > 1:
         lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
     return lines
@@ -226,9 +236,25 @@ def _ranks(conditions: dict[str, Any]) -> str:
 
 def _sameness(summaries: list[Summary]) -> str:
     if unlike := differences(summaries):
+        if (told := _within(summaries)) is not None:
+            return told
         if "trace_fingerprint" in unlike:
             traces = len({summary["trace_fingerprint"] for summary in summaries})
             return f"unlike work: they replayed {traces} traces"
         return "unlike work, these differ: " + ", ".join(unlike)
     trace, plan = (str(summaries[0][f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
     return f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
+
+
+def _within(summaries: list[Summary]) -> str | None:
+    """Of trials of several configurations, whether the work is equal within each; None where no run has a trial."""
+    groups = configurations(summaries)
+    if len(groups) == 1 or len(groups) == len(summaries):
+        return None
+    sizes = sorted({len(trials) for trials in groups})
+    trials = f"{sizes[0]} trials each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} trials each"
+    found = [names for names in map(differences, groups) if names]
+    if not found:
+        return f"{len(groups)} configurations, {trials}; work is equal within each"
+    unlike = ", ".join(sorted({name for names in found for name in names}))
+    return f"{len(groups)} configurations, {trials}; within {len(found)} of them work differs: {unlike}"

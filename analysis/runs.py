@@ -1,6 +1,8 @@
 """A run directory opened: what its ranks say of themselves, and their logs as one."""
 
+import fcntl
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -315,9 +317,24 @@ def open_run(path: Path) -> Run:
 
 
 def _read(place: Path) -> Info:
-    """A run.json; a live run has no plan until it has ended."""
+    """A run.json; a live run has no plan until it has ended. `goes_on`: whether its process is at work."""
     info = read_run(place)
-    return info | {"plan": info["plan"] or {}}
+    return info | {"plan": info["plan"] or {}, "goes_on": info["status"] == "running" and _is_locked(place)}
+
+
+def _is_locked(place: Path) -> bool:
+    """Whether a replayer holds the run directory, as it does for as long as it writes there."""
+    try:
+        folder = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        finally:
+            os.close(folder)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    return False
 
 
 def _of_above(above: Info, ranks: dict[Path, Info]) -> Iterator[Doubt]:

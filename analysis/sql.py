@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Final
 
 import polars as pl
 
-from analysis.log import scan
 from analysis.csv_cells import as_text
+from analysis.log import scan
 from analysis.runs import open_run
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
 from tracegen.schema import InputError, printable

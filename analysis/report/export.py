@@ -14,6 +14,7 @@ from analysis.csv_cells import as_text
 from analysis.render import verdict
 from analysis.report import wording
 from analysis.report.gather import Gathered
+from analysis.samples import note
 from analysis.tables import TABLES
 from tracegen.schema import InputError
 
@@ -98,6 +99,7 @@ def as_markdown(data: Gathered) -> bytes:
     ]
     lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
     lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
+    lines += ["", *told] if (told := note(wording.TABLE, data.summaries)) else []
     if data.ranking:
         lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---|"]
         lines += [f"| {' | '.join(map(_cell, row))} |" for row in wording.ranking(data)]

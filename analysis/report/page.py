@@ -18,6 +18,7 @@ from analysis.report import drawing, wording
 from analysis.report.figures import SECTIONS, Figure
 from analysis.report.gather import DRAWN, Gathered, Subject
 from analysis.report.marks import Plot
+from analysis.samples import bracketed, note
 from analysis.terms import GIB
 from replayer.schema import TIERS
 
@@ -58,6 +59,7 @@ def html(data: Gathered) -> str:
         data=data,
         names=names,
         words=wording,
+        thin=note(wording.TABLE, data.summaries),
         verdicts=render.verdict(data.summaries),
         ranking=Table("Systems against the baseline", wording.RANKING, wording.ranking(data)),
         sections=_sections(data),
@@ -154,7 +156,7 @@ def _every(data: Gathered) -> Table:
     names = [name for term in glossary.terms() for name in term.expanded()]
     more = [name for name, value in data.summaries[0].items() if isinstance(value, float)]
     rows = [
-        [name, wording.unit(name), *(wording.shown(name, summary.get(name)) for summary in data.summaries)]
+        [name, wording.unit(name), *(bracketed(name, s, wording.shown(name, s.get(name))) for s in data.summaries)]
         for name in dict.fromkeys(names + more)
         if any(summary.get(name) is not None for summary in data.summaries)
     ]

@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from analysis import render
-from analysis.between import grouped
+from analysis.between import grouped, merged
 from analysis.report.gather import Gathered
+from analysis.samples import bracketed
 from analysis.terms import GIB
 from analysis.trials import statistics
 from replayer.schema import TIERS
@@ -172,7 +173,8 @@ def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
     for name, label in TABLE.items():
         values = [summary.get(name) for summary in data.summaries]
         if any(values):
-            found.append((name, label, unit(name), [shown(name, value) for value in values]))
+            cells = [bracketed(name, summary, shown(name, summary.get(name))) for summary in data.summaries]
+            found.append((name, label, unit(name), cells))
     return found
 
 
@@ -180,16 +182,7 @@ def doubts(data: Gathered) -> list[tuple[bool, str, str, str]]:
     """Whether it invalidates, kind, text, advice; runs alike in kind and advice in one; what invalidates first."""
     names = [run.name for run in data.runs]
     found = grouped(names, data.summaries)
-    return [(against, kind, _merged(texts, names), advice) for against, kind, advice, texts in found]
-
-
-def _merged(texts: dict[str, list[str]], names: list[str]) -> str:
-    """What was found where; of more than two findings of a kind the first, and where else."""
-    said = [text if whose == names else f"{', '.join(whose)}: {text}" for text, whose in texts.items()]
-    if len(said) < 3:
-        return "; ".join(said)
-    others = list(dict.fromkeys(name for whose in list(texts.values())[1:] for name in whose))
-    return f"{said[0]}; likewise, with other figures, {', '.join(others)}"
+    return [(against, kind, merged(texts, names), advice) for against, kind, advice, texts in found]
 
 
 def setting(name: str, value: Any) -> str:
