@@ -132,6 +132,9 @@ class Run:
         Raises:
             InputError: one is missing, damaged or of something else.
         """
+        for place, info in self.ranks.items():
+            if info["goes_on"] and not any((place / "moves").glob("part-*.parquet")):
+                raise InputError(f"{place} is still running and has logged nothing yet; ask again in some seconds.")
         return {place: parts(place) for place in self.ranks}
 
     @cached_property

@@ -99,6 +99,12 @@ def test_what_holds_no_run_is_named(tmp_path: Path, make: bool) -> None:
     assert f"{tmp_path}/none is not a run directory" in call("summary", tmp_path / "none", code=2).stderr
 
 
+@pytest.mark.parametrize("command", ["summary", "check", "assess", "compare", "report", "sql"])
+def test_an_empty_name_is_not_the_current_directory(sweep: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(sweep)
+    assert "the name of a run is empty" in call(command, "", *(["select 1"] if command == "sql" else []), code=2).stderr
+
+
 # Many runs
 
 
@@ -212,6 +218,14 @@ def test_a_live_run_is_told_from_a_killed_one(live: Path, one: Path, tmp_path: P
     assert "INVALID: incomplete: the run is incomplete: it was killed" in call("summary", killed).stdout
     before = (live / "run.json").read_bytes()
     assert json.loads(before)["status"] == "running"
+
+
+def test_a_live_run_that_has_logged_nothing_yet(live: Path) -> None:
+    for part in (live / "moves").iterdir():
+        part.rename(part.with_name(f"{part.name}.partial"))
+    assert call("summary", live, code=2).stderr == (
+        f"Error: {live} is still running and has logged nothing yet; ask again in some seconds.\n"
+    )
 
 
 # Names that are commands to a terminal or a spreadsheet
