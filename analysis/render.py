@@ -9,7 +9,7 @@ from typing import Any, Final
 from analysis import orders
 from analysis.between import configurations, grouped, merged
 from analysis.doubts import STILL_RUNNING
-from analysis.samples import bracketed, note
+from analysis.percentiles import bracketed, note
 from analysis.summary import differences
 from analysis.terms import GIB
 from replayer.schema import TIERS

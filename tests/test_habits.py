@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis import glossary, render, samples
+from analysis import glossary, percentiles, render
 from analysis.between import merged
 from analysis.cli import main
 from analysis.directories import runs_in
@@ -158,9 +158,9 @@ def test_work_is_compared_within_configurations() -> None:
 )
 def test_percentiles_of_few_samples_are_in_brackets(metric: str, counts: Dict, thin: bool) -> None:
     summary = counts | {metric: 12.3}
-    assert samples.bracketed(metric, summary, "12.3") == ("(12.3)" if thin else "12.3")
-    assert samples.note([metric], [summary]) == ([samples.NOTE] if thin else [])
-    assert not samples.is_thin(metric, summary | {metric: None})
+    assert percentiles.bracketed(metric, summary, "12.3") == ("(12.3)" if thin else "12.3")
+    assert percentiles.note([metric], [summary]) == ([percentiles.NOTE] if thin else [])
+    assert not percentiles.is_thin(metric, summary | {metric: None})
 
 
 def test_tables_show_the_brackets_and_say_what_they_mean(one: Path) -> None:
@@ -168,7 +168,7 @@ def test_tables_show_the_brackets_and_say_what_they_mean(one: Path) -> None:
     assert 0 < found["nvme_reads"] < 100
     assert isinstance(found["nvme_read_p95_ms"], float)
     for shown in (call("summary", one).stdout, call("report", one, "--format", "md").stdout):
-        assert shown.count(samples.NOTE) == 1
+        assert shown.count(percentiles.NOTE) == 1
         lines = [line for line in shown.splitlines() if "nvme read" in line and "P95" in line]
         assert any(")" in line.split()[-1] or ") |" in line for line in lines), lines
 

@@ -11,10 +11,10 @@ import polars as pl
 
 from analysis import orders
 from analysis.csv_cells import as_text
+from analysis.percentiles import note
 from analysis.render import verdict
 from analysis.report import wording
 from analysis.report.gather import Gathered
-from analysis.samples import note
 from analysis.tables import TABLES
 from tracegen.schema import InputError
 

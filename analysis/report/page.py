@@ -14,11 +14,11 @@ from tqdm import tqdm
 
 from analysis import glossary, render
 from analysis.metrics import METRICS
+from analysis.percentiles import bracketed, note
 from analysis.report import drawing, wording
 from analysis.report.figures import SECTIONS, Figure
 from analysis.report.gather import DRAWN, Gathered, Subject
 from analysis.report.marks import Plot
-from analysis.samples import bracketed, note
 from analysis.terms import GIB
 from replayer.schema import TIERS
 

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from analysis import render
 from analysis.between import grouped, merged
+from analysis.percentiles import bracketed
 from analysis.report.gather import Gathered
-from analysis.samples import bracketed
 from analysis.terms import GIB
 from analysis.trials import statistics
 from replayer.schema import TIERS
