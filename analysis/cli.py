@@ -14,7 +14,7 @@ from analysis.cli_submission import submission
 from analysis.compare import compare as compared
 from analysis.compare_text import as_json as compared_json
 from analysis.compare_text import render as compared_text
-from analysis.directories import RunPath, runs_in
+from analysis.directories import runs_in
 from analysis.log import Targets
 from analysis.render import doubts, render, verdict
 from analysis.report import export
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 @main.command(epilog="Example: analysis summary run1 run2")
-@click.argument("runs", nargs=-1, required=True, type=RunPath(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
 @target_options
 def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
@@ -65,7 +65,7 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
 
 
 @main.command(epilog="Example: analysis check run1")
-@click.argument("runs", nargs=-1, required=True, type=RunPath(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
 @click.pass_context
 def check(ctx: click.Context, runs: tuple[Path, ...], as_json: bool) -> None:
@@ -100,7 +100,7 @@ def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
 
 
 @main.command(epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50 --reference vllm.json")
-@click.argument("runs", nargs=-1, required=True, type=RunPath(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--profile", type=click.Choice(list(assessment.PROFILES)), default="latency", show_default=True)
 @click.option("--threshold", "thresholds", multiple=True, metavar="NAME=VALUE", help="Judge a criterion by VALUE.")
 @click.option(
@@ -140,7 +140,7 @@ class Sets(click.Command):
 
 
 @main.command(cls=Sets, epilog="Example: analysis compare fast-1 fast-2 fast-3 --against slow-1 slow-2 slow-3")
-@click.argument("runs", nargs=-1, required=True, type=RunPath(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--against", multiple=True, metavar="RUNS…", expose_value=False, help="Begin another set of runs.")
 @click.option("--vary", multiple=True, metavar="NAME", help="A condition that differs between sets on purpose.")
 @click.option("--by", type=click.Choice(["workload"]), help="Sets are unlike workloads: side by side, without ratios.")
@@ -166,7 +166,7 @@ def compare(
 
 
 @main.command(epilog="Example: analysis report run1 run2 -o report.html")
-@click.argument("runs", nargs=-1, required=True, type=RunPath(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write this file, in the format of its suffix.")
 @click.option("--format", "form", type=click.Choice(list(export.FORMATS)), help="Write this format.")
 @click.option("--baseline", type=click.Path(path_type=Path), metavar="RUN", help="Rank all against this one of them.")
@@ -198,7 +198,7 @@ def report(
 
 
 @main.command(epilog='Example: analysis sql run1 "select move, count(*) from moves group by move"')
-@click.argument("run", type=RunPath(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path))
 @click.argument("statement", nargs=-1, required=True)
 @click.option("--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("--rows", type=click.IntRange(min=1), help="Print at most so many rows: 50 in a table, else all.")

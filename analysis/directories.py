@@ -4,22 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
-
-import click
-
-from tracegen.schema import InputError
-
-
-class RunPath(click.Path):
-    """A run's directory, or that of a series; an empty name, of a shell variable that is not set, is refused."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As a path."""
-        if value == "":
-            raise InputError("the name of a run is empty; is a shell variable not set?")
-        return super().convert(value, param, ctx)
-
+from typing import Final
 
 _DEPTH: Final = 4  # folders below a series: scenarios/autoscaling/users_8/trial_1 has three
 _ASIDE: Final = re.compile(r"failed-\d+-.*")

@@ -99,12 +99,6 @@ def test_what_holds_no_run_is_named(tmp_path: Path, make: bool) -> None:
     assert f"{tmp_path}/none is not a run directory" in call("summary", tmp_path / "none", code=2).stderr
 
 
-@pytest.mark.parametrize("command", ["summary", "check", "assess", "compare", "report", "sql"])
-def test_an_empty_name_is_not_the_current_directory(sweep: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.chdir(sweep)
-    assert "the name of a run is empty" in call(command, "", *(["select 1"] if command == "sql" else []), code=2).stderr
-
-
 # Many runs
 
 
