@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+import tracegen.cli
 from analysis import glossary, percentiles, render
 from analysis.between import merged
 from analysis.cli import main
 from analysis.directories import runs_in
+from tests import traces
 from tests.logs import follow, write_run
-from tracegen.schema import InputError, printable
+from tracegen.schema import METADATA_KEY, InputError, printable
 
 Dict = dict[str, Any]
 
@@ -264,3 +267,17 @@ def test_a_run_called_like_a_formula_is_text_in_csv(one: Path, tmp_path: Path) -
     assert (tmp_path / "r.csv").read_text().splitlines() == shown
     values = [line.split(",")[2] for line in shown[1:] if line.split(",")[2]]
     assert all(float(value) == float(value) for value in values)
+
+
+def test_no_text_of_a_trace_reaches_the_terminal_as_a_command(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    columns = traces.columns([("w", 0, 5), ("r", 0, 5)])
+    traces.write(path, columns)
+    table = pq.read_table(path)
+    about = json.loads(pq.read_metadata(path).metadata[METADATA_KEY])
+    about |= {"generator": ESCAPES, "recipe": {ESCAPES: ESCAPES}, "sources": [{"name": ESCAPES, "licence": ESCAPES}]}
+    pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(about)}), path)
+    for command in (["info", path], ["validate", path], ["diff", path, path]):
+        done = CliRunner().invoke(tracegen.cli.main, [str(one) for one in command], catch_exceptions=False)
+        assert done.stdout
+        assert not set(done.stdout + done.stderr) & {"\x1b", "\x07", "\x9b", "\r"}

@@ -15,7 +15,7 @@ from tracegen.generate import generate as write_trace
 from tracegen.plot import check_picture, plot
 from tracegen.recipe import Recipe
 from tracegen.reuse import measure
-from tracegen.schema import InputError, Trace
+from tracegen.schema import InputError, Trace, printable
 
 DEFAULTS = Recipe()
 
@@ -149,7 +149,7 @@ def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
     if picture is not None:
         plot(opened, picture, described, reuse, force=force)
     described = facts.with_reuse(described, reuse)
-    click.echo(json.dumps(described, indent=2) if as_json else facts.render(described))
+    click.echo(json.dumps(described, indent=2) if as_json else printable(facts.render(described)))
 
 
 @main.command(short_help="Check every rule of the format.", epilog="Example: tracegen validate trace.parquet")
@@ -163,7 +163,7 @@ def validate(trace: Path, as_json: bool) -> None:
         click.echo(json.dumps({"ops": opened.ops, "problems": [vars(problem) for problem in problems]}, indent=2))
     else:
         for problem in problems:
-            click.echo(f"{trace}, {problem}")
+            click.echo(printable(f"{trace}, {problem}"))
         verdict = f"{len(problems):,} violations" if problems else f"valid, fingerprint {opened.metadata.fingerprint}"
         click.echo(f"{trace}: {opened.ops:,} ops, {verdict}")
     if problems:

@@ -14,7 +14,7 @@ from tracegen.cli_options import report, written
 from tracegen.difference import difference
 from tracegen.formats.export import ExportOptions
 from tracegen.generate import generate
-from tracegen.schema import InputError, Metadata, Trace
+from tracegen.schema import InputError, Metadata, Trace, printable
 from tracegen.settings import load
 from tracegen.writer import TraceWriter
 
@@ -174,7 +174,7 @@ def scale(trace: Path, users: int, time: str, output: Path, as_json: bool, **wri
 def diff(a: Path, b: Path, as_json: bool) -> None:
     """Where two traces first differ, and what differs in aggregate; exits 1 if anything does."""
     found = difference(Trace(a), Trace(b))
-    click.echo(json.dumps(found.facts, indent=2) if as_json else found.text)
+    click.echo(json.dumps(found.facts, indent=2) if as_json else printable(found.text))
     if not found.equal:
         raise click.exceptions.Exit(1)
 
