@@ -18,7 +18,7 @@ from analysis.between import merged
 from analysis.cli import main
 from analysis.directories import runs_in
 from tests import traces
-from tests.logs import follow, write_run
+from tests.crafted import clean
 from tracegen.schema import METADATA_KEY, InputError, printable
 
 Dict = dict[str, Any]
@@ -32,8 +32,8 @@ def call(*arguments: object, code: int | None = 0) -> Result:
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = follow(3, 60)
-    return write_run(tmp_path_factory.mktemp("one") / "run", rows, status="complete", reason=None, window=None)
+    """A valid run."""
+    return clean(5).save(tmp_path_factory.mktemp("one") / "run")
 
 
 def changed(run: Path, place: Path, **changes: Any) -> Path:
@@ -87,12 +87,15 @@ def test_ranks_of_a_run_are_no_runs(tmp_path: Path) -> None:
 def test_every_command_takes_a_series(sweep: Path) -> None:
     told = json.loads(call("summary", sweep, "--json").stdout)
     assert [str(Path(found["run"]).relative_to(sweep)) for found in told] == ORDER
-    assert call("check", sweep, code=None).stdout.count("6 runs, ") == 1
+    shown = call("check", sweep).stdout
+    assert "VALID: 6 of 6 runs: complete" in shown
+    assert shown.splitlines()[-1].startswith("6 runs, same work: ")
     assert len(json.loads(call("assess", sweep, "--json").stdout)) == 6
     shown = call("report", sweep, "--format", "csv").stdout
     assert "\nb/trial_10," in shown
-    found = call("compare", sweep / "a", "--against", sweep / "b", "--vary", "model", code=None)
-    assert "no valid run is left in its set of 3" in found.output  # their logs have failures in them
+    found = json.loads(call("compare", sweep / "a", "--against", sweep / "b", "--vary", "model", "--json").stdout)
+    assert found["sides"] == ["a", "b"]
+    assert [len(runs) for runs in found["runs"].values()] == [3, 3]
 
 
 @pytest.mark.parametrize("make", [False, True])
