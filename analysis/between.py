@@ -9,6 +9,7 @@ from analysis.doubts import Doubt
 
 SPREAD_CV: Final = 0.05  # what kv-cache.py's authors allow between trials
 HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans differ by nothing
+LISTED: Final = 4  # so many runs are named
 
 Summary = dict[str, Any]
 
@@ -39,7 +40,7 @@ def grouped(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str,
 
 
 def merged(texts: dict[str, list[str]], names: list[str]) -> str:
-    """What was found where, in one sentence: of three runs or more, texts that differ in figures alone become one.
+    """What was found where, in one sentence: three texts or more that differ in figures alone become one.
 
     Args:
         texts: by what was found, the names of the runs it was found in.
@@ -50,17 +51,19 @@ def merged(texts: dict[str, list[str]], names: list[str]) -> str:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     said = []
     for same in alike.values():
-        whose = list(dict.fromkeys(name for text in same for name in texts[text]))
-        if len(same) == 1 and whose == names:
-            said.append(same[0])
-        elif len(whose) < 3:
-            said += [f"{', '.join(texts[text])}: {text}" for text in same]
+        if len(same) < 3:
+            said += [text if texts[text] == names else f"{_listed(texts[text], names)}: {text}" for text in same]
         else:
+            whose = {name for text in same for name in texts[text]}
             said.append(f"{len(whose)} of {len(names)} runs: {_ranged(same)}")
     if len(said) < 3:
         return "; ".join(said)
     others = len({name for text in list(texts)[1:] for name in texts[text]})
     return f"{said[0]}; likewise, with other figures, {others} more runs"
+
+
+def _listed(whose: list[str], names: list[str]) -> str:
+    return ", ".join(whose) if len(whose) <= LISTED else f"{len(whose)} of {len(names)} runs"
 
 
 _NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")

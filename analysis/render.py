@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis import orders
-from analysis.between import configurations, grouped, merged
+from analysis.between import LISTED, configurations, grouped, merged
 from analysis.doubts import STILL_RUNNING
 from analysis.percentiles import bracketed, note
 from analysis.summary import differences
@@ -15,7 +15,6 @@ from analysis.terms import GIB
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
-LISTED: Final = 4  # so many valid runs have a line each
 Format = Callable[[Any], str]
 Summary = dict[str, Any]
 

@@ -132,7 +132,7 @@ def _said(summary: dict[str, Any], pattern: str) -> str:
     names = [part.split("}")[0] for part in pattern.split("{")[1:]]
     if any(not summary.get(name) for name in names):
         return ""
-    return pattern.format(**{name: shown(name, summary[name]) for name in names})
+    return pattern.format(**{name: bracketed(name, summary, shown(name, summary[name])) for name in names})
 
 
 def worth(summary: dict[str, Any]) -> str:
