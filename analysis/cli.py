@@ -93,8 +93,7 @@ def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
     """
     found = glossary.chosen(names)
     if as_json:
-        told = [{"metric": term.metric, "names": term.expanded(), "definition": term.definition} for term in found]
-        echo(json.dumps(told, indent=2, ensure_ascii=False))
+        echo(json.dumps([term.described() for term in found], indent=2, ensure_ascii=False))
     else:
         echo(glossary.markdown(found) if as_markdown else glossary.text(found))
 

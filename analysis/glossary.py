@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
+from analysis.catalogue import Better, better, counted_by, least_samples
 from analysis.metrics import METRICS
 from analysis.metrics.moves import NAMES
 from analysis.spreads import STATS
@@ -60,6 +61,18 @@ class Term:
             words = product(*(PLACES[place] for place in places))
             found += [name.format(**dict(zip(places, chosen, strict=True))) for chosen in words]
         return found
+
+    @property
+    def better(self) -> Better | None:
+        """Which of their values are better, the same of all its names."""
+        return better(self.expanded()[0])
+
+    def described(self) -> dict[str, Any]:
+        """All of it as a machine reads it; of each name, what counts its samples and how many it must rest on."""
+        names = self.expanded()
+        samples = {name: {"counted_by": counted_by(name), "least": least_samples(name)} for name in names}
+        about = {"metric": self.metric, "names": names, "definition": self.definition}
+        return about | {"better": self.better, "samples": samples}
 
 
 def _places(name: str) -> list[str]:
@@ -118,9 +131,9 @@ def text(found: Sequence[Term]) -> str:
         lines += ["", f"{metric}: {about(metric)}"]
         for term in found:
             if term.metric == metric:
-                lines += textwrap.wrap(
-                    f"{', '.join(term.names)}: {term.definition}", 118, initial_indent="  ", subsequent_indent="      "
-                )
+                way = f" ({term.better} is better)" if term.better else ""
+                shown = f"{', '.join(term.names)}{way}: {term.definition}"
+                lines += textwrap.wrap(shown, 118, initial_indent="  ", subsequent_indent="      ")
     used = {place for term in found for name in term.names for place in _places(name)}
     places = [f"{{{place}}}: {', '.join(words)}" for place, words in PLACES.items() if place in used]
     return "\n".join([*lines, "", *places]).strip()

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
 
+from analysis.catalogue import Better, judged
 from analysis.matching import Configuration
 from analysis.trials import interval, ratio_interval
 
 CANDIDATES: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
 """What a system may be judged by; which of them first depends on the CPU tier."""
-_HIGHER: Final = ("_tok_s", "_gib_s", "_tokens_per_sec", "_compliance", "_efficiency")
-_LOWER_S: Final = (
-    *("elapsed_s", "steady_s", "drain_s", "storage_io_s", "queue_s", "plan_wait_s"),
-    *("device_s", "host_s", "verify_s", "nvme_device_read_s", "nvme_device_write_s"),
-)
 FALSE_ALARMS: Final = {
     "trials a side": {2: 0.37, 3: 0.20, 4: 0.15, 5: 0.13, 7: 0.10, 10: 0.08},
     "configurations": {2: 0.52, 3: 0.34, 4: 0.21, 5: 0.16, 7: 0.13, 10: 0.09, 15: 0.07},
@@ -46,7 +42,7 @@ class Ratio:
     metric: str
     a: str
     b: str
-    better: Literal["higher", "lower"] | None
+    better: Better | None
     configurations: int
     ratio: float | None = None
     low: float | None = None
@@ -58,18 +54,9 @@ class Ratio:
     winner: str | None = None
 
 
-def direction(metric: str) -> Literal["higher", "lower"] | None:
-    """Which values of a metric are better; None where it belongs to the work, as counts, bytes and hit rates do."""
-    if metric.endswith(_HIGHER):
-        return "higher"
-    if metric in _LOWER_S or (metric.endswith("_ms") and not metric.startswith("generation_")):
-        return "lower"
-    return None
-
-
 def ratio(configurations: Sequence[Configuration], a: str, b: str, metric: str) -> Ratio:
     """A metric of side a over that of side b, over matched configurations."""
-    better = direction(metric)
+    better = judged(metric)
     both = [(c.values(a, metric), c.values(b, metric)) for c in configurations]
     known = [(one, other) for one, other in both if all(v is not None and v > 0 for v in (*one, *other))]
     values: list[tuple[list[float], list[float]]] = known  # type: ignore[assignment]
