@@ -101,7 +101,7 @@ def as_markdown(data: Gathered) -> bytes:
     lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
     lines += ["", *told] if (told := note(wording.TABLE, data.summaries)) else []
     if data.ranking:
-        lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---|"]
+        lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---:|---|"]
         lines += [f"| {' | '.join(map(_cell, row))} |" for row in wording.ranking(data)]
     lines += ["", *(f"- {name}: {_cell(_ran(run.summary))}" for name, run in zip(names, data.runs, strict=True))]
     return ("\n".join(lines) + "\n").encode()

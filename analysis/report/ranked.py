@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from analysis.matching import conditions_of, differing, match
 from analysis.ratios import ratio
-from analysis.trials import Trial, load
+from analysis.trials import Trial, load, statistics
 from tracegen.schema import InputError
 
 METRIC: Final = "wall_clock_tok_s"
@@ -20,9 +20,11 @@ class Rank:
     Attributes:
         tok_s: mean of its trials.
         speed_up: over the baseline; None where nothing can be compared.
-        low, high: 95% interval of it, where there are trials.
+        low, high: 95% interval of it; None with one trial on a side.
         cut: whether runs were cut in time, so that each is judged over its own window.
         why: why there is no speed-up.
+        trials: how many are valid.
+        tok_s_low, tok_s_high: 95% interval of tok_s; None of one trial.
     """
 
     system: str
@@ -32,6 +34,9 @@ class Rank:
     high: float | None = None
     cut: bool = False
     why: str | None = None
+    trials: int = 0
+    tok_s_low: float | None = None
+    tok_s_high: float | None = None
 
 
 def ranked(systems: Mapping[str, Sequence[Path]], baseline: str) -> list[Rank]:
@@ -53,10 +58,11 @@ def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, basel
     """One of them; a text stands for trials that cannot be loaded."""
     if isinstance(trials, str):
         return Rank(system, None, why=trials)
-    speeds = [trial.summary[METRIC] for trial in trials if trial.summary[METRIC] is not None]
-    mean = sum(speeds) / len(speeds) if speeds else None
+    speeds = statistics(trial.summary[METRIC] for trial in trials)
+    known: dict[str, Any] = {"trials": speeds.n, "tok_s_low": speeds.low, "tok_s_high": speeds.high}
     if system == baseline:
-        return Rank(system, mean, 1.0)
+        cut = any(trial.summary["cut"] for trial in trials)
+        return Rank(system, speeds.mean, 1.0, cut=cut, **known)
     if isinstance(base, str):
         return Rank(system, None, why=base)
     vary = differing(*(conditions_of(trial) for trial in (*trials, *base)))
@@ -65,4 +71,4 @@ def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, basel
     except InputError as error:
         return Rank(system, None, why=error.message)
     one = ratio(configurations, system, baseline, METRIC)
-    return Rank(system, mean, one.ratio, one.low, one.high, configurations[0].cut)
+    return Rank(system, speeds.mean, one.ratio, one.low, one.high, configurations[0].cut, **known)

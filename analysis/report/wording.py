@@ -8,6 +8,7 @@ from analysis.percentiles import bracketed
 from analysis.report.gather import Gathered
 from analysis.terms import GIB
 from analysis.trials import statistics
+from analysis.wording import counted
 from replayer.schema import TIERS
 
 _UNITS: Final = (
@@ -206,15 +207,18 @@ def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-RANKING: Final = ["", "system", "tok/s", "speed-up", "judged over"]
+RANKING: Final = ["", "system", "trials", "tok/s", "speed-up", "judged over"]
 
 
 def ranking(data: Gathered) -> list[list[str]]:
-    """Rows of the ranking: place, system, tok/s, speed-up, over what."""
+    """Rows of the ranking: place, system, its trials, tok/s and speed-up with their 95% intervals, over what."""
     rows = []
     for place, one in enumerate(data.ranking, 1):
+        rate = "" if one.tok_s is None else number(one.tok_s)
+        if one.tok_s_low is not None and one.tok_s_high is not None:
+            rate += f" ({number(one.tok_s_low)} to {number(one.tok_s_high)})"
         span = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
         times = f"{one.speed_up:.2f} ×{span}" if one.speed_up is not None else f"not compared: {one.why}"
         ops = "" if one.speed_up is None else "each run's own window" if one.cut else "the whole run"
-        rows.append([str(place), one.system, number(one.tok_s) if one.tok_s is not None else "", times, ops])
+        rows.append([str(place), one.system, counted(one.trials, "trial"), rate, times, ops])
     return rows
