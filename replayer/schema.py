@@ -145,6 +145,17 @@ def ranks_of(path: Path) -> int | None:
     return None if above is None else int(above["ranks"])
 
 
+def ops_executed(info: dict[str, Any]) -> int | None:
+    """How many ops a run executed, by its run.json or the one above those of ranks; None where it was killed.
+
+    `executed_ops` of one process is no count: it is the position below which all ops were executed, and with --users
+    most positions below it are those of other users.
+    """
+    executed = info.get("executed")
+    count: int | None = executed["ops"] if executed else info.get("executed_ops")
+    return count
+
+
 def _whole(digits: str) -> int:
     """A whole number of run.json; Python refuses 4,300 digits in words of its own, and floats end at 308."""
     if len(digits) > _DIGITS:

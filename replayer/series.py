@@ -17,12 +17,15 @@ from typing import Any, Final
 
 import click
 
-from replayer.schema import read_above, read_run
+from replayer.schema import ops_executed, read_above, read_run
+from replayer.wording import counted
 from tracegen.schema import InputError, Trace
 
 ASKED: Final = "series.json"
 TRACES: Final = "traces"
 RANK: Final = "{rank}"
+PYTHON: Final = (sys.executable, "-P", "-m")
+"""Starts a command of ours: with -P, an analysis.py of the user's in the working directory is not taken for it."""
 
 
 class Series:
@@ -122,11 +125,11 @@ class Series:
             target = of_rank(path, rank)
             if not target.exists():
                 seeded = ["--seed", str(seed + rank)] if rank else []
-                command = [sys.executable, "-m", "tracegen", "generate", *base, *seeded, "-o", str(target)]
+                command = [*PYTHON, "tracegen", "generate", *base, *seeded, "-o", str(target)]
                 if code := _logged(command, folder / f"{target.stem}.log"):
                     raise click.exceptions.Exit(code)
                 known = Trace(target)
-                shown = f"{known.ops:,} ops, fingerprint {known.metadata.fingerprint}"
+                shown = f"{counted(known.ops, 'op')}, fingerprint {known.metadata.fingerprint}"
                 click.echo(f"{target.relative_to(self.place)}: {shown}", err=True)
             if rank == 0:
                 seed = Trace(target).metadata.seed
@@ -156,15 +159,17 @@ class Series:
             click.secho(f"{place} had failed; it lies in {aside.name} now.", err=True, bold=True)
         cache = ["--cache-dir", str(self._cache_dir), "--clean"] if self._cache_dir else []
         force = ["--force"] if status else []
-        command = [sys.executable, "-m", "replayer", "run", str(trace), *flags, *cache, *force, "-o", str(place)]
+        command = [*PYTHON, "replayer", "run", str(trace), *flags, *cache, *force, "-o", str(place)]
         if self._ranks > 1:
             command = [*self._mpirun, "-n", str(self._ranks), *command, "--ranks", "replicate"]
         if code := _logged(command, log):
             if _status(place) == "failed":
-                click.echo(f"{place} failed; what is complete stays: mend it, then repeat the command.", err=True)
+                why = str(_info(place)["reason"]).rstrip(".")
+                remedy = "what is complete stays: mend it, then repeat the command."
+                click.echo(f"{place} failed: {why}; {remedy}", err=True)
             raise click.exceptions.Exit(code)
-        info = read_above(place) or read_run(place)
-        click.echo(f"{name}: {info['status']}, {info['executed_ops']:,} ops", err=True)
+        info = _info(place)
+        click.echo(f"{name}: {info['status']}, {counted(ops_executed(info) or 0, 'op')}", err=True)
         return place
 
 
@@ -186,9 +191,7 @@ def analysis(*arguments: str) -> str:
     Raises:
         click.exceptions.Exit: it refused, and has said why.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "analysis", *arguments], check=False, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run([*PYTHON, "analysis", *arguments], check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise click.exceptions.Exit(done.returncode)
     return done.stdout
@@ -200,8 +203,13 @@ def _status(place: Path) -> str | None:
         return None
     if not (place / "run.json").exists():
         return "incomplete"
-    info = read_above(place) or read_run(place)
+    info = _info(place)
     return "incomplete" if info["status"] == "running" else str(info["status"])
+
+
+def _info(place: Path) -> dict[str, Any]:
+    """What run.json says of all ranks together."""
+    return read_above(place) or read_run(place)
 
 
 def _logged(command: Sequence[str], log: Path) -> int:

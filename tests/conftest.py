@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
 from analysis.log import Log
-from replayer import autoscale, cli_series, scenarios, series, signals
+from replayer import autoscale, scenarios, series, signals
 from replayer.schema import LOG_ENUMS
 from tracegen import tokens
 from tracegen.schema import Trace
@@ -102,8 +102,8 @@ def run() -> Run:
 
 def logged_here(command: Sequence[str], log: Path) -> int:
     """What a series replays, in this process: printed and kept as its own processes' output is."""
-    assert command[:2] == [sys.executable, "-m"], "ranks are processes"
-    done = here(*command[2:], cwd=None)
+    assert command[:3] == [sys.executable, "-P", "-m"], "ranks are processes"
+    done = here(*command[3:], cwd=None)
     click.echo(done.stderr, err=True, nl=False)
     with log.open("a") as kept:
         kept.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
@@ -126,7 +126,7 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     tests/test_sweep.py has them with: what is started, ended and killed there.
     """
     monkeypatch.setattr(series, "_logged", logged_here)
-    for module in (series, autoscale, cli_series, scenarios):
+    for module in (series, autoscale, scenarios):
         monkeypatch.setattr(module, "analysis", analysed_here)
 
 

@@ -20,7 +20,7 @@ from analysis.report.figures import SECTIONS, Figure
 from analysis.report.gather import DRAWN, Gathered, Subject
 from analysis.report.marks import Plot
 from analysis.terms import GIB
-from replayer.schema import TIERS
+from replayer.schema import TIERS, ops_executed
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 _HEADINGS = {"t_s": "time, s", "gib": "GiB", "room_gib": "room, GiB", "break_even_tok_s": "break-even, tok/s"}
@@ -135,12 +135,13 @@ def _table(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Tab
 def _provenance(run: Subject) -> dict[str, Any]:
     info = run.infos[0]
     recipe = info["trace"].get("recipe") or {}
+    executed = [ops_executed(one) for one in run.infos]
     return {
         "run": run.summary["run"],
         "status": run.summary["status"],
         "started": info.get("started"),
         "ranks with a log": len(run.infos),
-        "ops executed": run.summary["executed_ops"],
+        "ops executed": None if None in executed else sum(filter(None, executed)),
         "trace": info["trace"].get("path"),
         "trace fingerprint": run.summary["trace_fingerprint"],
         "plan fingerprint": run.summary["plan_fingerprint"],
