@@ -25,6 +25,7 @@ class Case:
 
     Attributes:
         name: of its directory.
+        table: the name of the [[case]] that it comes from.
         recipe: of the trace to make: a file, or the name of one that comes with the package; or
         trace: one that there is.
         settings: KEY=VALUE of the recipe, changed.
@@ -32,6 +33,7 @@ class Case:
     """
 
     name: str
+    table: str
     recipe: str | None
     trace: Path | None
     settings: tuple[str, ...]
@@ -94,8 +96,9 @@ def run(sweep: Sweep, series: Series) -> None:
         InputError: a case asks for more users than its trace has.
         click.exceptions.Exit: tracegen or a replay failed, and has said why.
     """
+    names = _trace_names(sweep.cases)
     try:
-        traces = {case.name: _trace(case, series) for case in sweep.cases}
+        traces = {case.name: _trace(case, names, series) for case in sweep.cases}
     except (InputError, click.exceptions.Exit):
         series.abandon()
         raise
@@ -109,11 +112,24 @@ def run(sweep: Sweep, series: Series) -> None:
 
 def asked(sweep: Sweep) -> dict[str, Any]:
     """What the replays follow from; more trials may be asked for later."""
-    return {"pause_s": sweep.pause_s, "cases": [asdict(case) for case in sweep.cases]}
+    cases = [{name: value for name, value in asdict(case).items() if name != "table"} for case in sweep.cases]
+    return {"pause_s": sweep.pause_s, "cases": cases}
 
 
-def _trace(case: Case, series: Series) -> Path:
-    path = case.trace or series.trace(case.name, case.recipe, case.settings)
+def _trace_names(cases: Sequence[Case]) -> dict[tuple[str | None, tuple[str, ...]], str]:
+    """A file name for each recipe with its settings: cases that differ in flags alone share a trace."""
+    names: dict[tuple[str | None, tuple[str, ...]], str] = {}
+    for case in cases:
+        made = (case.recipe, case.settings)
+        if case.trace is None and made not in names:
+            free = (one for one in (case.table, case.name, f"{case.name}_{len(names)}") if one not in names.values())
+            names[made] = next(free)
+    return names
+
+
+def _trace(case: Case, names: dict[tuple[str | None, tuple[str, ...]], str], series: Series) -> Path:
+    """The case's trace, which has the users that it asks for."""
+    path = case.trace or series.trace(names[case.recipe, case.settings], case.recipe, case.settings)
     counts = Trace(of_rank(path, 0)).metadata.counts
     users, has = dict(itertools.pairwise(case.flags)).get("--users"), counts.get("users")
     if users and has and int(users) > has:
@@ -151,7 +167,7 @@ def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]
         varied = [re.sub(r"[^\w.+=,-]", "_", f"{key}={value}") for key, value in own.items() if len(listed[key]) > 1]
         words = tuple(word for key, value in own.items() for word in _typed(where, flags[key], value))
         _check(where, words)
-        yield Case("-".join([name, *varied]), recipe, trace, settings, words)
+        yield Case("-".join([name, *varied]), name, recipe, trace, settings, words)
 
 
 def _recipe(where: str, folder: Path, named: str) -> str:
