@@ -18,8 +18,9 @@ from replayer.ranks import ALONE, Ranks, world
 from replayer.resolving import resolve, settings_of
 from replayer.run import replay
 from replayer.run_directory import check_free
-from replayer.schema import TIERS
+from replayer.schema import TIERS, ops_executed
 from replayer.signals import INTERRUPTS, Interrupted
+from replayer.wording import counted
 from tracegen.schema import InputError, Trace
 
 
@@ -32,7 +33,9 @@ class Commands(click.Group):
             with INTERRUPTS.handled():
                 return super().invoke(ctx)
         except Interrupted as stopped:
-            click.echo(f"\n{str(stopped).capitalize()}.", err=True)
+            then = ["The same command goes on."] if ctx.invoked_subcommand in cli_series.COMMANDS else []
+            told = [f"{str(stopped).capitalize()}.", *then, *getattr(stopped, "__notes__", [])]
+            click.echo(f"\n{' '.join(told)}", err=True)
             sys.stdout.flush()
             # Everything is closed. Python's own way out would give signals back first, and another one then win.
             os._exit(stopped.exit_code)
@@ -131,7 +134,13 @@ def _run(
     ranks.agree(None)
     infos = []
     for place in places:
-        info = replay(opened, model, options, settings, place, ranks)
+        try:
+            info = replay(opened, model, options, settings, place, ranks)
+        except Interrupted as stopped:
+            if _holds_a_log(place):
+                shown = shlex.quote(str(place))
+                stopped.add_note(f"{place} holds what was done; `analysis summary {shown}` reads it.")
+            raise
         infos.append(info)
         if not as_json:
             _say(info, place, ranks)
@@ -139,6 +148,13 @@ def _run(
         click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))
     if any(info["status"] != "complete" for info in infos):
         raise click.exceptions.Exit(1)
+
+
+def _holds_a_log(place: Path) -> bool:
+    """Whether an interrupted run left rows to read."""
+    info = place / "run.json"
+    begun = info.exists() and json.loads(info.read_text())["status"] == "incomplete"
+    return begun and any(place.glob("**/part-*.parquet"))
 
 
 def _places(output: Path, repeat: int, *, force: bool) -> list[Path]:
@@ -158,11 +174,11 @@ def _places(output: Path, repeat: int, *, force: bool) -> list[Path]:
 def _say(info: dict[str, Any], place: Path, ranks: Ranks) -> None:
     if ranks.rank:
         return
-    ops = info["executed"]["ops"] if "executed" in info else info["executed_ops"]
-    click.echo(f"{place}: {info['status']}, {ops:,} ops; `analysis summary {shlex.quote(str(place))}` judges it")
+    ops = counted(ops_executed(info) or 0, "op")
+    click.echo(f"{place}: {info['status']}, {ops}; `analysis summary {shlex.quote(str(place))}` judges it")
     if info["status"] != "complete":
         click.secho(f"Error: {place}: {info['reason']}.", err=True, bold=True)
 
 
-for command in (cli_series.sweep, cli_series.scenarios, cli_series.autoscale):
+for command in cli_series.COMMANDS.values():
     main.add_command(command)

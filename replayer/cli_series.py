@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,9 +13,11 @@ from replayer import sweep as sweeps
 from replayer.autoscale import LATENCY, THROUGHPUT, Asked
 from replayer.flag_types import Count
 from replayer.passing import Passing
-from replayer.search import Step, stats
-from replayer.series import Series, analysis
-from tracegen.schema import Trace
+from replayer.search import NEAR_PEAK
+from replayer.series import Series
+from replayer.steps import Step, stats
+from replayer.wording import counted
+from tracegen.schema import InputError, Trace
 
 
 @click.command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
@@ -60,11 +62,11 @@ def sweep(
     elif dry_run:
         click.echo("\n".join(_planned(found)))
     else:
-        click.echo(f"{output}: {len(found.cases)} cases, {found.trials} trials each, complete")
+        click.echo(f"{output}: {counted(len(found.cases), 'case')}, {counted(found.trials, 'trial')} each, complete")
 
 
 def _planned(found: sweeps.Sweep) -> list[str]:
-    lines = [f"{found.trials} trials of each, {found.pause_s:g} s of pause before another case"]
+    lines = [f"{counted(found.trials, 'trial')} of each, {found.pause_s:g} s of pause before another case"]
     for case in found.cases:
         made: Any = f"recipe {case.recipe}" if case.recipe else f"trace {case.trace}"
         changed = f" with {', '.join(case.settings)}" if case.settings else ""
@@ -86,6 +88,12 @@ def _planned(found: sweeps.Sweep) -> list[str]:
 )
 @click.option(
     "--target", type=float, default=200, show_default=True, help="Of qos: at most; at least, where more is better."
+)
+@click.option(
+    "--target-saturation",
+    "near",
+    type=click.FloatRange(0, 1, min_open=True),
+    help=f"Of capacity: share of the peak that the fewest users must reach.  [default: {NEAR_PEAK}]",
 )
 @click.option("--users", type=Count(1), help="At most so many.  [default: all of the trace]")
 @click.option(
@@ -117,16 +125,11 @@ def autoscale(
     Each step replays the trace's first users anew, in a closed loop, until its interval is tight enough. It takes the
     flags of `replayer run`, too. Interrupted, the same command goes on where it was.
     """
-    duration, warmup = own.pop("duration"), own.pop("warmup")
-    passed = ("--pace", "closed", *flags, "--duration", f"{duration:g}", "--warmup", warmup or f"{duration / 5:g}s")
-    passing.check(passed)
-    metric = own.pop("metric") or (LATENCY if own["mode"] == "qos" else THROUGHPUT)
-    asked = Asked(trace=trace, flags=passed, metric=metric, **own)
-    Trace(trace).check()
-    analysis("metrics", *metric.split("+"))  # refuses names that are none
+    asked = _asked(trace, flags, own)
+    metric = scaling.described(asked)
     with Series(output, vars(asked), cache_dir) as series:
         click.echo(_HEAD, err=True)
-        found = scaling.autoscale(asked, series, lambda step: click.echo(_line(step), err=True))
+        found = scaling.autoscale(asked, metric, series, lambda step: click.echo(_line(step), err=True))
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -135,13 +138,26 @@ def autoscale(
     click.echo(f"{output}/autoscale.json, {output}/autoscale.svg\n{found['result']['text']}")
 
 
-_HEAD = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'P95 ms':>10}{'busy':>7}  decision"
+def _asked(trace: Path, flags: tuple[str, ...], own: dict[str, Any]) -> Asked:
+    """What is searched for, known to be something that replays take."""
+    duration, warmup, near = own.pop("duration"), own.pop("warmup"), own.pop("near")
+    if near is not None and own["mode"] == "qos":
+        raise InputError("--target-saturation is of --mode capacity; of qos name a --metric and its --target.")
+    passed = ("--pace", "closed", *flags, "--warmup", warmup or f"{duration / 5:g}s")
+    passing.check((*passed, "--duration", f"{duration:g}"))
+    metric = own.pop("metric") or (LATENCY if own["mode"] == "qos" else THROUGHPUT)
+    Trace(trace).check()
+    return Asked(trace=trace, flags=passed, metric=metric, duration_s=duration, near=near or NEAR_PEAK, **own)
+
+
+_HEAD = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>22}{'busy':>7}  decision"
 
 
 def _line(step: Step) -> str:
     (row,) = stats([step])
-    p95 = f"{row['p95_ms']:.1f}" if row["p95_ms"] is not None else "-"
-    cells = f"{row['users']:>7,}{row['trials']:>8}{row['throughput_gib_s']:>9.3f}{p95:>10}{row['saturation']:>7.0%}"
+    p95 = f"{row['p95_ms']:.1f} ({row['p95_n']:,})" if row["p95_ms"] is not None else "-"
+    rate = f"{row['throughput_gib_s']:.3f}" if row["throughput_gib_s"] is not None else "-"
+    cells = f"{row['users']:>7,}{row['trials']:>8}{rate:>9}{p95:>22}{row['saturation']:>7.0%}"
     return f"{cells}  {row['decision']}: {row['reason']}"
 
 
@@ -157,6 +173,9 @@ def _line(step: Step) -> str:
     show_default=True,
     help="Seconds of replaying in all, drains aside.",
 )
+@click.option(
+    "--trials", type=Count(1, 100), default=suite.TRIALS, show_default=True, help="Of each scenario, in its time."
+)
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
 @click.option(
     "--gpu-device", default="cuda", show_default=True, help="As PyTorch names it; cpu emulates one, for tests."
@@ -170,6 +189,7 @@ def scenarios(
     names: tuple[str, ...],
     model: str,
     budget: float,
+    trials: int,
     cache_dir: Path | None,
     gpu_device: str,
     *,
@@ -183,22 +203,37 @@ def scenarios(
     on.
     """
     hardware = suite.known(output) or suite.detect(cache_dir, gpu_device)
-    what = suite.planned(names, hardware, model, budget)
+    what = suite.planned(names, hardware, model, budget, trials)
     for line in suite.said(what):
         click.echo(line, err=not dry_run)
     if dry_run:
         return
-    asked = {"names": names, "model": model, "budget": budget, "gpu_device": gpu_device}
+    asked = {"names": names, "model": model, "budget": budget, "trials": trials, "gpu_device": gpu_device}
     with Series(output, asked, cache_dir) as series:
         found = suite.run(what, series, cache_dir, gpu_device, lambda text: click.echo(text, err=True))
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
     for place, row in enumerate(found["ranking"], 1):
-        speed = row["speed_up"]
-        times = f"{speed:.2f} × {suite.BASELINE}" if speed else "not compared"
-        over = " over its own window" if row["cut"] else ""
-        click.echo(f"{place:>3}  {row['system']:20}{row['tok_s'] or 0:>12,.0f} tok/s  {times}{over}")
+        click.echo(_ranked(place, row))
     for name, why in found["skipped"].items():
         click.echo(f"  -  {name:20}skipped: {why}")
     click.echo(f"{output}/report.html, {output}/scenarios.json")
+
+
+def _ranked(place: int, row: dict[str, Any]) -> str:
+    """A line of the ranking: the rate and the speed-up, each with its interval."""
+    if row["speed_up"] is None:
+        return f"{place:>3}  {row['system']:20}not compared: {row['why']}"
+    rate = f"{row['tok_s']:>12,.0f} tok/s" if row["tok_s"] is not None else "not measured"
+    if row["tok_s_low"] is not None:
+        rate += f" ({row['tok_s_low']:,.0f} to {row['tok_s_high']:,.0f})"
+    times = f"{row['speed_up']:.2f} × {suite.BASELINE}"
+    if row["low"] is not None:
+        times += f" ({row['low']:.2f} to {row['high']:.2f})"
+    over = ", over its own window" if row["cut"] else ""
+    return f"{place:>3}  {row['system']:20}{rate}  {times}; {counted(row['trials'], 'trial')}{over}"
+
+
+COMMANDS: Final = {str(command.name): command for command in (sweep, scenarios, autoscale)}
+"""Those that an interrupted user repeats."""

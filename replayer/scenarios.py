@@ -11,18 +11,20 @@ from typing import Any, Final
 
 from replayer import machine
 from replayer import model as models
-from replayer.autoscale import THROUGHPUT, Asked, autoscale
+from replayer.autoscale import THROUGHPUT, Asked, autoscale, described
 from replayer.opening import existing, free_bytes
 from replayer.plan import Plan, PlanOptions
-from replayer.search import Step
 from replayer.series import Series, analysis
+from replayer.steps import Step
 from replayer.tiers import gpu
+from replayer.wording import counted
 from tracegen.schema import InputError, Trace
 
 GIB: Final = 1 << 30
 LARGEST: Final = 16 * GIB  # of a working set: more says no more about a tier
 LEAST: Final = 64 << 20
 OBJECTS: Final = 64  # at least, in a working set
+TRIALS: Final = 3  # of each scenario: the least that an interval is worth showing of
 _HEADROOM: Final = 0.8
 _MEAN: Final = 0.625 * (1 + 1 / 8) / 2  # of a chatbot's prompts over the longest: a quarter to all of 1/8 to 1
 BASELINE: Final = "storage-only"
@@ -78,7 +80,8 @@ class Sizes:
         prompt: tokens of the longest one.
         requests: of the six.
         users: of saturation and autoscaling; of the six and realistic production.
-        seconds: of each scenario.
+        seconds: of each scenario, all its trials together.
+        trials: of each but the search.
     """
 
     working_set: int
@@ -86,16 +89,22 @@ class Sizes:
     requests: int
     users: tuple[int, int]
     seconds: float
+    trials: int = TRIALS
+
+    @property
+    def trial_s(self) -> float:
+        """Seconds of a trial."""
+        return self.seconds / self.trials
 
 
-def size(hardware: Hardware, per_token: int, seconds: float) -> Sizes:
+def size(hardware: Hardware, per_token: int, seconds: float, trials: int = TRIALS) -> Sizes:
     """A working set that fits each tier alone, of enough objects; users whose objects in flight are within 2 GiB."""
     rooms = [room for room in (hardware.gpu, hardware.cpu, hardware.nvme) if room // 4 >= LEAST]
     working_set = min(LARGEST, min(rooms, default=0) // 4)
     prompt = max(16, min(4096, int(working_set / OBJECTS / per_token / _MEAN)))
     one = prompt * _MEAN * per_token
     many = int(max(4, min(2 * GIB / one, 16 * hardware.cores, 200)))
-    return Sizes(working_set, prompt, max(8, int(working_set / one)), (many, max(2, many // 4)), seconds)
+    return Sizes(working_set, prompt, max(8, int(working_set / one)), (many, max(2, many // 4)), seconds, trials)
 
 
 @dataclass(frozen=True)
@@ -205,7 +214,7 @@ class Planned:
     model: str
 
 
-def planned(names: Sequence[str], hardware: Hardware, model: str, budget_s: float) -> Planned:
+def planned(names: Sequence[str], hardware: Hardware, model: str, budget_s: float, trials: int = TRIALS) -> Planned:
     """Which scenarios this machine can run, and how large.
 
     Raises:
@@ -222,7 +231,7 @@ def planned(names: Sequence[str], hardware: Hardware, model: str, budget_s: floa
     if not left:
         raise InputError(f"{chosen[0]} cannot run here: {skipped[chosen[0]]}; name other scenarios.")
     per_token = models.find(model).sizes("fp16", 1).per_token
-    return Planned(left, skipped, size(hardware, per_token, budget_s / len(left)), hardware, model)
+    return Planned(left, skipped, size(hardware, per_token, budget_s / len(left), trials), hardware, model)
 
 
 def known(place: Path) -> Hardware | None:
@@ -239,7 +248,8 @@ def said(what: Planned) -> list[str]:
     lines = [
         f"{what.model}; {what.hardware.said()}",
         f"working set {sizes.working_set / GIB:.2f} GiB in {sizes.requests:,} requests, up to {sizes.prompt:,} tokens;"
-        f" {sizes.users[1]} users, where NVMe is pressed {sizes.users[0]}; {sizes.seconds:.0f} s each",
+        f" {sizes.users[1]} users, where NVMe is pressed {sizes.users[0]};"
+        f" {counted(sizes.trials, 'trial')} of {sizes.trial_s:.0f} s each",
     ]
     lines += [f"  {name:22}{SCENARIOS[name].title}" for name in what.names]
     return [*lines, *(f"  {name:22}skipped: {why}" for name, why in what.skipped.items())]
@@ -254,7 +264,7 @@ def run(
         click.exceptions.Exit: a replay failed, and has said why.
     """
     (series.place / "hardware.json").write_text(json.dumps(asdict(what.hardware), indent=1) + "\n")
-    runs: dict[str, Path] = {}
+    runs: dict[str, list[Path]] = {}
     found: dict[str, Any] = {"autoscaling": None}
     for name in what.names:
         scenario = SCENARIOS[name]
@@ -266,12 +276,14 @@ def run(
             found[name], runs[name] = _autoscaled(what, series.place / name, trace, flags, cache_dir)
             told(found[name]["result"]["text"])
         else:
-            runs[name] = series.replay(name, trace, (*flags, "--duration", f"{what.sizes.seconds:g}"))
+            flags = (*flags, "--duration", f"{what.sizes.trial_s:g}")
+            trials = range(1, what.sizes.trials + 1)
+            runs[name] = [series.replay(f"{name}/trial_{trial}", trace, flags) for trial in trials]
     found |= {
         "hardware": asdict(what.hardware),
         "sizes": asdict(what.sizes),
         "model": what.model,
-        "runs": {name: str(place) for name, place in runs.items()},
+        "runs": {name: [str(place) for place in places] for name, places in runs.items()},
         "skipped": what.skipped,
         "ranking": _reported(runs, series.place),
     }
@@ -288,22 +300,26 @@ def _stored(path: Path, model: str) -> int:
 
 def _autoscaled(
     what: Planned, place: Path, trace: Path, flags: tuple[str, ...], cache_dir: Path | None
-) -> tuple[dict[str, Any], Path]:
-    """A search for capacity in a dozen or so replays, and the one at its answer."""
+) -> tuple[dict[str, Any], list[Path]]:
+    """A search for capacity in a dozen or so replays, and those at its answer."""
     seconds = max(1.0, what.sizes.seconds / 20)
-    flags = (*flags, "--duration", f"{seconds:g}", "--warmup", f"{seconds / 5:g}s")
-    asked = Asked(trace, "capacity", THROUGHPUT, 0, None, 2, 0.25, flags)
+    flags = (*flags, "--warmup", f"{seconds / 5:g}s")
+    asked = Asked(
+        trace, "capacity", THROUGHPUT, target=0, users=None, trials=2, precision=0.25, duration_s=seconds, flags=flags
+    )
     steps: list[Step] = []
     with Series(place, vars(asked), cache_dir) as series:
-        found = autoscale(asked, series, steps.append)
-    best = next(row for row in found["autoscaling_stats"] if row["users"] == found["result"]["users"])
-    return found, Path(best["runs"][0])
+        found = autoscale(asked, described(asked), series, steps.append)
+    rows = {row["users"]: row["runs"] for row in found["autoscaling_stats"]}
+    return found, [Path(run) for run in rows.get(found["result"]["users"], [])]
 
 
-def _reported(runs: dict[str, Path], place: Path) -> list[dict[str, Any]]:
+def _reported(runs: dict[str, list[Path]], place: Path) -> list[dict[str, Any]]:
     """The ranking of the tier scenarios; report.html over all."""
-    ranked = ["--baseline", str(runs[BASELINE])] if BASELINE in runs else []
-    report = ["report", *map(str, runs.values()), *ranked]
+    if not any(runs.values()):  # a search that found nothing, alone
+        return []
+    ranked = ["--baseline", str(runs[BASELINE][0])] if BASELINE in runs else []
+    report = ["report", *(str(run) for trials in runs.values() for run in trials), *ranked]
     analysis(*report, "-o", str(place / "report.html"), "--force")
     ranking: list[dict[str, Any]] = json.loads(analysis(*report, "--format", "json")).get("ranking", [])
     return ranking

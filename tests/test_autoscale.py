@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.autoscale import THROUGHPUT
-from replayer.search import NEAR_PEAK, T975, Measure, Sample, Search, Step, Target, stats
+from replayer import autoscale
+from replayer.autoscale import LATENCY, THROUGHPUT, Asked, described
+from replayer.search import NEAR_PEAK, Measure, Search
+from replayer.steps import LONGEST, T975, Result, Sample, Step, Target, stats
 from tests import traces
 from tests.conftest import Run
 from tracegen.schema import Trace
@@ -24,7 +27,7 @@ def system(
     """A closed loop: throughput grows up to the knee, then is `beyond` of it; latency grows from there (Denning, Buzen)."""
     draws = random.Random(5)
 
-    def measure(users: int, trial: int) -> Sample:
+    def measure(users: int, trial: int, _times: int) -> Sample:
         service = think_s / (knee - 1) if knee > 1 else think_s
         throughput = users / knee if users <= knee else beyond
         respond = max(service, users * service - think_s) * 1e3
@@ -41,7 +44,7 @@ def search(measure: Measure, most: int = 1000, trials: int = 5, precision: float
 @given(knee=st.integers(2, 400), target_ms=st.floats(1, 5000), most=st.integers(1, 600))
 def test_qos_finds_exactly_the_most_users_within_the_target(knee: int, target_ms: float, most: int) -> None:
     measure = system(knee)
-    truth = max((n for n in range(1, most + 1) if (measure(n, 1).value or 0) <= target_ms), default=0)
+    truth = max((n for n in range(1, most + 1) if (measure(n, 1, 1).value or 0) <= target_ms), default=0)
     found = search(measure, most)
     assert found.qos(Target(target_ms)).users == truth
     assert len(found.steps) <= 2 * most.bit_length() + 2, "doubled and bisected, not tried one by one"
@@ -51,7 +54,7 @@ def test_qos_finds_exactly_the_most_users_within_the_target(knee: int, target_ms
 @given(knee=st.integers(2, 300), beyond=st.floats(0.5, 1.0), most=st.integers(1, 600))
 def test_capacity_finds_the_peak_and_the_fewest_users_near_it(knee: int, beyond: float, most: int) -> None:
     measure = system(knee, beyond=beyond, latency=False)
-    truth = [measure(n, 1).throughput for n in range(1, most + 1)]
+    truth = [measure(n, 1, 1).throughput for n in range(1, most + 1)]
     result = search(measure, most).capacity()
     assert result.peak is not None
     # A peak that a plateau lies below may be as narrow as the steps: what is found is no worse than the plateau.
@@ -72,7 +75,7 @@ def test_noise_moves_the_answer_little_and_is_admitted(knee: int, noise: float) 
     assert max(len(step.samples) for step in found.steps) > 1
     answer = next(step for step in found.steps if step.users == result.users)
     _, high = answer.interval
-    assert result.sure <= (high <= 2000 or len(answer.samples) == 1)
+    assert result.sure <= (high <= 2000 and len(answer.samples) > 1)
 
 
 def test_trials_go_on_until_the_interval_is_tight_or_they_are_used_up() -> None:
@@ -94,19 +97,103 @@ def test_what_cannot_be_met_and_what_always_is() -> None:
 
 
 def test_a_lower_limit_keeps_what_is_above() -> None:
-    fewer = Search("m", lambda users, trial: Sample(1 - users / 100, 1, None, 1), 90, 3, 0.0, lambda step: None)
+    fewer = Search("m", lambda users, trial, times: Sample(1 - users / 100, 1, None, 1), 90, 3, 0.0, lambda step: None)
     assert fewer.qos(Target(0.75, at_most=False)).users == 25
 
 
 def test_a_system_that_moves_nothing_is_no_endless_search() -> None:
-    nothing = search(lambda users, trial: Sample(0.0, 0, None, 0), most=40).capacity()
+    nothing = search(lambda users, trial, times: Sample(0.0, 0, None, 0), most=40).capacity()
     assert (nothing.peak, nothing.users) == (0, 1)
     assert "nothing was moved" in nothing.text
 
 
-def test_nothing_to_wait_for_is_no_wait() -> None:
-    nothing = search(lambda users, trial: Sample(None, 0, None, 0), most=4).qos(Target(10))
-    assert nothing.users == 4
+def counted(per_user: float, *, least: int = 100, most: int = 64, target: float = 2000.0) -> tuple[Search, Result]:
+    """A search by a P95 over so many requests per user and duration, on a system that carries 21 users."""
+    value = system(8)
+
+    def measure(users: int, trial: int, times: int) -> Sample:
+        sample = value(users, trial, times)
+        count = int(per_user * users * times)
+        return replace(sample, value=sample.value if count else None, count=count)
+
+    found = Search("m", measure, most, 5, 0.0, lambda step: None, least=least)
+    return found, found.qos(Target(target))
+
+
+def test_what_was_not_measured_neither_passes_nor_fails() -> None:
+    heard: list[Step] = []
+    measure: Measure = lambda users, trial, times: Sample(None, 0, None, 0, count=0)  # noqa: E731
+    found = Search("m", measure, 4, 5, 0.0, heard.append)
+    result = found.qos(Target(10))
+    assert (result.users, result.sure) == (None, False)
+    assert result.text == (
+        "not known how many users: no step measured m. Not sure: nothing or too little was measured with 1, 2 and 4 users."
+    )
+    assert [(step.users, step.why) for step in heard] == [
+        (users, "m not measured: no evidence for or against at most 10") for users in (1, 2, 4)
+    ]
+    rows = stats(found.steps)
+    assert [(row["value"], row["interval"], row["evidence"], row["n"]) for row in rows] == [(None, None, False, 0)] * 3
+    assert all(row["trials"] == 1 for row in rows), "no more trials of what shows nothing"
+
+
+def test_too_few_samples_are_no_evidence_and_a_longer_step_is_tried() -> None:
+    """Up to 8 users, then up to 24, have fewer than 100 samples in the time that is asked for."""
+    found, result = counted(12.0)
+    by_users = {step.users: step for step in found.steps}
+    assert (result.users, result.sure) == (21, True)
+    assert [by_users[users].lacks is None for users in (1, 2, 4, 8, 16)] == [False, False, False, False, True]
+    assert by_users[8].why == "m 142.9 of 96 samples, fewer than 100: no evidence for or against at most 2000"
+    assert all(step.count is None or step.count >= 100 for step in (by_users[21], by_users[22]))
+    assert "n 252, 2 trials" in result.text
+
+    found, result = counted(4.0)
+    longer = {step.users: step.stretch for step in found.steps if step.stretch > 1}
+    assert (result.users, result.sure) == (21, True)
+    assert longer == {16: 2, 24: 2, 20: 2, 22: 2, 21: 2}
+    (row,) = (row for row in stats(found.steps) if row["users"] == 16)
+    assert (row["times_duration"], len(row["short_runs"]), row["evidence"]) == (2, 1, True)
+
+
+def test_an_answer_is_not_known_where_no_step_can_have_enough_samples() -> None:
+    """At 32 users and up it is missed; fewer never have 100 samples, not even in the longest step."""
+    found, result = counted(0.4, target=500.0, most=512)
+    bad = min(step.users for step in found.steps if step.lacks is None)
+    assert all(step.stretch <= LONGEST for step in found.steps)
+    assert (result.users, result.sure) == (None, False)
+    assert result.text.startswith(f"not known how many users: {bad} users: m ")
+    assert "too little was measured with 1, 2, 4, " in result.text
+
+
+def test_one_trial_is_never_certain() -> None:
+    once = search(system(8), trials=1).qos(Target(2000.0))
+    assert (once.users, once.sure) == (21, False)
+    assert once.text.endswith("Not sure: 1 trial has no interval at 21; 1 trial has no interval at 22.")
+    found = search(system(8))
+    assert found.qos(Target(2000.0)).sure
+    assert {step.users: len(step.samples) for step in found.steps if step.users in (21, 22)} == {21: 2, 22: 2}
+
+
+def test_a_trace_that_ends_is_not_replayed_for_longer() -> None:
+    step = Step(3, [Sample(5.0, 0, None, 0, count=60, ended=True)], least=100)
+    assert not step.lengthen()
+    assert Step(3, [Sample(5.0, 0, None, 0, count=60)], least=100).lengthen()
+
+
+def test_capacity_goes_on_past_what_measured_nothing() -> None:
+    def measure(users: int, trial: int, times: int) -> Sample:
+        return Sample(None if users < 8 else min(users, 20) / 20, 0, None, 0)
+
+    assert search(measure, most=64).capacity().users == 19
+    result = search(lambda users, trial, times: Sample(None, None, None, 0), most=4).capacity()
+    assert (result.users, result.sure, result.peak) == (None, False, None)
+
+
+def test_the_share_of_the_peak_is_asked_for() -> None:
+    knee = system(100, latency=False)
+    for near in (0.5, 0.8, 0.95):
+        found = Search("m", knee, 400, 3, 0.0, lambda step: None, near=near).capacity()
+        assert found.users == pytest.approx(100 * near, abs=1)
 
 
 def test_the_interval_is_students() -> None:
@@ -169,8 +256,35 @@ def test_qos_on_a_throttled_tier_is_what_the_plan_and_its_speed_say(run: Run, tm
     assert busy["saturation"] > 0.6 > first["saturation"]
     assert busy["throughput_gib_s"] > 0.85 * MIB_S / 1024 > 2 * first["throughput_gib_s"]
     assert found["result"]["sure"] is False, "one trial has no interval"
+    assert (found["target_is"], found["least_samples"]) == ("at_most", 10)
+    assert all(row["n"] >= 10 for row in found["autoscaling_stats"] if row["evidence"])
+    runs = sum(row["trials"] + len(row["short_runs"]) for row in found["autoscaling_stats"])
+    assert f"Warning: emulated tier: {runs} of {runs} replays, users_" in done.stderr, "doubts of the runs are told"
+    assert any(text.startswith("emulated tier: ") for text in found["warnings"])
     picture = (tmp_path / "scale" / "autoscale.svg").read_text()
     assert re.search(r"<svg.*knee: ", picture, re.S)
+
+
+@pytest.mark.usefixtures("series_here")
+@pytest.mark.parametrize(
+    ("name", "at_most", "least"),
+    [
+        ("cache_io_tokens_per_sec", False, 1),
+        ("hit_rate_reuse", False, 1),
+        ("interactive_compliance", False, 100),
+        (LATENCY, True, 100),
+        ("e2e_p99_ms", True, 500),
+        ("plan_wait_s", True, 1),
+    ],
+)
+def test_targets_are_limits_on_the_side_that_analysis_says(name: str, at_most: bool, least: int) -> None:
+    asked = Asked(Path("t"), "qos", name, 1.0, None, 1, 0.0, 1.0, ())
+    metric = described(asked)
+    assert (metric.names, metric.at_most, metric.least) == ((name,), at_most, least)
+
+
+def test_a_sum_of_what_was_not_measured_is_not_known() -> None:
+    assert [autoscale._sum(values) for values in ([1.0, 2.0], [0.0, 0.0], [1.0, None])] == [3.0, 0.0, None]
 
 
 @pytest.mark.usefixtures("series_here")
@@ -195,6 +309,24 @@ def test_a_search_goes_on_with_the_replays_there_are(run: Run, tmp_path: Path) -
 
 REFUSED = {
     "no such metric": (["--mode", "qos", "--metric", "nvme_p95"], "nvme_p95"),
+    "a metric without a better side": (["--mode", "qos", "--metric", "requests"], "--metric requests: no value of it"),
+    "a group of metrics": (["--mode", "qos", "--metric", "waits"], "--metric waits: no value of it is better"),
+    "a metric whose samples nothing counts": (
+        ["--mode", "qos", "--metric", "nvme_read_eviction_p95_ms"],
+        "--metric nvme_read_eviction_p95_ms: a summary does not count its samples",
+    ),
+    "more and less together": (
+        ["--mode", "qos", "--metric", "ttfb_p95_ms+nvme_read_gib_s"],
+        "adds what should be high to what should be low",
+    ),
+    "a peak of what should be low": (
+        ["--mode", "capacity", "--metric", "e2e_p95_ms"],
+        "capacity looks for the highest",
+    ),
+    "a share of a peak that is not looked for": (
+        ["--mode", "qos", "--target-saturation", "0.8"],
+        "--target-saturation is of --mode capacity",
+    ),
     "no mode": ([], "--mode"),
     "a flag of run that is none": (["--mode", "qos", "--layouts", "null"], "--layouts"),
     "a value that replays refuse": (["--mode", "qos", "--io-size", "3"], "--io-size"),

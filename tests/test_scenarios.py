@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from analysis.matching import labels
 from replayer import model as models
 from replayer import scenarios as suite
 from replayer.cli import main
+from replayer.cli_series import _ranked
 from replayer.series import Series
 from tests.conftest import Run
 from tracegen.schema import InputError
@@ -57,22 +59,29 @@ def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> Non
     small = suite.Hardware(GIB // 2, GIB // 2, GIB, 2, "a disk", {})
     names = [name for name, scenario in suite.SCENARIOS.items() if scenario.recipe is suite._tiers]
     assert len(names) == 6
-    what = suite.planned(names, small, "tiny-1b", 60)
+    what = suite.planned(names, small, "tiny-1b", 60, trials=2)
     with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
         found = suite.run(what, series, tmp_path / "cache", emulated, lambda text: None)
     assert [row["system"] for row in found["ranking"]][-1] in {"storage-only", "cpu+storage", "gpu+cpu+storage"}
     by_name = {row["system"]: row for row in found["ranking"]}
     assert set(by_name) == set(names)
     assert by_name["storage-only"]["speed_up"] == 1.0
+    for name, row in by_name.items():
+        assert row["trials"] == 2
+        assert row["tok_s_low"] <= row["tok_s"] <= row["tok_s_high"]
+        assert name == "storage-only" or row["low"] <= row["speed_up"] <= row["high"]
     speeds = [row["speed_up"] for row in found["ranking"]]
     assert speeds == sorted(speeds, reverse=True)
     assert by_name["cpu-only"]["speed_up"] > 1
     assert json.loads((tmp_path / "suite" / "scenarios.json").read_text())["ranking"] == found["ranking"]
     page = (tmp_path / "suite" / "report.html").read_text()
     assert "Systems against the baseline" in page
+    assert page.count("<td>2 trials</td>") == len(names)
     assert "the gpu tier lay in host memory" in page, "an emulated tier is said to be one"
     for name in names:
-        tiers = {t for t, size in _conditions(tmp_path / "suite" / name)["usable_bytes"].items() if size != 0}
+        tiers = {
+            t for t, size in _conditions(tmp_path / "suite" / name / "trial_1")["usable_bytes"].items() if size != 0
+        }
         assert tiers == set(suite.SCENARIOS[name].tiers)
     assert suite.known(tmp_path / "suite") == small
 
@@ -82,15 +91,36 @@ def test_pressed_scenarios_and_the_search(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(suite, "_reported", lambda runs, place: [])  # the test above has one
     small = suite.Hardware(0, GIB // 4, GIB, 0, "a disk, few cores, few users", {"gpu": "none"})
     names = ["storage-saturation", "realistic-production", "autoscaling"]
-    what = suite.planned(names, small, "tiny-1b", 3)
+    what = suite.planned(names, small, "tiny-1b", 3, trials=1)
     with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
         found = suite.run(what, series, tmp_path / "cache", "cuda", lambda text: None)
     assert found["autoscaling"]["result"]["peak"] > 0
     assert list(found["runs"]) == names
-    production = _conditions(tmp_path / "suite" / "realistic-production")
+    called = labels([[Path(run) for run in found["runs"][name]] for name in names])
+    assert called == [*names[:2], f"autoscaling/users_{found['autoscaling']['result']['users']}"]
+    production = _conditions(tmp_path / "suite" / "realistic-production" / "trial_1")
     assert (production["token_ms"], production["pace"]) == (30, "closed")
     assert production["usable_bytes"]["cpu"] > 0
-    assert _conditions(tmp_path / "suite" / "storage-saturation")["max_concurrent_allocs"] == 16
+    assert _conditions(tmp_path / "suite" / "storage-saturation" / "trial_1")["max_concurrent_allocs"] == 16
+
+
+def test_a_ranking_shows_its_intervals_and_what_has_none() -> None:
+    many = {"system": "cpu-only", "tok_s": 24150.0, "tok_s_low": 23900.0, "tok_s_high": 24400.0, "speed_up": 1.267}
+    many |= {"low": 1.2, "high": 1.332, "cut": True, "trials": 3, "why": None}
+    assert _ranked(1, many) == (
+        "  1  cpu-only                  24,150 tok/s (23,900 to 24,400)  1.27 × storage-only (1.20 to 1.33); 3 trials,"
+        " over its own window"
+    )
+    one = many | dict.fromkeys(("tok_s_low", "tok_s_high", "low", "high")) | {"cut": False, "trials": 1}
+    assert _ranked(2, one) == "  2  cpu-only                  24,150 tok/s  1.27 × storage-only; 1 trial"
+    none = one | {"speed_up": None, "why": "it is not valid"}
+    assert _ranked(3, none) == "  3  cpu-only            not compared: it is not valid"
+
+
+def test_the_budget_is_shared_by_the_trials() -> None:
+    what = suite.planned(["cpu-only", "storage-only"], HERE, "llama3.1-8b", 600)
+    assert (what.sizes.trials, what.sizes.seconds, what.sizes.trial_s) == (3, 300, 100)
+    assert "; 3 trials of 100 s each" in suite.said(what)[1]
 
 
 def _conditions(run: Path) -> dict:
