@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from analysis.reference import Reference, beside, number
 from analysis.reference import lines as reference_lines
+from analysis.wording import counted
 from tracegen.schema import InputError
 
 NOTE: Final = "A diagnostic by the criteria of kv-cache.py, not part of a submission."
@@ -131,7 +132,9 @@ def _line(one: dict[str, Any]) -> str:
 def _tally(found: list[dict[str, Any]]) -> str:
     verdicts = [one["verdict"] for one in found]
     judged = verdicts.count("met") + verdicts.count("missed")
-    tally = f"{verdicts.count('met')} of {judged} criteria met" if judged else "nothing was judged"
+    tally = (
+        f"{verdicts.count('met')} of {counted(judged, 'criterion', 'criteria')} met" if judged else "nothing was judged"
+    )
     if rest := verdicts.count("not applicable"):
         tally += f", {rest} not applicable"
     open_ones = [one["name"] for one in found if one["verdict"] == "not judged"]

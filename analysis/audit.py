@@ -14,6 +14,7 @@ from analysis.doubts import Doubt
 from analysis.log import scan
 from analysis.orders import kind_of
 from analysis.terms import MAX_REQUESTS
+from analysis.wording import counted
 from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts
 from tracegen.schema import InputError
 
@@ -88,12 +89,12 @@ def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
     texts = [*_of_plan(place, info, rows)]
     tokens = rows.group_by("key").agg(unlike=pl.col("tokens").min() != pl.col("tokens").max())
     if unlike := tokens.select(pl.col("unlike").sum()).collect(engine="streaming").item():
-        texts.append(f"{unlike:,} objects of {place} hold other numbers of tokens at other times")
+        texts.append(f"the number of tokens changes within {counted(unlike, 'object')} of {place}")
     spent = (pl.col("end_ns") - pl.col("start_ns") + pl.col("verify_ns")).sum()
     there = (pl.col("end_ns") + pl.col("verify_ns")).max() - pl.col("start_ns").min()
     workers = rows.group_by("worker").agg(over=spent > there)
     if over := workers.select(pl.col("over").sum()).collect(engine="streaming").item():
-        texts.append(f"{over:,} workers of {place} were busy for longer than they were there")
+        texts.append(f"{counted(over, 'worker')} of {place} spent more time in moves than passed")
     for text in texts:
         yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
 

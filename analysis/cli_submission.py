@@ -15,6 +15,7 @@ from analysis.submission.claims import Trial
 from analysis.submission.layout import DIVISIONS, About, Package, packages
 from analysis.submission.rules import RULES
 from analysis.terminal import echo
+from analysis.wording import counted
 
 
 @click.group()
@@ -39,10 +40,13 @@ def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any)
     left = beginning.begin(work, about, cache_dir, results, trials)
     rules = about.rules
     seconds = sum(trials * option.duration_s for option in rules.options) + rules.pause_s * (len(rules.options) - 1)
-    echo(f"{len(rules.options)} options, {trials} trials each: {seconds / 60:.0f} minutes, and what drains after them")
+    echo(
+        f"{counted(len(rules.options), 'option')}, {counted(trials, 'trial')} each:"
+        f" {counted(round(seconds / 60), 'minute')}, and what drains after them"
+    )
     if left:
         fields = ", ".join(name.removeprefix("system_under_test.") for name in left)
-        echo(f"{work}/system.yaml: {len(left)} fields, null there, are for you to fill in, now or later:")
+        echo(f"{work}/system.yaml: {counted(len(left), 'field')}, null there, for you to fill in, now or later:")
         echo(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
 
 
@@ -89,11 +93,12 @@ def validate(ctx: click.Context, directory: Path, as_json: bool) -> None:
 def _judged(package: Package, wrong: list[str], trials: dict[str, list[Trial]]) -> list[str]:
     where = f"{package.top}, system {package.about.system}"
     if wrong:
-        return [*(f"{text}." for text in wrong), f"NOT VALID: {where}: {len(wrong)} problems."]
+        return [*(f"{text}." for text in wrong), f"NOT VALID: {where}: {counted(len(wrong), 'problem')}."]
     runs = sum(map(len, trials.values()))
+    judged = f"{counted(len(trials), 'option')}, {counted(runs, 'trial')}"
     return [
         *(f"Note: {text}." for text in validation.notes(package)),
-        f"VALID: {where}: {len(trials)} options, {runs} trials; every file, row and metric is as claimed.",
+        f"VALID: {where}: {judged}; every file, row and metric is as claimed.",
     ]
 
 

@@ -9,6 +9,7 @@ from analysis.compare import GROUPS, WORK, Comparison, Pair, unequal_work
 from analysis.matching import Configuration
 from analysis.ratios import CANDIDATES, Ratio, false_alarm
 from analysis.trials import Statistics
+from analysis.wording import counted
 
 LISTED: Final = 12  # so many configurations have a line each
 Rows = list[list[str]]
@@ -68,10 +69,11 @@ def _head(found: Comparison) -> list[str]:
 
 
 def _configuration(one: Configuration) -> str:
-    counts = " + ".join(str(len(trials)) for trials in one.summaries.values())
+    *more, last = (len(trials) for trials in one.summaries.values())
+    counts = "".join(f"{count} + " for count in more) + (f"{last} trials" if more else counted(last, "trial"))
     windows = {side: f"{_number(one.statistics(side, 'elapsed_s').mean)} s" for side in one.summaries}
     cut = f"; cut in time, each run judged over its own window: {_by_side(windows)}" if one.cut else ""
-    return f"{one.name}; trace {one.trace[:12]}, {counts} trials{cut}"
+    return f"{one.name}; trace {one.trace[:12]}, {counts}{cut}"
 
 
 def _two(found: Comparison, pair: Pair) -> list[str]:
@@ -164,7 +166,7 @@ def _foot(found: Comparison) -> list[str]:
         lines.append(f"With {few} {what}, {share:.0%} of the metrics of equal systems would be told apart by chance.")
     if found.doubts:
         total = sum(map(len, found.runs.values()))
-        doubts = ", ".join(f"{kind} ({count} of {total} runs)" for kind, count in found.doubts.items())
+        doubts = ", ".join(f"{kind} ({count} of {counted(total, 'run')})" for kind, count in found.doubts.items())
         lines.append(f"Doubts: {doubts}; `analysis summary` has them in full.")
     return ["", *lines] if lines else []
 

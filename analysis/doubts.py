@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from analysis.terms import CAUSES
+from analysis.wording import counted
 from replayer.schema import TIERS
 
 GIB: Final = 2**30
@@ -117,7 +118,9 @@ def _status(run: Evidence) -> Found:
 
 def _errors(run: Evidence) -> Found:
     if failed := run.values["failed_moves"]:
-        text = f"{failed:,} moves failed and {run.values['upstream_moves']:,} more could not be made after them"
+        after = "it" if failed == 1 else "them"
+        more = f"{run.values['upstream_moves']:,} more could not be made after {after}"
+        text = f"{counted(failed, 'move')} failed and {more}"
         why = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
         yield Doubt("errors", text, why, invalidates=True)
 

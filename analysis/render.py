@@ -12,6 +12,7 @@ from analysis.doubts import STILL_RUNNING
 from analysis.percentiles import bracketed, note
 from analysis.summary import differences
 from analysis.terms import GIB
+from analysis.wording import counted
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
@@ -223,7 +224,7 @@ def _conditions(summary: Summary) -> str:
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions["direct"]]
     return (
         f"{summary['run']}: {conditions['model']} at {conditions['bytes_per_token']:,} bytes per token; {tiers};"
-        f" {_ranks(conditions)}{conditions['workers']} workers, pace {conditions['pace']},"
+        f" {_ranks(conditions)}{counted(conditions['workers'], 'worker')}, pace {conditions['pace']},"
         f" {orders.described(conditions)}{direct}, verify {conditions['verify']}"
     )
 

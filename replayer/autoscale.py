@@ -180,9 +180,10 @@ def _saturation(summary: dict[str, Any]) -> float:
 def _ended(ended: set[int], result: Result) -> list[str]:
     if not ended:
         return []
-    shown = ", ".join(map(str, sorted(ended)))
+    *few, most = sorted(ended)
+    shown = f"{', '.join(map(str, few))} and {most} users" if few else counted(most, "user")
     about = "the answer rests on them" if result.users in ended else "the answer does not rest on them"
-    return [f"the trace ended before --duration with {shown} users ({about}); pass --cycles or a longer trace."]
+    return [f"the trace ended before --duration with {shown} ({about}); pass --cycles or a longer trace."]
 
 
 def _doubted(doubts: dict[tuple[str, str], dict[str, str]], replays: int) -> list[str]:

@@ -76,7 +76,7 @@ def _load(options: PlanOptions) -> str:
     """In what order it was planned, and where that depends on it under which load."""
     order, demand = options.order, options.demand
     if order.kind == "reference":
-        return f"; by reference {order.name}: pace {demand.pace.kind}, {demand.workers} workers"
+        return f"; by reference {order.name}: pace {demand.pace.kind}, {counted(demand.workers, 'worker')}"
     return "; in trace order" if order.kind == "trace" else f"; in the order of {order.name}"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from tqdm import tqdm
 
 from replayer.engine import Engine
+from replayer.wording import counted
 
 
 class RunBar:
@@ -26,7 +27,7 @@ class RunBar:
         self._bar.update((min(self._duration_s, elapsed) if self._duration_s else state.retired) - self._bar.n)
         rate = state.moved_bytes / 2**30 / elapsed if elapsed else 0
         hit_rate = state.hits / state.reads if state.reads else 0
-        draining = f", draining: {state.in_window:,} ops left" if state.cut else ""
+        draining = f", draining: {counted(state.in_window, 'op')} left" if state.cut else ""
         failed = f", {state.failures:,} FAILED" if state.failures else ""
         self._bar.set_postfix_str(f"{rate:.2f} GiB/s, hit rate {hit_rate:.1%}{draining}{failed}")
 

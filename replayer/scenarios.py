@@ -49,7 +49,7 @@ class Hardware:
         """In a line."""
         tiers = {"GPU memory": self.gpu, "memory": self.cpu, "disk": self.nvme}
         sizes = (f"{size / GIB:.1f} GiB of {name}" for name, size in tiers.items() if size)
-        return f"free: {', '.join(sizes)}; {self.cores} cores; {self.device}"
+        return f"free: {', '.join(sizes)}; {counted(self.cores, 'core')}; {self.device}"
 
 
 def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:

@@ -261,7 +261,7 @@ def test_errors_and_what_they_took_along(tmp_path: Path) -> None:
     run.rows["status"][9] = CODE["status"]["upstream"]
     told = found(run, tmp_path)
     assert set(told) == {"incomplete", "errors"}
-    assert told["errors"][0].text == "1 moves failed and 1 more could not be made after them"
+    assert told["errors"][0].text == "1 move failed and 1 more could not be made after it"
     assert all(doubt.invalidates for kind in told.values() for doubt in kind)
 
 

@@ -918,7 +918,7 @@ def test_exit_codes(fresh: Open, tmp_path: Path) -> None:
     said = done.stdout.splitlines()
     assert said == [
         "results/box/report.html was changed: its size or sha256 is not that of manifest.json.",
-        f"NOT VALID: {package.top}, system box: 1 problems.",
+        f"NOT VALID: {package.top}, system box: 1 problem.",
     ]
     (told,) = json.loads(call("submission", "validate", package.top, "--json", code=1).stdout)
     assert (told["valid"], told["submittable"], told["problems"]) == (False, False, [said[0].removesuffix(".")])
@@ -1021,7 +1021,7 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
             pytest.skip("this disk refuses O_DIRECT")
         package = packaging.package(work, results)
         done = call("submission", "validate", package.top)
-        assert f"VALID: {package.top}, system box: 1 options, 1 trials" in done.stdout
+        assert f"VALID: {package.top}, system box: 1 option, 1 trial;" in done.stdout
         assert "Note: its scale is real: it shows that everything works, and is not to be submitted." in done.stdout
     assert len(ranks_of(trial_of(package, ONE))) == len(made) == ranks
     assert b"<html" in (package.results / "report.html").read_bytes()

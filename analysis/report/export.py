@@ -16,6 +16,7 @@ from analysis.render import verdict
 from analysis.report import wording
 from analysis.report.gather import Gathered
 from analysis.tables import TABLES
+from analysis.wording import counted
 from tracegen.schema import InputError
 
 _SHEET_NAME: Final = 31  # characters that Excel allows
@@ -113,7 +114,7 @@ def _ran(summary: dict[str, Any]) -> str:
     machine = ", ".join(str(part) for part in summary["machine"] if part is not None)
     trace, plan = (str(summary[f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
     return (
-        f"{machine}; {conditions['model']}; {', '.join(sizes)}; {conditions['workers']} workers, pace"
+        f"{machine}; {conditions['model']}; {', '.join(sizes)}; {counted(conditions['workers'], 'worker')}, pace"
         f" {conditions['pace']}, {orders.described(conditions)}; trace {trace}, plan {plan}"
     )
 
