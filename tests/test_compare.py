@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import random
+import re
 import statistics as exact
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,11 @@ from analysis import ratios, trials
 from analysis.cli import main
 from analysis.compare import compare
 from analysis.compare_text import as_json, render
+from analysis.log import Targets
 from analysis.matching import labels
+from analysis.report import ranked as ranking
+from analysis.report import wording
+from analysis.report.gather import Gathered
 from analysis.runs import Run as RunOf
 from analysis.summary import summarise
 from analysis.trials import Trial, check_prefix, interval, ratio_interval, statistics
@@ -194,6 +199,28 @@ def test_equal_systems_are_not_told_apart_and_win_half(craft: Craft) -> None:
 def test_the_order_of_runs_does_not_matter(craft: Craft) -> None:
     a, b = three(craft, "a", (1.2, 1.3, 1.1)), three(craft, "b")
     assert compare({"a": a[::-1], "b": b[1:] + b[:1]}).pairs == compare({"a": a, "b": b}).pairs
+
+
+def test_a_ranking_has_intervals_of_trials_and_none_of_one(craft: Craft) -> None:
+    slow = three(craft, "slow")
+    found = {
+        one.system: one for one in ranking.ranked({"fast": three(craft, "fast", (1.9, 2.0, 2.1)), "slow": slow}, "slow")
+    }
+    fast, base = found["fast"], found["slow"]
+    assert (fast.trials, base.trials) == (3, 3)
+    assert (fast.low or math.inf) < (fast.speed_up or 0) < (fast.high or 0)
+    assert (fast.tok_s_low or math.inf) < (fast.tok_s or 0) < (fast.tok_s_high or 0)
+    assert (base.speed_up, base.low) == (1.0, None)
+    assert (base.tok_s_low or math.inf) < (base.tok_s or 0), "the baseline's own trials differ, too"
+    rows = wording.ranking(Gathered([], Targets(), [fast]))
+    assert rows[0][2] == "3 trials"
+    assert re.fullmatch(r"200\.?0* \([\d.]+ to [\d.]+\)", rows[0][3])
+    assert re.fullmatch(r"1\.99 × \([\d.]+ to [\d.]+\)", rows[0][4])
+    alone, *_ = ranking.ranked({"fast": [craft("alone", 2.0)], "slow": slow[:1]}, "slow")
+    assert (alone.trials, alone.low, alone.high, alone.tok_s_low, alone.tok_s_high) == (1, None, None, None, None)
+    (row,) = wording.ranking(Gathered([], Targets(), [alone]))
+    assert row[2:4] == ["1 trial", wording.number(alone.tok_s or 0)]
+    assert "(" not in row[4]
 
 
 def test_one_trial_a_side_gives_no_verdict(craft: Craft) -> None:

@@ -59,24 +59,21 @@ def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> Non
     small = suite.Hardware(GIB // 2, GIB // 2, GIB, 2, "a disk", {})
     names = [name for name, scenario in suite.SCENARIOS.items() if scenario.recipe is suite._tiers]
     assert len(names) == 6
-    what = suite.planned(names, small, "tiny-1b", 60, trials=2)
+    what = suite.planned(names, small, "tiny-1b", 60, trials=1)
     with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
         found = suite.run(what, series, tmp_path / "cache", emulated, lambda text: None)
     assert [row["system"] for row in found["ranking"]][-1] in {"storage-only", "cpu+storage", "gpu+cpu+storage"}
     by_name = {row["system"]: row for row in found["ranking"]}
     assert set(by_name) == set(names)
     assert by_name["storage-only"]["speed_up"] == 1.0
-    for name, row in by_name.items():
-        assert row["trials"] == 2
-        assert row["tok_s_low"] <= row["tok_s"] <= row["tok_s_high"]
-        assert name == "storage-only" or row["low"] <= row["speed_up"] <= row["high"]
+    assert all((row["trials"], row["low"], row["tok_s_low"]) == (1, None, None) for row in by_name.values())
     speeds = [row["speed_up"] for row in found["ranking"]]
     assert speeds == sorted(speeds, reverse=True)
     assert by_name["cpu-only"]["speed_up"] > 1
     assert json.loads((tmp_path / "suite" / "scenarios.json").read_text())["ranking"] == found["ranking"]
     page = (tmp_path / "suite" / "report.html").read_text()
     assert "Systems against the baseline" in page
-    assert page.count("<td>2 trials</td>") == len(names)
+    assert page.count("1 trial<") == len(names)
     assert "the gpu tier lay in host memory" in page, "an emulated tier is said to be one"
     for name in names:
         tiers = {
