@@ -89,7 +89,7 @@ class Search:
                 self._decide(step, self._decision(target, step), self._judgement(target, step))
                 continue
             alone = [one for one in (good, bad) if one is not None and len(one.samples) < min(2, self._trials)]
-            if not alone:
+            if not alone or (good is None and self._vain(good, bad)):  # no answer that more trials could confirm
                 return self._qos_result(target, good, bad)
             step = self._step(alone[0].users, target.confirmed, longer=True)
             self._decide(step, "confirm", self._judgement(target, step))
@@ -109,6 +109,11 @@ class Search:
         vain = (step.users for step in self.steps if step.given_up and step.users < bad.users)
         return self._between(max(good.users if good else 0, *vain, 0), bad.users)
 
+    def _vain(self, good: Step | None, bad: Step | None) -> list[int]:
+        """Users between the bounds of whom too little was measured."""
+        low, high = good.users if good else 0, bad.users if bad else self._most + 1
+        return sorted(step.users for step in self.steps if step.lacks is not None and low < step.users < high)
+
     def _decision(self, target: Target, step: Step) -> Decision:
         good, bad = self._bounds(target)
         if self._following(good, bad) is None:
@@ -123,8 +128,7 @@ class Search:
 
     def _qos_result(self, target: Target, good: Step | None, bad: Step | None) -> Result:
         """The answer between the bounds, and why it is sure or not."""
-        low, high = good.users if good else 0, bad.users if bad else self._most + 1
-        vain = sorted(step.users for step in self.steps if step.lacks is not None and low < step.users < high)
+        vain = self._vain(good, bad)
         found = [f"{_users(good.users)}: {self._metric} {good.shown}, {target.limit}"] if good else []
         if bad is not None:
             found.append(f"{_users(bad.users)}: {self._metric} {bad.shown}, not {target.limit}")
