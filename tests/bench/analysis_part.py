@@ -22,8 +22,8 @@ def analysis(place: Path, rows: int = 10_000_000) -> None:
     """Summary and report of 10 million rows; `python -m tests.bench analysis100` for 100 million."""
     print(f"analysis of {rows:,} rows")
     log = write_log(place / "log", rows)
-    summary = [sys.executable, "-m", "analysis", "summary", str(log)]
-    report = [sys.executable, "-m", "analysis", "report", str(log), "--force", "-o", str(place / "report.html")]
+    summary = [sys.executable, "-P", "-m", "analysis", "summary", str(log)]
+    report = [sys.executable, "-P", "-m", "analysis", "report", str(log), "--force", "-o", str(place / "report.html")]
     pairs = PAIRS if rows <= 10_000_000 else 1
     for name, command, wanted in (("summary", summary, "5 s, 2 GiB"), ("report", report, "15 s, 5 MB")):
         measured, peaks = [], []

@@ -50,12 +50,12 @@ class Replay:
     @classmethod
     def of(cls, trace: Path, out: Path, *flags: object, prefix: Sequence[str] = ()) -> "Replay":
         """Run it in a process of its own."""
-        command = [*prefix, sys.executable, "-m", "replayer", "run", trace, "--model", "llama3.1-8b", "--force"]
+        command = [*prefix, sys.executable, "-P", "-m", "replayer", "run", trace, "--model", "llama3.1-8b", "--force"]
         command += ["--pace", "asap"] * ("--pace" not in flags) + ["-o", out, *flags]
         process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         assert status == 0, (out / "run.json").read_text()[:500]
-        shown = [sys.executable, "-m", "analysis", "summary", str(out), "--json"]
+        shown = [sys.executable, "-P", "-m", "analysis", "summary", str(out), "--json"]
         summary = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
         device = pl.read_parquet(out / "device.parquet")
         system_s = (device["system_cpu"] * device["interval_ns"]).sum() / 1e9
@@ -106,7 +106,7 @@ def cost(folder: Path, mount: Path) -> None:
     written, read = keys * size, keys * reads * size
     fios = statistics.median(_fio_cpu_s(mount, written, read) for _ in range(PAIRS)) / ((written + read) / 1e9)
     start = statistics.median(
-        _cpu_s([sys.executable, "-m", "replayer", "plan", str(trace), "--model", "tiny-1b"]) for _ in range(3)
+        _cpu_s([sys.executable, "-P", "-m", "replayer", "plan", str(trace), "--model", "tiny-1b"]) for _ in range(3)
     )
     print(f"fast disk: objects of 16 MiB; CPU seconds per GB moved beyond fio's {fios:.3f}, planning alone taken off")
     for verify, most in (("off", 0.01), ("stamps", 0.02), ("full", 0.06)):

@@ -40,7 +40,7 @@ def tokenizer(folder: Path) -> None:
 
     def ours() -> None:
         command = ["tracegen", "generate", "--sharegpt", source, "-o", folder / "chats.parquet", "--force"]
-        subprocess.run([sys.executable, "-m", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-P", "-m", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
 
     print(f"tokenizer: {source.stat().st_size / 1e6:.0f} MB of conversations")
     show("generate, as a command", pairs(lambda: elapsed(ours), lambda: elapsed(library)), "s", "at most 1.3")
@@ -58,7 +58,7 @@ def planner(folder: Path, requests: int = 950_000) -> None:
     tiers = ("--gpu-mem-gb", "2", "--cpu-mem-gb", "16", "--storage-capacity-gb", "100", "--model", "tiny-1b")
 
     def plan(order: str) -> float:
-        command = [sys.executable, "-m", "replayer", "plan", str(path), *tiers, "--order", order, "--json"]
+        command = [sys.executable, "-P", "-m", "replayer", "plan", str(path), *tiers, "--order", order, "--json"]
         return elapsed(lambda: subprocess.run(command, check=True, capture_output=True))
 
     def read() -> float:

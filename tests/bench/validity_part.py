@@ -62,9 +62,21 @@ def validity(folder: Path) -> None:
 def _replayed(trace: Path, out: Path, order: str, *flags: str) -> dict[str, Any]:
     """The summary of a replay."""
     how = ("--placement", "live") if order == "live" else ("--order", order)
-    command = [sys.executable, "-m", "replayer", "run", str(trace), "--model", "tiny-1b", "--layout", "null", "--force"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "replayer",
+        "run",
+        str(trace),
+        "--model",
+        "tiny-1b",
+        "--layout",
+        "null",
+        "--force",
+    ]
     command += ["--throttle", DEVICE, "--pace", "closed", "--duration", "unlimited", *how, *flags, "-o", str(out)]
     subprocess.run(command, check=True, capture_output=True)
-    shown = [sys.executable, "-m", "analysis", "summary", str(out), "--json"]
+    shown = [sys.executable, "-P", "-m", "analysis", "summary", str(out), "--json"]
     found: dict[str, Any] = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
     return found
