@@ -23,11 +23,17 @@ from analysis.sql import FORMATS, execute
 from analysis.summary import checked, summarise
 from analysis.target_options import target_options
 from analysis.terminal import echo
+from tracegen.command_line import refuse_empty
 from tracegen.schema import InputError
 
 
 class Commands(click.Group):
     """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what an unset variable leaves."""
+        refuse_empty(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

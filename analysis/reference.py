@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from replayer.schema import plain_model
 from tracegen.schema import InputError
 
 MATCH: Final = 0.05
@@ -17,8 +18,6 @@ MATCH: Final = 0.05
 MOST_BYTES: Final = 1 << 28
 _LARGEST: Final = 2.0**63
 _COUNTS: Final = ("requests", "failed", "input_tokens", "generated_tokens", "total_tokens")
-_INDIFFERENT: Final = frozenset({"meta", "instruct", "chat", "hf", "it"})
-"""Parts of model names that say nothing about the size of the KV cache."""
 
 
 @dataclass(frozen=True)
@@ -244,12 +243,7 @@ def _name(value: Any, where: str) -> str:
 
 def same_model(ours: str, theirs: str) -> bool:
     """Whether two names mean one model, as far as its KV cache goes: e.g. llama3.1-8b and meta-llama/Llama-3.1-8B."""
-    return _plain(ours) == _plain(theirs)
-
-
-def _plain(name: str) -> str:
-    words = name.lower().rstrip("/").rsplit("/", 1)[-1].replace("_", "-").split("-")
-    return "".join(word for word in words if word not in _INDIFFERENT).replace(".", "")
+    return plain_model(ours) == plain_model(theirs)
 
 
 def differences(summary: dict[str, Any], reference: Reference) -> list[str]:

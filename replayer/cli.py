@@ -21,11 +21,17 @@ from replayer.run_directory import check_free
 from replayer.schema import TIERS, ops_executed
 from replayer.signals import INTERRUPTS, Interrupted
 from replayer.wording import counted
+from tracegen.command_line import refuse_empty
 from tracegen.schema import InputError, Trace
 
 
 class Commands(click.Group):
     """A command group that ends with 128 + the signal's number on Ctrl-C and its like, after closing what is open."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what an unset variable leaves."""
+        refuse_empty(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

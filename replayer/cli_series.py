@@ -17,6 +17,7 @@ from replayer.search import NEAR_PEAK
 from replayer.series import Series
 from replayer.steps import Step, stats
 from replayer.wording import counted
+from tracegen.command_line import SECONDS, Quantity
 from tracegen.schema import InputError, Trace
 
 
@@ -98,12 +99,13 @@ def _planned(found: sweeps.Sweep) -> list[str]:
 @click.option("--users", type=Count(1), help="At most so many.  [default: all of the trace]")
 @click.option(
     "--duration",
-    type=click.FloatRange(0, 1e9, min_open=True),
+    type=Quantity(SECONDS, low=1e-3, high=1e9),
     default=30,
     show_default=True,
-    help="Seconds of a replay.",
+    metavar="S",
+    help="Seconds of a replay, or 90s, 5m.",
 )
-@click.option("--warmup", metavar="OPS|SECONDSs", help="Of each replay, left out.  [default: a fifth of --duration]")
+@click.option("--warmup", metavar="TIME|OPS", help="Of each replay, left out.  [default: a fifth of --duration]")
 @click.option("--trials", type=Count(1, 10), default=5, show_default=True, help="Of a step, at most.")
 @click.option(
     "--precision",
@@ -168,10 +170,11 @@ def _line(step: Step) -> str:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=60),
+    type=Quantity(SECONDS, low=60),
     default=600,
     show_default=True,
-    help="Seconds of replaying in all, drains aside.",
+    metavar="S",
+    help="Seconds of replaying in all, or 10m, drains aside.",
 )
 @click.option(
     "--trials", type=Count(1, 100), default=suite.TRIALS, show_default=True, help="Of each scenario, in its time."

@@ -190,7 +190,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "tier_slab": (_P, (_P, _I, _I, _I, _I, _P, c_char_p)),
     "tier_free": (_VOID, (_P,)),
     "tier_budget": (_VOID, (_P, _I)),
-    "tier_throttle": (_VOID, (_P, c_double, c_double)),
+    "tier_throttle": (_VOID, (_P, c_double, c_double, c_double)),
     "tier_pass": (_VOID, (_P, c_int, _I, _I)),
     "tier_hurry": (_VOID, (_P,)),
     "object_create": (c_int, (_P, _P, c_uint64, _I, _P)),

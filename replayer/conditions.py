@@ -1,6 +1,5 @@
 """Everything that two runs must share to be compared."""
 
-from dataclasses import asdict
 from typing import Any
 
 from replayer.opening import GPU, OpenTiers, Settings
@@ -47,7 +46,7 @@ def conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings,
         "gpu_device": settings.gpu_device if tiers.all[GPU] is not None else None,
         "gpu_read": settings.gpu_read if tiers.all[GPU] is not None else None,
         "gds": settings.gds,
-        "throttle": {tier: asdict(throttle) for tier, throttle in settings.throttles.items()},
+        "throttle": {tier: throttle.recorded() for tier, throttle in settings.throttles.items()},
         "window_ops": settings.window.ops,
         "window_bytes": settings.window.bytes,
     }

@@ -1,4 +1,4 @@
-"""What the flags of replayer take: exact numbers, capacities, sizes, depths, warm-ups, throttles."""
+"""What the flags of replayer take beside quantities: exact numbers, sizes of I/O, depths, warm-ups, throttles."""
 
 import re
 from decimal import Decimal, InvalidOperation
@@ -8,12 +8,13 @@ import click
 
 from replayer.schema import TIERS
 from replayer.tiers.throttled import Throttle
+from tracegen.command_line import BYTES, MIB_S, MICROSECONDS, SECONDS
 
 UNLIMITED = Decimal("inf")
 
 
 class Number(click.ParamType[Decimal]):
-    """An exact decimal number: capacities never pass through binary floats."""
+    """An exact decimal number, which never passes through binary floats."""
 
     name = "number"
 
@@ -62,21 +63,23 @@ class Count(click.ParamType[int]):
 
 
 class Size(click.ParamType[int]):
-    """Bytes, with K, M or G for their powers of 1,024."""
+    """Bytes of a request: a multiple of 4 KiB up to 1 GiB."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse the size."""
-        found = re.fullmatch(r"(\d{1,6})([KMG]?)(i?B)?", str(value), re.IGNORECASE)
-        size = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2].upper()] if found else 0
+        try:
+            size = BYTES.parse(str(value))
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
         if size % 4096 or not 0 < size <= 1 << 30:
-            self.fail(f"{value!r} is not a multiple of 4K up to 1G, as 128K or 1M.", param, ctx)
-        return size
+            self.fail(f"{value!r}, {size:,.0f} bytes, is not a multiple of 4K up to 1G, as 128K or 1M.", param, ctx)
+        return int(size)
 
 
 class Warmup(click.ParamType[tuple[int, float]]):
-    """A number of ops, or of seconds followed by s: (ops, seconds)."""
+    """A number of ops, or a time with its unit: (ops, seconds)."""
 
     name = "warmup"
 
@@ -84,14 +87,19 @@ class Warmup(click.ParamType[tuple[int, float]]):
         """Parse the warm-up."""
         if isinstance(value, tuple):
             return value
-        found = re.fullmatch(r"(\d{1,12})(?:(\.\d+)?(s))?", str(value))
-        if not found:
-            self.fail(f"{value!r} is neither seconds, as 30s, nor a number of ops.", param, ctx)
-        return (0, float(found[1] + (found[2] or ""))) if found[3] else (int(found[1]), 0)
+        if re.fullmatch(r"\d{1,12}", str(value), re.ASCII):
+            return int(value), 0
+        try:
+            seconds = SECONDS.parse(str(value))
+        except ValueError:
+            seconds = -UNLIMITED
+        if not 0 <= seconds < 10**9 or str(value)[-1].isdigit():
+            self.fail(f"{value!r} is neither a time with its unit, as 30s or 5m, nor a number of ops.", param, ctx)
+        return 0, float(seconds)
 
 
 class Slower(click.ParamType[tuple[str, Throttle]]):
-    """A tier and its speed: TIER=MIB_PER_S[,LATENCY_US]."""
+    """A tier and its speed: TIER=MIB_PER_S[,LATENCY_US], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY_US]."""
 
     name = "throttle"
 
@@ -99,10 +107,19 @@ class Slower(click.ParamType[tuple[str, Throttle]]):
         """Parse the throttle."""
         if isinstance(value, tuple):
             return value
-        found = re.fullmatch(rf"({'|'.join(TIERS)})=(\d+(?:\.\d+)?)(?:,(\d+(?:\.\d+)?))?", str(value))
-        if not found or not 0 < float(found[2]) < 1e9 or float(found[3] or 0) > 1e9:
-            self.fail(f"{value!r} is not TIER=MIB_PER_S[,LATENCY_US], as nvme=470,80.", param, ctx)
-        return found[1], Throttle(float(found[2]), float(found[3] or 0))
+        tier, equals, limits = str(value).partition("=")
+        if equals and tier not in TIERS:
+            self.fail(f"{value!r}: {tier!r} is not a tier; name {', '.join(TIERS[:-1])} or {TIERS[-1]}.", param, ctx)
+        rates, comma, latency = limits.partition(",")
+        sides = re.fullmatch("r(.+)/w(.+)", rates)
+        try:
+            speeds = [float(MIB_S.parse(rate)) for rate in (sides.groups() if sides else (rates,))]
+            latency_us = float(MICROSECONDS.parse(latency)) if comma else 0.0
+        except ValueError as problem:
+            self.fail(f"{value!r}: {problem} The form is TIER=MIB_PER_S[,LATENCY_US], as nvme=470,80.", param, ctx)
+        if not all(0 < speed < 1e9 for speed in speeds) or not 0 <= latency_us <= 1e9:
+            self.fail(f"{value!r}: MiB/s must be above 0 and below 1e9, microseconds from 0 to 1e9.", param, ctx)
+        return tier, Throttle(speeds[0], latency_us, speeds[1] if sides else None)
 
 
 class Depth(click.ParamType[int]):

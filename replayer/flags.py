@@ -1,6 +1,7 @@
-"""The flags of replayer, and what they and the recipe that a trace carries resolve to."""
+"""The flags of `replayer plan` and `replayer run`."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import click
 from replayer import model as models
 from replayer.flag_types import Count, Depth, Number, OrUnlimited, Size, Slower, Warmup
 from replayer.pace import TOKEN_MS
+from tracegen.command_line import GIB, MILLISECONDS, SECONDS, Quantity
 
+EXACT_GIB = Quantity(GIB, Decimal)
 PLAN_FLAGS = (
     click.argument("trace", type=click.Path(path_type=Path)),
     click.option(
         "--model",
         metavar="NAME|FILE",
-        help=f"A Hugging Face config.json, or one of {', '.join(models.MODELS)}.  [default: the trace's]",
+        help=f"A Hugging Face config.json, or one of {', '.join(models.MODELS)}; as vendors spell them, too."
+        "  [default: the trace's]",
     ),
     click.option(
         "--kv-dtype",
@@ -27,24 +31,32 @@ PLAN_FLAGS = (
     click.option("--tensor-parallel", type=int, default=1, show_default=True, help="Ranks that share the KV heads."),
     click.option(
         "--gpu-mem-gb",
-        type=Number(),
+        type=EXACT_GIB,
         metavar="GIB",
-        help="GPU memory for KV, 0: no such tier.  [default: the trace's]",
+        help="GPU memory for KV in GiB, or 512M, 4G, 1T; 0: no such tier.  [default: the trace's]",
     ),
     click.option(
         "--cpu-mem-gb",
         "--cpu-memory-gb",
-        type=Number(),
+        type=EXACT_GIB,
         metavar="GIB",
-        help="Host memory for KV, 0: no such tier.  [default: the trace's]",
+        help="Host memory for KV in GiB, or 512M, 4G, 1T; 0: no such tier.  [default: the trace's]",
     ),
     click.option(
         "--storage-capacity-gb",
-        type=OrUnlimited(Number()),
+        type=OrUnlimited(EXACT_GIB),
         metavar="GIB|unlimited",
-        help="Room on NVMe, 0: no such tier.  [default: the trace's, else unlimited]",
+        help="Room on NVMe in GiB, or 500G, 1T, 2TB (of 1,000s); 0: no such tier.  [default: the trace's, else"
+        " unlimited]",
     ),
-    click.option("--headroom", type=Number(), default="0.8", show_default=True, help="Usable share of gpu and cpu."),
+    click.option(
+        "--headroom",
+        type=Number(),
+        default="0.8",
+        show_default=True,
+        help="Share of --gpu-mem-gb and --cpu-mem-gb that the plan fills; the rest is for objects on their way in or"
+        " out. NVMe is filled whole.",
+    ),
     click.option(
         "--arrangement",
         type=click.Choice(["waterfall", "spillover"]),
@@ -102,7 +114,12 @@ PLAN_FLAGS = (
         help=f"{', '.join(f'{name} {ms:g}' for name, ms in TOKEN_MS.items())} ms per token."
         "  [default: the trace's, else none]",
     ),
-    click.option("--token-ms", type=float, help="Generation of a token takes so long, whatever the mode."),
+    click.option(
+        "--token-ms",
+        type=Quantity(MILLISECONDS),
+        metavar="MS",
+        help="Generation of a token takes so long, whatever the mode.",
+    ),
     click.option(
         "--prefill-tok-s", type=float, help="KV that is new or gone is computed at this rate.  [default: at once]"
     ),
@@ -120,13 +137,13 @@ RUN_FLAGS = (
     click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files."),
     click.option(
         "--duration",
-        type=OrUnlimited(click.FLOAT),
+        type=OrUnlimited(Quantity(SECONDS)),
         metavar="S|unlimited",
-        help="Start nothing new after so many seconds.  [default: the trace's, else its end]",
+        help="Start nothing new after so many seconds, or 90s, 5m, 1h.  [default: the trace's, else its end]",
     ),
     click.option(
         "--drain",
-        type=OrUnlimited(click.FLOAT),
+        type=OrUnlimited(Quantity(SECONDS)),
         metavar="S|unlimited",
         help="What --duration cut off may take so many seconds to end.  [default: a tenth of the duration]",
     ),
@@ -142,11 +159,15 @@ RUN_FLAGS = (
         "--warmup",
         type=Warmup(),
         default=(0, 0.0),
-        metavar="OPS|SECONDSs",
-        help="Executed, but left out of metrics: 5000, or 30s.",
+        metavar="TIME|OPS",
+        help="Executed, but left out of metrics: a time with its unit, as 30s or 5m; a bare number is of ops.",
     ),
     click.option(
-        "--precondition", type=float, default=0, metavar="GIB", help="Write so much to the nvme tier before the run."
+        "--precondition",
+        type=Quantity(GIB),
+        default=0,
+        metavar="GIB",
+        help="Write so much to the nvme tier before the run: GiB, or 100G, 1T.",
     ),
     click.option(
         "--verify",
@@ -196,7 +217,8 @@ RUN_FLAGS = (
         type=Slower(),
         multiple=True,
         metavar="TIER=MIB_PER_S[,US]",
-        help="Slow a tier down to this bandwidth and latency.",
+        help="Slow a tier down to this bandwidth and latency: nvme=470,80; nvme=2GB/s,100us; nvme=r7000/w4000, reads"
+        " and writes apart.",
     ),
     click.option(
         "--gpu-device", default="cuda", show_default=True, help="As PyTorch names it; cpu emulates one, for tests."
@@ -217,7 +239,7 @@ RUN_FLAGS = (
     ),
     click.option(
         "--window-gb",
-        type=OrUnlimited(Number()),
+        type=OrUnlimited(EXACT_GIB),
         default="unlimited",
         show_default=True,
         metavar="GIB|unlimited",

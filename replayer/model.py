@@ -1,5 +1,6 @@
 """Model geometry: how many bytes of KV cache a token takes."""
 
+import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.schema import plain_model
 from tracegen.schema import InputError
 
 DTYPE_BYTES: Final = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
@@ -93,8 +95,11 @@ MODELS: Final = {
 }
 
 
+_PLAIN: Final = {plain_model(name): name for name in MODELS}
+
+
 def find(name: str) -> Model:
-    """A known model, or the one that a Hugging Face config.json describes.
+    """A known model, as we or its vendor spell it, or the one that a Hugging Face config.json describes.
 
     Raises:
         InputError: the name is unknown, or the file is not such a config.
@@ -102,8 +107,11 @@ def find(name: str) -> Model:
     if name in MODELS:
         return MODELS[name]
     path = Path(name)
-    if not path.suffix and not os.path.exists(name):  # noqa: PTH110 (Path.exists() raises on names that are too long)
-        raise InputError(f"--model {name} is unknown; pass a config.json or one of {', '.join(MODELS)}.")
+    if not os.path.exists(name):  # noqa: PTH110 (Path.exists() raises on names that are too long)
+        found = None if _is_path(name) else _PLAIN.get(plain_model(name))
+        if found is None:
+            raise InputError(_unknown(name))
+        return MODELS[found]
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return _from_config(path.parent.name or path.stem, config.get("text_config", config))
@@ -113,6 +121,21 @@ def find(name: str) -> Model:
         ) from None
     except (ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
         raise InputError(f"--model {name} is not a Hugging Face model config ({error!r} in it).") from None
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name can only be a file's: a model's has at most its vendor before it."""
+    return name.endswith(".json") or name.startswith(("/", "./", "../", "~")) or name.count("/") > 1
+
+
+def _unknown(name: str) -> str:
+    """What to say of a name that is neither a model's nor a file's."""
+    remedy = f"a Hugging Face config.json or one of {', '.join(MODELS)}."
+    if _is_path(name):
+        return f"--model {name}: there is no file {name}; pass {remedy}"
+    near = difflib.get_close_matches(plain_model(name), _PLAIN, n=1, cutoff=0.75)
+    hint = f"did you mean {_PLAIN[near[0]]}? Pass" if near else "pass"
+    return f"--model {name} is unknown; {hint} {remedy}"
 
 
 def _from_config(name: str, config: Mapping[str, Any]) -> Model:

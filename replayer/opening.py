@@ -117,7 +117,7 @@ class OpenTiers:
         for name, throttle in settings.throttles.items():
             if (tier := self.all[TIERS.index(name)]) is None:
                 raise InputError(f"--throttle {name}: this run has no such tier.")
-            tier.throttle(throttle.mib_s, throttle.latency_us)
+            tier.throttle(throttle.mib_s, throttle.latency_us, throttle.write_mib_s)
 
     def _open_nvme(self, room: int, run: str) -> Tier:
         settings = self._settings
@@ -311,15 +311,15 @@ def warnings(settings: Settings, tiers: OpenTiers) -> list[str]:
             found.append(f"{settings.cache_dir} ({kind}) refuses O_DIRECT; the page cache may serve its reads.")
         if tiers.block_device() is None:
             found.append(f"no block device counts what {settings.cache_dir} ({kind}) does; nothing checks its reads.")
-    if settings.layout == "null" and tiers.all[NVME] is not None:
-        found.append("the nvme tier is the null layout: nothing is stored, its times are the replayer's own.")
+    limit, simulated = settings.throttles.get("nvme"), settings.layout == "null" and tiers.all[NVME] is not None
+    if simulated:
+        times = "the replayer's own" if limit is None else f"those of --throttle, {limit}"
+        found.append(f"the nvme tier is the null layout: nothing is stored, its times are {times}.")
     if tiers.all[GPU] is not None and settings.gpu_device == "cpu":
         found.append("the gpu tier is emulated in host memory (--gpu-device cpu); its times are no GPU's.")
     for name, throttle in settings.throttles.items():
-        found.append(
-            f"the {name} tier is throttled to {throttle.mib_s:g} MiB/s and {throttle.latency_us:g} us; its times are"
-            " of that limit."
-        )
+        if not (simulated and name == "nvme"):
+            found.append(f"the {name} tier is throttled to {throttle}; its times are of that limit.")
     if settings.verify == "off":
         found.append("verification is off; wrong bytes will go unnoticed.")
     return found

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 import click
 
 from replayer.flags import plan_options, run_options
+from tracegen.command_line import refuse_empty
 
 TYPED: Final = "replayer.passing.typed"
 _NEVER: Final = ("trace", "cache_dir", "as_json", "force", "clean", "keep_cache")  # the commands' own business
@@ -29,6 +30,7 @@ def check(flags: Sequence[str]) -> None:
     Raises:
         click.ClickException: says why.
     """
+    refuse_empty(flags)
     _run_command().make_context("replayer run", ["trace", *flags])
 
 

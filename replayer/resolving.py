@@ -28,6 +28,7 @@ _KINDS: dict[str, Any] = {
 
 
 _COUNTS = ("duration_s",)  # 0 is none
+_FEW_OPS = 1000  # a warm-up of fewer was probably meant in seconds
 
 
 def _recipe(trace: Trace) -> dict[str, Any]:
@@ -82,8 +83,8 @@ def resolve(trace: Trace, flags: dict[str, Any], part: tuple[int, int] = (0, 1))
         InputError: no model is named, or it is none, or the recipe is not one.
     """
     recipe, demand = _recipe(trace), demand_of(trace, flags)
-    name = flags["model"] or recipe.get("model")
-    if not name:
+    name = flags["model"] if flags["model"] is not None else recipe.get("model")
+    if name is None:
         raise InputError(f"{trace.path} names no model; pass --model, one of {', '.join(models.MODELS)}.")
     model = models.find(name)
 
@@ -129,6 +130,8 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
     if window_gib is not None and not window_gib > 0:
         raise InputError(f"--window-gb {window_gib} must be more than 0.")
     io, notes = _block_io(flags, demand.workers)
+    if 0 < warmup_ops < _FEW_OPS:
+        notes += (f"--warmup {warmup_ops} means {warmup_ops} ops; write {warmup_ops}s for seconds.",)
     return Settings(
         workers=demand.workers,
         cache_dir=flags["cache_dir"],

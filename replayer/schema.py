@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ CHECKPOINT_OPS: Final = 1 << 16
 TIERS: Final = run_json.TIERS
 MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
 STATUSES: Final = ("ok", "error", "upstream")
+SAME_CACHE: Final = re.compile(r"meta|instruct|chat|hf|it|base|v0\.\d")
+"""Parts of model names that say nothing about the size of the KV cache."""
 WAITS: Final = ("data", "eviction", "room")
 """What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""
 LOG_ENUMS: Final = ENUMS | {
@@ -83,6 +86,15 @@ LOG_COLUMNS: Final = [
     "order_ns",
     "waited_for",
 ]
+
+
+def plain_model(name: str) -> str:
+    """What all spellings of a model's name share, as far as its KV cache goes.
+
+    llama3.1-8b and meta-llama/Llama-3.1-8B-Instruct are llama318b.
+    """
+    words = name.lower().rstrip("/").rsplit("/", 1)[-1].replace("_", "-").split("-")
+    return "".join(word for word in words if not SAME_CACHE.fullmatch(word)).replace(".", "")
 
 
 def _hints(name: str) -> dict[str, str] | None:

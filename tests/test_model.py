@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from replayer import model
+from replayer.schema import plain_model
 from tracegen.schema import InputError
 
 KNOWN = {
@@ -85,7 +86,49 @@ def test_what_is_no_config_is_refused(tmp_path: Path, config: str) -> None:
     assert str(path) in refused.value.message
 
 
-@pytest.mark.parametrize("name", ["llama9", "none/config.json"])
-def test_unknown_models_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=f"--model {name}"):
+SPELLINGS = {
+    "meta-llama/Llama-3.1-8B": "llama3.1-8b",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama3.1-8b",
+    "meta-llama/Meta-Llama-3.1-8B-Instruct": "llama3.1-8b",
+    "llama-3.1-8b": "llama3.1-8b",
+    "Llama3.1-8B": "llama3.1-8b",
+    "meta-llama/Llama-3.1-70B": "llama3.1-70b-instruct",
+    "meta-llama/Llama-2-7b-chat-hf": "llama2-7b",
+    "mistralai/Mistral-7B-v0.1": "mistral-7b",
+    "mistralai/Mistral-7B-Instruct-v0.3": "mistral-7b",
+    "Qwen/Qwen3-32B": "qwen3-32b",
+    "openai/gpt-oss-20b": "gpt-oss-20b",
+    "openai/gpt-oss-120b": "gpt-oss-120b",
+    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
+    "deepseek-ai/DeepSeek-V3-Base": "deepseek-v3",
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_models_are_known_by_their_vendors_names(name: str) -> None:
+    assert model.find(name).name == SPELLINGS[name]
+
+
+def test_no_two_models_are_spelled_alike() -> None:
+    assert len({plain_model(name) for name in model.MODELS}) == len(model.MODELS)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("llama9", "is unknown; pass"),
+        ("gpt2", "is unknown; pass"),
+        ("", "is unknown; pass"),
+        ("meta-llama/Llama-3.2-8B", r"is unknown; did you mean llama3\.1-8b\? Pass"),
+        ("none/config.json", "there is no file none/config.json"),
+        ("/mnt/models/llama3.1-8b", "there is no file /mnt/models/llama3.1-8b"),
+        ("../models/llama3.1-8b", "there is no file"),
+        ("models/meta/llama3.1-8b", "there is no file"),
+        ("llama3.1-8b" * 1000, "is unknown"),
+    ],
+)
+def test_unknown_models_are_refused_with_the_list(name: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as refused:
         model.find(name)
+    assert refused.value.message.startswith(f"--model {name}")
+    assert "one of tiny-1b, mistral-7b, llama2-7b" in refused.value.message

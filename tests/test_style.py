@@ -22,8 +22,9 @@ from tracegen.recipe import Recipe
 PACKAGES = ("tracegen", "replayer", "analysis")
 BUILD = ROOT / "replayer" / "core" / "build_backend.py"  # pip's, no part of what is installed
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != BUILD)
-# Who may import whose schema; and who loads its C library as tracegen does.
-MAY_IMPORT = {"tracegen": set(), "replayer": {"tracegen.schema"}, "analysis": {"tracegen.schema", "replayer.schema"}}
+# Who may import whose schema, and what command lines share; and who loads its C library as tracegen does.
+SHARED = {"tracegen.schema", "tracegen.command_line"}
+MAY_IMPORT = {"tracegen": set(), "replayer": SHARED, "analysis": SHARED | {"replayer.schema"}}
 LOADS_C = {"tracegen.compiled", "tracegen.compiled.library"}
 CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
 

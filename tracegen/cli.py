@@ -11,6 +11,7 @@ from tracegen import cli_tools
 from tracegen import info as facts
 from tracegen import settings as recipe_settings
 from tracegen.cli_options import Commands, report, written
+from tracegen.command_line import SECONDS, Quantity
 from tracegen.generate import generate as write_trace
 from tracegen.plot import check_picture, plot
 from tracegen.recipe import Recipe
@@ -60,7 +61,13 @@ def main() -> None:
 @click.option(
     "--users", "--num-users", type=int, help=f"Users that take conversations in turn.  [default: {DEFAULTS.users}]"
 )
-@click.option("--duration", "duration_s", type=float, metavar="S", help="Only requests that arrive before S seconds.")
+@click.option(
+    "--duration",
+    "duration_s",
+    type=Quantity(SECONDS),
+    metavar="S",
+    help="Only requests that arrive before S seconds, or 5m, 1h.",
+)
 @click.option("--requests", "--max-requests", type=int, help="Only the first N requests.")
 @click.option(
     "--history",

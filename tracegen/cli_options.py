@@ -8,11 +8,17 @@ from typing import Any
 
 import click
 
+from tracegen.command_line import refuse_empty
 from tracegen.schema import InputError, Metadata
 
 
 class Commands(click.Group):
     """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what an unset variable leaves."""
+        refuse_empty(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

@@ -1,6 +1,7 @@
 """The commands that take traces: from and to other labs' formats, and traces from traces."""
 
 import json
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from tracegen import combine, exchange
 from tracegen.blocks import ImportOptions
 from tracegen.cli_options import report, written
+from tracegen.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.difference import difference
 from tracegen.formats.export import ExportOptions
 from tracegen.generate import generate
@@ -30,7 +32,14 @@ IMPORTS = sorted([*exchange.IMPORTS, "sharegpt"])
 @click.argument("format_", metavar="FORMAT", type=click.Choice(IMPORTS))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--seed", type=int, default=0, show_default=True, help="Of whatever is drawn: jitter, sample, classes.")
-@click.option("--jitter", "jitter_s", type=float, default=0, metavar="S", help="Move each session by up to S seconds.")
+@click.option(
+    "--jitter",
+    "jitter_s",
+    type=Quantity(SECONDS),
+    default=0,
+    metavar="S",
+    help="Move each session by up to S seconds, or 500ms, 2m.",
+)
 @click.option(
     "--tail",
     type=click.Choice(["partial", "full", "drop"]),
@@ -42,12 +51,26 @@ IMPORTS = sorted([*exchange.IMPORTS, "sharegpt"])
 @click.option("--chain", is_flag=True, help="Ids name contents: tell blocks apart by what is before them.")
 @click.option("--shared-ids", is_flag=True, help="FILES are parts of one trace: their ids mean the same.")
 @click.option("--sample-sessions", type=float, default=1.0, metavar="FRACTION", help="Keep this share of sessions.")
-@click.option("--max-idle-gap", "max_idle_gap_s", type=float, default=0, metavar="S", help="Shorten sessions' pauses.")
+@click.option(
+    "--max-idle-gap",
+    "max_idle_gap_s",
+    type=Quantity(SECONDS),
+    default=0,
+    metavar="S",
+    help="Shorten sessions' pauses to S seconds, or 90s, 5m.",
+)
 @click.option("--speedup", type=float, default=1.0, metavar="X", help="Divide all times by X.")
 @click.option(
     "--decode-reads/--no-decode-reads", default=None, help="Decoding reads its objects back.  [default: not for blocks]"
 )
-@click.option("--decode-token-ms", type=float, default=30.0, show_default=True, help="Nominal pace of generation.")
+@click.option(
+    "--decode-token-ms",
+    type=Quantity(MILLISECONDS),
+    default=30.0,
+    show_default=True,
+    metavar="MS",
+    help="Nominal pace of generation.",
+)
 @click.option("--bytes-per-token", type=int, default=0, metavar="N", help="For formats that count bytes.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows out and count them, instead of refusing the file.")
 @click.option("--licence", default="not stated", show_default=True, help="Of the files; travels in the metadata.")
@@ -122,9 +145,10 @@ def merge(traces: tuple[Path, ...], output: Path, as_json: bool, **writing: Any)
 def _range(_ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
+    number = SECONDS.parse if param.name == "seconds" else float
     low, colon, high = text.partition(":")
     try:
-        limits = float(low or 0), float(high or "inf")
+        limits = float(number(low or "0")), float(number(high)) if high else math.inf
     except ValueError:
         limits = 0.0, 0.0
     if not colon or not 0 <= limits[0] < min(limits[1], 2.0**62):
@@ -138,7 +162,9 @@ def _range(_ctx: click.Context, param: click.Parameter, text: str | None) -> tup
     epilog="Example: tracegen slice trace.parquet --time 60:120 -o minute.parquet",
 )
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--time", "seconds", metavar="A:B", callback=_range, help="Requests that begin from A to B seconds.")
+@click.option(
+    "--time", "seconds", metavar="A:B", callback=_range, help="Requests that begin from A to B: 60:120, 1m:2m."
+)
 @click.option("--users", metavar="A:B", callback=_range, help="Users A to B - 1.")
 @click.option("--sessions", metavar="A:B", callback=_range, help="Sessions A to B - 1.")
 @click.option("--requests", type=click.IntRange(1), metavar="N", help="The first N requests.")

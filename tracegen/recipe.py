@@ -122,7 +122,7 @@ class Replay:
     storage_capacity_gb: float | None = None  # none: unlimited
     pace: Literal["asap", "closed", "open"] = "closed"
     generation_mode: Literal["none", "fast", "realistic"] = "none"
-    max_concurrent_allocs: int | None = None  # none: any number
+    max_concurrent_allocs: int | None = None  # none, 0: any number
     duration_s: float | None = None  # none: to the trace's end
 
 
@@ -237,7 +237,7 @@ def _demands(recipe: Recipe) -> Iterator[Demand]:
     for name in ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"):
         yield f"replay.{name}", 0 <= (getattr(r.replay, name) or 0) < 2**33, "0 GiB or more"
     allocs, duration_s = r.replay.max_concurrent_allocs, r.replay.duration_s
-    yield "replay.max_concurrent_allocs", allocs is None or 0 < allocs < 2**31, _COUNT
+    yield "replay.max_concurrent_allocs", allocs is None or 0 <= allocs < 2**31, _COUNT
     yield "replay.duration_s", duration_s is None or 0 < duration_s < 1e9, "seconds, more than 0"
 
 

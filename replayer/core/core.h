@@ -200,7 +200,7 @@ Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, in
 Tier *tier_elsewhere(void);     /* its moves are made by the caller of engine_work */
 void tier_free(Tier *t);
 void tier_budget(Tier *t, int64_t bytes);
-void tier_throttle(Tier *t, double mib_s, double latency_us);
+void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latency_us);
 void tier_pass(Tier *t, int side, int64_t bytes, int64_t began);
 void tier_hurry(Tier *t);
 int tier_keeps_bytes(const Tier *t);

@@ -119,12 +119,12 @@ int tier_chunked(const Tier *t) { return t->kind != NOTHING || t->throttled; }
 int tier_is_elsewhere(const Tier *t) { return t->kind == ELSEWHERE; }
 
 /* ---- Throttle: transfers of a side one after the other, each as long as its bytes take. ---- */
-void tier_throttle(Tier *t, double mib_s, double latency_us) {
+void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latency_us) {
     static int64_t last;
     t->throttled = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
     for (int side = 0; side < 2; side++) {
         pthread_mutex_init(&t->sides[side].lock, NULL);
-        t->sides[side].ns_per_byte = 1e9 / (mib_s * 1048576);
+        t->sides[side].ns_per_byte = 1e9 / ((side ? write_mib_s : read_mib_s) * 1048576);
         t->sides[side].latency_ns = latency_us * 1e3;
     }
 }

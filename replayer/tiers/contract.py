@@ -128,8 +128,14 @@ class Tier(Protocol):
             OSError: it cannot be removed.
         """
 
-    def throttle(self, mib_s: float, latency_us: float) -> None:
-        """Be no faster from now on: MiB per second of all reads, and of all writes; latency of each request."""
+    def throttle(self, mib_s: float, latency_us: float, write_mib_s: float | None = None) -> None:
+        """Be no faster from now on.
+
+        Args:
+            mib_s: MiB per second of all reads, and of all writes.
+            latency_us: of each request.
+            write_mib_s: of all writes, where it is not that of reads.
+        """
 
     def hurry(self) -> None:
         """Nobody needs to wait for the throttle any more: the run is being stopped."""

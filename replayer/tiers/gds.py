@@ -48,8 +48,8 @@ class GdsTier(FileTier):
     def engine_handle(self) -> int:
         return self._elsewhere
 
-    def throttle(self, mib_s: float, latency_us: float) -> None:
-        super().throttle(mib_s, latency_us)
+    def throttle(self, mib_s: float, latency_us: float, write_mib_s: float | None = None) -> None:
+        super().throttle(mib_s, latency_us, write_mib_s)
         self._throttled = True
 
     def close(self) -> None:

@@ -189,8 +189,8 @@ class GpuTier:
     def discard(self, key: int) -> None:
         self._room.give(key)
 
-    def throttle(self, mib_s: float, latency_us: float) -> None:
-        _throttle(self.engine_handle, mib_s, latency_us)
+    def throttle(self, mib_s: float, latency_us: float, write_mib_s: float | None = None) -> None:
+        _throttle(self.engine_handle, mib_s, write_mib_s or mib_s, latency_us)
         self._throttled = True
 
     def hurry(self) -> None:

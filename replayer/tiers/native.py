@@ -78,8 +78,8 @@ class NativeTier:
         if _discard(self._open_handle(), key, ctypes.byref(fault)):
             raise raised(fault)
 
-    def throttle(self, mib_s: float, latency_us: float) -> None:
-        _throttle(self._open_handle(), mib_s, latency_us)
+    def throttle(self, mib_s: float, latency_us: float, write_mib_s: float | None = None) -> None:
+        _throttle(self._open_handle(), mib_s, write_mib_s or mib_s, latency_us)
 
     def hurry(self) -> None:
         _hurry(self._open_handle())
