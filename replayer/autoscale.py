@@ -14,6 +14,7 @@ from replayer.search import ALL, NEAR_PEAK, Search
 from replayer.series import Series, analysis
 from replayer.steps import Result, Sample, Step, Target, stats
 from replayer.wording import counted
+from tracegen.command_line import lacking
 from tracegen.schema import InputError, Trace
 
 LATENCY: Final = "ttfb_p95_ms"
@@ -197,8 +198,12 @@ def _doubted(doubts: dict[tuple[str, str], dict[str, str]], replays: int) -> lis
 
 def _plot(path: Path, asked: Asked, steps: Sequence[Step], result: Result) -> None:
     """Throughput and P95 against users, the knee marked; the same steps give the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415 (heavy; only plots need it)
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    try:
+        import matplotlib as mpl  # noqa: PLC0415 (an extra; only plots need it)
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError:
+        click.secho(f"Warning: {lacking(str(path), 'matplotlib', 'plot').message}", err=True, bold=True)
+        return
 
     rows = sorted(stats(steps), key=lambda row: row["users"])
     users = [row["users"] for row in rows]

@@ -137,7 +137,8 @@ def autoscale(
         return
     for warning in found["warnings"]:
         click.secho(f"Warning: {warning}", err=True, bold=True)
-    click.echo(f"{output}/autoscale.json, {output}/autoscale.svg\n{found['result']['text']}")
+    made = [str(path) for path in (output / "autoscale.json", output / "autoscale.svg") if path.exists()]
+    click.echo(f"{', '.join(made)}\n{found['result']['text']}")
 
 
 def _asked(trace: Path, flags: tuple[str, ...], own: dict[str, Any]) -> Asked:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from tracegen.command_line import lacking
 from tracegen.schema import InputError
 
 _PINGS: Final = 50
@@ -133,7 +134,5 @@ def world() -> Ranks:
         from mpi4py import MPI  # noqa: PLC0415 (an extra; importing it initialises MPI)
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(
-            f"--ranks needs MPI ({reason}); pip install 'kv-tier-bench[mpi]', and an MPI library."
-        ) from None
+        raise lacking("--ranks", "mpi4py", "mpi", reason=reason, otherwise="and an MPI library") from None
     return Ranks(MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size(), MPI.COMM_WORLD)

@@ -20,7 +20,6 @@ from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import here
 from tests.test_cli import sentence
-from tracegen import command_line
 from tracegen.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
 from tracegen.schema import InputError, Trace
 
@@ -256,10 +255,3 @@ def test_traces_take_units(small: Trace, tmp_path: Path) -> None:
     assert cut.returncode == 0, cut.stderr
     assert Trace(tmp_path / "s.parquet").metadata.counts["requests"] == 2
     sentence(here("tracegen", "generate", "--duration", "5 parsecs", "-o", path), "seconds", "90s, 5m or 1h")
-
-
-def test_what_is_lacking_is_said_with_the_remedy() -> None:
-    assert command_line.lacking("--plot", "matplotlib", "plot").message == (
-        "--plot needs matplotlib, which is not installed; run `make setup EXTRAS=plot` in a checkout,"
-        " else `pip install matplotlib`."
-    )

@@ -138,6 +138,6 @@ def test_machines_and_runs_that_cannot_are_refused(
     with pytest.raises(InputError, match="--gds needs cuFile"):
         go(trace, tmp_path, 20)
     monkeypatch.setitem(sys.modules, "kvikio", None)
-    with pytest.raises(InputError, match=r"--gds needs kvikio .*pip install"):
+    with pytest.raises(InputError, match=r"--gds needs kvikio-cu12 .*pip install"):
         go(trace, tmp_path, 20)
     assert list((tmp_path / "cache").glob("*")) == []

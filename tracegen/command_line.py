@@ -125,13 +125,15 @@ def refuse_empty(words: Sequence[str]) -> None:
             raise InputError(f"{what} is empty; give it a value. Is a variable of the shell not set?")
 
 
-def lacking(what: str, package: str, extra: str) -> InputError:
-    """What to raise where a feature's package is not installed.
+def lacking(what: str, package: str, extra: str, *, reason: str = "not installed", otherwise: str = "") -> InputError:
+    """What to raise where a feature's package is missing.
 
     Args:
         what: needs it.
         package: as `pip install` takes it.
         extra: of this project, which brings it.
+        reason: why it cannot be used.
+        otherwise: what else one may do.
     """
     remedy = f"run `make setup EXTRAS={extra}` in a checkout, else `pip install {package}`"
-    return InputError(f"{what} needs {package}, which is not installed; {remedy}.")
+    return InputError(f"{what} needs {package} ({reason}); {', '.join(filter(None, (remedy, otherwise)))}.")

@@ -1,11 +1,13 @@
 """A trace in one picture: arrivals, prompt lengths, reuse, working set."""
 
+import importlib.util
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.command_line import lacking
 from tracegen.objects import Window
 from tracegen.outputs import check_free, opened
 from tracegen.reuse import Reuse
@@ -19,11 +21,13 @@ def check_picture(output: Path, *, force: bool) -> None:
     """Refuse a picture that cannot be written, before anything is measured.
 
     Raises:
-        InputError: the suffix is neither .svg nor .png, or the file exists and `force` is false.
+        InputError: the suffix is neither .svg nor .png, it exists and `force` is false, or Matplotlib is missing.
     """
     if output.suffix not in (".svg", ".png"):
         raise InputError(f"--plot {output}: name it .svg or .png.")
     check_free(output, force=force, flag="--plot")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise lacking("--plot", "matplotlib", "plot")
 
 
 def plot(trace: Trace, output: Path, facts: dict[str, Any], reuse: Reuse, *, force: bool = False) -> None:
@@ -40,7 +44,7 @@ def plot(trace: Trace, output: Path, facts: dict[str, Any], reuse: Reuse, *, for
         InputError: as `check_picture`, or it cannot be written.
     """
     check_picture(output, force=force)
-    import matplotlib as mpl  # noqa: PLC0415 (heavy; only plots need it)
+    import matplotlib as mpl  # noqa: PLC0415 (an extra; only plots need it)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with mpl.rc_context({"svg.hashsalt": "kv", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):

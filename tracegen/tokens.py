@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tracegen.command_line import lacking
 from tracegen.schema import InputError
 
 ALIASES: Final = {"tekken": "tekken_240911"}  # a name of a family means this one, for ever
@@ -60,7 +61,11 @@ def _load_tekken(name: str, path: Path) -> Tokenizer:
 def _load_auto(name: str, shipped: list[str]) -> Tokenizer:
     # Without PyTorch it says on being imported that there are no models; none is asked for.
     logging.getLogger("transformers").addFilter(lambda record: "PyTorch" not in record.getMessage())
-    from transformers import AutoTokenizer  # noqa: PLC0415
+    try:
+        from transformers import AutoTokenizer  # noqa: PLC0415 (an extra, and slow to import)
+    except ImportError:
+        what = f"--tokenizer {name}, which is not bundled ({', '.join(shipped)}),"
+        raise lacking(what, "transformers", "hub") from None
 
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name)

@@ -1,5 +1,6 @@
 """A report's numbers in other formats, and its file."""
 
+import importlib.util
 import io
 import json
 import os
@@ -17,6 +18,7 @@ from analysis.report import wording
 from analysis.report.gather import Gathered
 from analysis.tables import TABLES
 from analysis.wording import counted
+from tracegen.command_line import lacking
 from tracegen.schema import InputError
 
 _SHEET_NAME: Final = 31  # characters that Excel allows
@@ -64,7 +66,7 @@ def as_json(data: Gathered) -> bytes:
 
 def as_xlsx(data: Gathered) -> bytes:
     """Sheets: metrics, doubts, and one per table, all runs below one another."""
-    import xlsxwriter  # noqa: PLC0415 (only for this)
+    import xlsxwriter  # noqa: PLC0415 (an extra, only for this)
 
     doubts = [
         {"run": run.name} | {name: doubt[name] for name in ("invalidates", "kind", "text", "advice")}
@@ -140,12 +142,14 @@ def chosen(form: str | None, output: Path | None, runs: Sequence[Path], *, force
     """The format, and that it can be written: found out before logs are read.
 
     Raises:
-        InputError: no format is named, it needs a file, or the file is there, is part of a run or has no folder.
+        InputError: no format is named, or it needs a file or package; the file is there, in a run, or has no folder.
     """
     found = form or (output.suffix.lower().removeprefix(".") if output else "")
     if found not in FORMATS:
         where = f"{output} names no format by its suffix" if output else "no file and no format"
         raise InputError(f"{where}; name a file with -o report.html, or pass --format {'|'.join(FORMATS)}.")
+    if found == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
+        raise lacking("the format xlsx", "xlsxwriter", "xlsx", otherwise="or write csv or parquet")
     if output is None:
         if found not in TEXT:
             raise InputError(f"--format {found} is not for a terminal; name a file with -o report.{found}.")

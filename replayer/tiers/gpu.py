@@ -15,6 +15,7 @@ from replayer import machine
 from replayer.compiled import call
 from replayer.tiers.contract import Buffer, Landing, Object, Plain
 from replayer.tiers.extents import Extents, pieces
+from tracegen.command_line import lacking
 from tracegen.schema import InputError
 
 GpuRead = Literal["host", "device"]
@@ -35,9 +36,7 @@ def torch_for(device: str) -> Any:
     try:
         import torch  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
-        raise InputError(
-            "--gpu-mem-gb needs PyTorch: pip install 'kv-tier-bench[gpu]', or pass --gpu-mem-gb 0."
-        ) from None
+        raise lacking("--gpu-mem-gb", "torch", "gpu", otherwise="or pass --gpu-mem-gb 0") from None
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
