@@ -1,5 +1,6 @@
 """Packages that serve one feature: what says so where one is missing, and that nothing else needs it."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -96,3 +97,24 @@ def test_extras_are_no_dependencies_and_the_tests_bring_them_all() -> None:
         assert package not in named
         assert [re.split(r"[><=;]", one)[0] for one in extras[extra]] == [package]
         assert extras[extra][0] in extras["dev"]
+
+
+@pytest.mark.parametrize("tool", ["tracegen", "replayer", "analysis"])
+def test_shells_complete_commands_as_the_page_says(
+    tool: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "installing.md").read_text()
+    variable = f"_{tool.upper()}_COMPLETE"
+    assert f'eval "$({variable}=bash_source {tool})"' in page
+    main = importlib.import_module(f"{tool}.cli").main
+    for shell in ("zsh", "fish"):
+        monkeypatch.setenv(variable, f"{shell}_source")
+        with pytest.raises(SystemExit) as ended:
+            main.main([], prog_name=tool)
+        assert ended.value.code == 0
+        assert f"{variable}={shell}_complete" in capsys.readouterr().out
+
+
+def test_the_page_on_installing_lists_the_extras() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(PROJECT["optional-dependencies"]) - {"dev"}

@@ -152,12 +152,19 @@ def test_links_and_files_that_docs_name_exist(path: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
+# click's, SGLang's, Open MPI's
+OTHERS = {"--help", "--version", "--log-requests", "--allow-run-as-root", "--oversubscribe"}
+
+
 def test_flags_that_docs_name_exist() -> None:
     flags = {opt for c in COMMANDS.values() for p in c.params for opt in [*p.opts, *p.secondary_opts]}
     for path in DOCS:
-        for block in re.findall(r"`[^`]*`|```.*?```", path.read_text(), re.S):
+        text = path.read_text()
+        if path.name == "from-kv-cache-py.md":  # the first column is of kv-cache.py's flags
+            text = re.sub(r"^\| `--.*?` \|", "|", text, flags=re.M)
+        for block in re.findall(r"```.*?```|`[^`]*`", text, re.S):
             for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", block):
-                assert flag in flags | {"--help", "--version"}, f"{path.name} names {flag}"
+                assert flag in flags | OTHERS, f"{path.name} names {flag}"
 
 
 def test_the_readme_is_one_screen_and_names_the_two_commands() -> None:
