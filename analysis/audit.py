@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from analysis.doubts import Doubt
+from analysis.evidence import Doubt
 from analysis.log import scan
 from analysis.orders import kind_of
 from analysis.terms import MAX_REQUESTS

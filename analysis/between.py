@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Any, Final
 
-from analysis.doubts import Doubt
+from analysis.evidence import Doubt
 
 SPREAD_CV: Final = 0.05  # what kv-cache.py's authors allow between trials
 HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans differ by nothing

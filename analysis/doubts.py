@@ -1,19 +1,18 @@
 """Doubts: typed findings on a run, with advice; some invalidate it, the others say how far to trust it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
+from analysis.device_doubts import counters, foreign_io, page_cache
+from analysis.evidence import GIB, Doubt, Evidence, Found
+from analysis.machine_doubts import busy_machine, lacks_cpu, paused, starved
 from analysis.terms import CAUSES
 from analysis.wording import counted
 from replayer.schema import TIERS
 
-GIB: Final = 2**30
 PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against our plan
 VERIFY_SHARE: Final = 0.10  # of the I/O's time: memory tiers looked 3 times slower where it took four times as long
 DRAIN_SHARE: Final = 0.10  # of the window: MLPerf's runs drained for 64% of theirs
-CACHED_SHARE: Final = 0.90  # of what the tier read or wrote: counters, sampled each second, are never 10% off
-COUNTER_SLACK: Final = 1.25  # padding to 4 KiB and a file system's own blocks stay far below
 BUSY_CPU: Final = 0.90  # of all cores: above it threads wait for one another instead of the device
 IDLE_DEVICE: Final = 0.50  # utilisation: a device that is the bottleneck is busy most of the time
 LATE_QUEUE: Final = 0.20  # of the moves' time: so much waiting for a worker shows in every time per request
@@ -25,66 +24,6 @@ DEVICE_SHARE: Final = 0.05  # of the time of large objects: opening and Python n
 LARGE_BYTES: Final = 1 << 20  # below it opening a file may well take longer than its bytes
 BEYOND_PERCENTILE: Final = 5  # samples: with fewer the next run's percentile is another
 STILL_RUNNING: Final = "still running: figures so far"
-MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
-
-Values = dict[str, Any]
-Infos = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A reason not to believe a number, or not quite.
-
-    Attributes:
-        kind: one word or two, the same for all doubts of its sort; docs/doubts.md lists them.
-        text: what was found, with its figures.
-        advice: what to do about it.
-        invalidates: whether the run's numbers must not be published.
-    """
-
-    kind: str
-    text: str
-    advice: str
-    invalidates: bool = False
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What doubts are drawn from.
-
-    Attributes:
-        infos: run.json of each rank.
-        values: the metrics.
-        delivered_bytes: what the devices under the cache read at most since the warm-up ended; None where none counted.
-        read: bytes that the nvme tier read, and that its devices did, if they were counted; warm-up included.
-        written: the same of writes.
-    """
-
-    infos: Infos
-    values: Values
-    delivered_bytes: int | None
-    read: tuple[int, int | None]
-    written: tuple[int, int | None]
-
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """What the ranks ran under; the first one's, see `_ranks`."""
-        conditions: dict[str, Any] = self.infos[0]["conditions"]
-        return conditions
-
-    @property
-    def stands_in(self) -> bool:
-        """Whether the nvme tier is no device, or a slowed one: nothing is measured of it."""
-        return self.conditions.get("layout") == "null" or "nvme" in (self.conditions.get("throttle") or {})
-
-    @property
-    def devices(self) -> set[tuple[Any, Any]]:
-        """Host and device of the caches."""
-        machines = [info.get("machine") or {} for info in self.infos]
-        return {(machine.get("host"), (machine.get("storage") or {}).get("device")) for machine in machines}
-
-
-Found = Iterator[Doubt]
 
 
 def of_run(run: Evidence) -> list[Doubt]:
@@ -123,50 +62,6 @@ def _errors(run: Evidence) -> Found:
         text = f"{counted(failed, 'move')} failed and {more}"
         why = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
         yield Doubt("errors", text, why, invalidates=True)
-
-
-def _page_cache(run: Evidence) -> Found:
-    """Reads that the device did not serve, or need not have served."""
-    read = run.values["nvme_read_bytes"]
-    if run.stands_in or not read:
-        return
-    storages = [(info.get("machine") or {}).get("storage") or {} for info in run.infos]
-    memory = [str(kind) for storage in storages if (kind := storage.get("filesystem")) in MEMORY_FILESYSTEMS]
-    delivered = run.delivered_bytes
-    if memory:
-        text = f"the nvme tier lay in memory, on {memory[0]}"
-        yield Doubt("page cache", text, "pass a --cache-dir on a disk", invalidates=True)
-    elif delivered is not None and delivered < CACHED_SHARE * read:
-        text = f"the device delivered {delivered / read:.0%} of what the nvme tier read: a cache served the rest"
-        yield Doubt("page cache", text, "replay with --direct on, on a disk of its own", invalidates=True)
-    elif run.conditions["direct"] is False:
-        text = "reads of the nvme tier went through the page cache"
-        advice = "replay with --direct on; else these are times of memory"
-        yield Doubt("page cache", text, advice, invalidates=delivered is None)
-    elif delivered is None:
-        text = "no counters of a device say that it served the reads of the nvme tier"
-        yield Doubt("unchecked reads", text, "replay on a local disk, and keep device.parquet")
-
-
-def _counters(run: Evidence) -> Found:
-    """The device did other work than the log says."""
-    if run.stands_in:
-        return
-    ratios = [
-        counted / logged if counted is not None and logged else None for logged, counted in (run.read, run.written)
-    ]
-    for verb, ratio in zip(("read", "written"), ratios, strict=True):
-        if ratio is not None and ratio > COUNTER_SLACK:
-            text = f"the device counted {ratio:.2f} times the bytes that the nvme tier has {verb}"
-            advice = "something else used the disk, or the file system adds much: look with iostat"
-            yield Doubt("counters disagree", text, advice)
-    if (wrote := ratios[1]) is not None and wrote < CACHED_SHARE:
-        text = f"the device took {wrote:.0%} of what the nvme tier wrote before the run ended"
-        if run.conditions["direct"]:
-            advice = "O_DIRECT was claimed: look with iostat at what lies under the cache directory"
-        else:
-            advice = "a cache still holds the rest: --direct on, --fsync data, or a longer run"
-        yield Doubt("counters disagree", text, advice)
 
 
 def _device_time(run: Evidence) -> Found:
@@ -247,6 +142,8 @@ def _replayer_bound(run: Evidence) -> Found:
     if cpu is not None and cpu > BUSY_CPU:
         text = f"the replayer kept {cpu:.0%} of all cores busy: its own speed was measured"
         yield Doubt("replayer-bound", text, "more cores, --verify off, larger objects, or fewer workers")
+    if lacks_cpu(run):  # more workers would wait for a CPU, too
+        return
     queue, work = values["queue_s"], values["device_s"] + values["host_s"]
     on_nvme = sum(values[f"nvme_{side}s"] * (values[f"nvme_{side}_mean_ms"] or 0) for side in ("read", "write")) / 1e3
     if idle is None or idle >= IDLE_DEVICE or run.stands_in or on_nvme <= work / 2:  # the device was not the work
@@ -300,7 +197,7 @@ def _ranks(run: Evidence) -> Found:
 
 
 def _small(run: Evidence) -> Found:
-    written = run.written[0]
+    written = run.nvme.written_bytes
     if run.stands_in or not written + run.values["nvme_read_bytes"]:
         return
     before = sum((info.get("precondition") or {}).get("gib") or 0 for info in run.infos) * GIB
@@ -334,6 +231,6 @@ def _replayer(run: Evidence, found: set[str]) -> Found:
 
 
 CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
-    _status, _errors, _ranks, _page_cache, _counters, _device_time, _stand_ins, _schedule, _replayer_bound, _drain,
-    _plan_wait, _verification, _percentiles, _small,
+    _status, _errors, _ranks, paused, page_cache, counters, foreign_io, _device_time, _stand_ins, busy_machine, starved,
+    _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from analysis.cells import SUMS, added_up, added_within, codes, words
 from analysis.requests import REQUEST_TIMES, UNTIMED
 from analysis.spreads import Classes, sort
 from analysis.terms import EVICTION, QUEUE, SIZE, SIZE_CLASS, TOUCHES
-from replayer.schema import ADDED, LOG_ENUMS, TIERS, WAITS
+from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
 """Rows that are grouped at once. A log of up to so many is held in memory, at 110 bytes each."""
@@ -48,7 +48,10 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "written_bytes": pl.Int64,
     "utilisation": pl.Float64,
     "process_cpu": pl.Float64,
+    "system_cpu": pl.Float64,
+    **{name: pl.Float64 if name == "steal_cpu" else pl.Int64 for name in DEVICE_ADDED},
     "rank": pl.Int64,
+    "host": pl.Int64,
     "shared": pl.Boolean,
 }
 
@@ -112,9 +115,11 @@ class Log:
             last op.
         timed: whether requests have times, which those of pace asap have not.
         workers: of all ranks together.
-        device: samples of device.parquet of all ranks, with `rank`, and `shared` where a longer rank has the device.
+        device: samples of device.parquet of all ranks, with `rank`, the number of its `host`, and `shared` where a
+            longer rank has the device.
         ranks: how many there are.
-        cores: of all hosts together.
+        cores: that the replayer may use, of all hosts together.
+        host_cores: all that the hosts have; None where that is not known.
         targets: what to hold the run against.
         cells: the rows added up, where they are already.
     """
@@ -130,6 +135,7 @@ class Log:
         device: pl.LazyFrame | None = None,
         ranks: int = 1,
         cores: int = 1,
+        host_cores: int | None = None,
         targets: Targets | None = None,
         cells: pl.DataFrame | None = None,
     ) -> None:
@@ -137,7 +143,7 @@ class Log:
         self.moves = self.every_move.filter(~pl.col("warmup"))
         self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
         self.token_ns, (self.warm_end_ns, self.cut_ns), self.timed = token_ns, bounds_ns, timed
-        self.ranks, self.cores, self.workers = ranks, cores, workers
+        self.ranks, self.cores, self.host_cores, self.workers = ranks, cores, host_cores, workers
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
         self._cells = cells

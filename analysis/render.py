@@ -113,7 +113,7 @@ def render(summaries: list[Summary]) -> str:
     """Doubts, conditions, a column of numbers per run, what the cache is worth, and the verdicts."""
     names = _names(summaries)
     width = max(12, *(len(name) + 2 for name in names))
-    lines = [*doubts(summaries), *(_conditions(summary) for summary in summaries)]
+    lines = [*doubts(summaries), *(line for summary in summaries for line in (_conditions(summary), _machine(summary)))]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
         if shown:
@@ -227,6 +227,25 @@ def _conditions(summary: Summary) -> str:
         f" {_ranks(conditions)}{counted(conditions['workers'], 'worker')}, pace {conditions['pace']},"
         f" {orders.described(conditions)}{direct}, verify {conditions['verify']}"
     )
+
+
+def _machine(summary: Summary) -> str:
+    """What else the machine did, and what workers waited for."""
+    cores = f" of {summary['host_cores']} cores" if summary["host_cores"] else " cores"
+    told = {
+        "foreign CPU": _measured(summary["foreign_cpu"], f"{{:.2f}}{cores}"),
+        "run-queue delay": _measured(summary["run_delay_share"], "{:.1%} of I/O time"),
+        "foreign I/O": _measured(summary["foreign_io_share"], "{:.1%} of the device's bytes"),
+        "longest sample gap": _measured(summary["longest_gap_s"], "{:.1f} s"),
+    }
+    for name, value in (("steal", summary["steal_cpu"]), ("throttled for s", summary["throttled_s"])):
+        if value:
+            told[name] = f"{value:.2f}"
+    return "  machine: " + ", ".join(f"{name} {value}" for name, value in told.items())
+
+
+def _measured(value: float | None, form: str) -> str:
+    return "not measured" if value is None else form.format(value)
 
 
 def _ranks(conditions: dict[str, Any]) -> str:

@@ -14,17 +14,11 @@ import pyarrow.parquet as pq
 
 from analysis.audit import MAX_NS, Facts, examine, readable
 from analysis.cells import added_up
-from analysis.doubts import Doubt
-from analysis.log import DEVICE_COLUMNS, Log, Targets, held, scan
-from analysis.terms import KEPT
-from replayer.schema import (
-    DEVICE_SCHEMA,
-    LOG_ENUMS,
-    counters,
-    parts,
-    read_above,
-    read_run,
-)
+from analysis.evidence import Doubt, Moved
+from analysis.log import Log, Targets, held, scan
+from analysis.samples import counted, pooled, read_samples
+from analysis.terms import KEPT, SIDES, SIZE
+from replayer.schema import LOG_ENUMS, counters, parts, read_above, read_run
 from tracegen.schema import InputError
 
 Info = dict[str, Any]
@@ -164,23 +158,32 @@ class Run:
             InputError: one is damaged, or of something else.
         """
         found = {place: path for place in self.ranks if (path := counters(place)) is not None}
-        return {place: _read_samples(path) for place, path in found.items()}
+        return {place: read_samples(path) for place, path in found.items()}
 
-    def device_bytes(self, column: str, since_ns: int = 0) -> int | None:
-        """What the devices under the caches counted in intervals that ended later; None where none counted."""
-        parts = self._sampled()
-        counted = [part.filter(~pl.col("shared") & (pl.col("time_ns") > since_ns))[column] for part in parts]
-        return sum(int(one.sum()) for one in counted) if any(one.count() for one in counted) else None
+    def moved(self) -> Moved:
+        """What the nvme tier read and wrote by the log: moves that ended before the last look at the counters.
 
-    def delivered_bytes(self) -> int | None:
-        """What the devices under the caches read at most since the warm-up ended; None where none counted.
-
-        The counters' clock starts before the log's, so that none of the later reads is left out.
+        Those of a run that was killed, or whose disk was full, end before its log does.
         """
+        sums = [0, 0, 0]
+        for place, facts in zip(self.ranks, self.facts, strict=True):
+            whole = facts["sampled_ns"] is None or facts["sampled_ns"] >= (facts["last_end_ns"] or 0)
+            rows = self.cells[place].lazy() if whole else pl.concat(self.rows[place])
+            seen = rows if whole else rows.filter(pl.col("end_ns") <= facts["sampled_ns"])
+            with readable(place):
+                found = seen.select(
+                    read=SIZE.filter(SIDES["nvme_read"]).sum(),
+                    written=SIZE.filter(SIDES["nvme_write"]).sum(),
+                    steady=SIZE.filter(SIDES["nvme_read"] & ~pl.col("warmup")).sum(),
+                ).collect(engine="streaming")
+            sums = [one + more for one, more in zip(sums, found.row(0), strict=True)]
+        return Moved(*sums)
+
+    def counted(self, *, by_process: bool) -> Moved | None:
+        """What the devices under the caches did, or the kernel did on devices for the replayer; None: not counted."""
         ends = [(info.get("warmup") or {}).get("end_ns") or 0 for info in self.infos]
-        return self.device_bytes(
-            "read_bytes", min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
-        )
+        since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
+        return counted(self._sampled(), since_ns, len(self.ranks) if by_process else None)
 
     def log(self, targets: Targets | None = None) -> Log:
         """The log of all ranks on the first one's clock, opened.
@@ -216,7 +219,8 @@ class Run:
             workers=sum(info["conditions"]["workers"] for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
-            cores=self._cores(),
+            cores=sum({machine.get("host"): machine.get("cores") or 1 for machine in self._machines}.values()),
+            host_cores=self.host_cores,
             targets=targets,
             cells=known,
         )
@@ -238,27 +242,17 @@ class Run:
         return dict(zip(self.ranks, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:
-        """The counters of each rank; `shared` where a rank of the host that went on longer counted the same device."""
-        found, devices = [], dict[tuple[Any, ...], tuple[int, int]]()
-        for rank, (place, info) in enumerate(self.ranks.items()):
-            if place not in self.samples:
-                continue
-            machine = info.get("machine") or {}
-            device = (machine.get("host"), (machine.get("storage") or {}).get("device"))
-            samples = self.samples[place].with_columns(pl.col("time_ns") + self.shifts[place])
-            last_ns = int(samples["time_ns"].max() or 0)  # type: ignore[arg-type]
-            found.append((rank, device, samples))
-            devices[device] = max(devices.get(device, (last_ns, -rank)), (last_ns, -rank))
-        return [
-            samples.with_columns(
-                pl.lit(rank, pl.Int64).alias("rank"), pl.lit(devices[device][1] != -rank).alias("shared")
-            ).select(*DEVICE_COLUMNS)
-            for rank, device, samples in found
-        ]
+        return pooled(self.ranks, self.samples, self.shifts)
 
-    def _cores(self) -> int:
-        machines = [info.get("machine") or {} for info in self.infos]
-        return sum({machine.get("host"): machine.get("cores") or 1 for machine in machines}.values())
+    @property
+    def host_cores(self) -> int | None:
+        """All that the hosts have; None where run.json does not say."""
+        found = {machine.get("host"): machine.get("host_cores") for machine in self._machines}
+        return None if None in found.values() else sum(int(cores) for cores in found.values())
+
+    @property
+    def _machines(self) -> list[Info]:
+        return [info.get("machine") or {} for info in self.infos]
 
 
 _FINGERPRINTS: Final = {
@@ -272,21 +266,6 @@ def _shifted(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
     """On another clock, and under one number, so that ranks stay apart where one is missing."""
     own = rows.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
     return own.with_columns(pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns) if shift_ns else own
-
-
-def _read_samples(path: Path) -> pl.DataFrame:
-    """A device.parquet that counts forwards."""
-    try:
-        samples = pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        reason = (str(error).strip().splitlines() or ["?"])[0]
-        raise InputError(f"{path} cannot be read ({reason}); copy the run anew.") from None
-    backwards = [(pl.col(name) < 0).any() for name in DEVICE_SCHEMA.names]
-    times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
-    missing = pl.any_horizontal(pl.col(one.name).is_null() for one in DEVICE_SCHEMA if not one.nullable).any()
-    if samples.select(pl.any_horizontal(*backwards, times, missing)).item():
-        raise InputError(f"{path} holds counters that run backwards: it was altered or damaged; copy the run anew.")
-    return samples
 
 
 def open_run(path: Path) -> Run:

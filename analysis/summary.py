@@ -8,12 +8,13 @@ import polars as pl
 from tqdm import tqdm
 
 from analysis import audit, doubts
-from analysis.doubts import Evidence
+from analysis.evidence import Evidence
 from analysis.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.runs import Run, open_run
 from tracegen.schema import InputError
 
+_OF_SYSTEM: Final = ("valid", "device_", "process_", "host_cores")
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
 
 
@@ -71,12 +72,14 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
     drain_s = max((info.get("window") or {}).get("drain_s") or 0.0 for info in run.infos)
     values |= {"drain_s": drain_s}
     cells = log.every_cell.collect()
-    counted = audit.tally(cells)
-    read, written = (
-        (counted[f"{side}_bytes.nvme"], run.device_bytes(column))
-        for side, column in (("read", "read_bytes"), ("write", "written_bytes"))
+    evidence = Evidence(
+        run.infos,
+        values,
+        nvme=run.moved(),
+        device=run.counted(by_process=False),
+        process=run.counted(by_process=True),
+        host_cores=run.host_cores,
     )
-    evidence = Evidence(run.infos, values, run.delivered_bytes(), read, written)
     edited = audit.altered(run.infos, run.facts, audit.tally(cells.filter(~pl.col("beyond"))))
     found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])
     machine = run.infos[0].get("machine") or {}
@@ -101,6 +104,7 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
             machine.get("cores"),
             (machine.get("storage") or {}).get("device"),
         ],
+        "host_cores": run.host_cores,
         **values,
     }
 
@@ -123,7 +127,7 @@ def differences(summaries: list[dict[str, Any]]) -> list[str]:
     counts = [
         name
         for name, value in summaries[0].items()
-        if isinstance(value, int) and not name.startswith(("valid", "device_")) and not name.endswith("_kept")
+        if isinstance(value, int) and not name.startswith(_OF_SYSTEM) and not name.endswith("_kept")
     ]
     return sorted(
         {name for name in (*SAME_WORK, *counts) for other in summaries[1:] if other[name] != summaries[0][name]}

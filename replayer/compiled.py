@@ -208,6 +208,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "engine_work": (c_int, (_P, _I, _P, _P, c_int)),
     "engine_wait": (c_int, (_P, _I)),
     "engine_stop": (_VOID, (_P,)),
+    "engine_run_delay": (_I, (_P,)),
     "engine_state": (_VOID, (_P, _P)),
     "engine_totals": (_VOID, (_P, _P)),
     "engine_take_records": (_I, (_P, _P)),

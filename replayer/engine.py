@@ -28,8 +28,8 @@ _VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
 _new, _free, _feed, _start, _work, _wait, _stop = (
     call(f"engine_{name}") for name in ("new", "free", "feed", "start", "work", "wait", "stop")
 )
-_state, _totals, _take_records, _take_rows, _fault = (
-    call(f"engine_{name}") for name in ("state", "totals", "take_records", "take_rows", "fault")
+_state, _totals, _take_records, _take_rows, _fault, _run_delay = (
+    call(f"engine_{name}") for name in ("state", "totals", "take_records", "take_rows", "fault", "run_delay")
 )
 
 Records = NDArray[Any]
@@ -86,8 +86,20 @@ class Engine:
         self._crash: BaseException | None = None
         self.began_ns = 0
 
-    def run(self, flush: Flush, poll: Callable[[], None] = lambda: None, every_s: float = POLL_S) -> None:
+    def run(
+        self,
+        flush: Flush,
+        poll: Callable[[], None] = lambda: None,
+        every_s: float = POLL_S,
+        begun: Callable[[int], None] = lambda _: None,
+    ) -> None:
         """Execute to the end; `flush` gets what has been recorded and executed since its last call, in this thread.
+
+        Args:
+            flush: called every `every_s`, and at the end.
+            poll: called often; what it raises ends the run.
+            every_s: how often to flush.
+            begun: called once with time 0, `began_ns`, before the first move.
 
         Raises:
             TooManyErrorsError: more moves failed than the budget allows; those in flight have been finished.
@@ -104,6 +116,7 @@ class Engine:
         gc.disable()  # it would stop the threads that make moves in Python
         try:
             self._wait_for_window(poll)
+            begun(self.began_ns)
             for thread in workers:
                 thread.start()
                 started.append(thread)
@@ -164,6 +177,11 @@ class Engine:
         found = State()
         _state(self._handle, ctypes.byref(found))
         return found
+
+    def run_delay_ns(self) -> int | None:
+        """How long the workers so far have been ready and waited for a CPU; None where the kernel does not say."""
+        waited = int(_run_delay(self._handle))
+        return None if waited < 0 else waited
 
     def totals(self) -> Totals:
         """Sums over what has been executed."""

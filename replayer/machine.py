@@ -14,7 +14,8 @@ def describe() -> dict[str, Any]:
     return {
         "host": platform.node(),
         "cpu": _field("/proc/cpuinfo", "model name") or platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(os.sched_getaffinity(0)),  # that this process may use
+        "host_cores": os.cpu_count(),
         "memory_bytes": meminfo("MemTotal"),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),

@@ -162,6 +162,10 @@ class OpenTiers:
         """The device under the cache as major:minor, where the kernel counts what it does."""
         return machine.block_device(self.nvme.folder) if self.nvme is not None else None
 
+    def io_is_counted(self) -> bool:
+        """Whether /proc/self/io counts the nvme tier's I/O; of cuFile's that is not known."""
+        return self.nvme is not None and self.nvme.counted and not self._settings.gds
+
     def precondition(self, room: int, seed: int, progress: Callable[[int], object]) -> dict[str, Any] | None:
         """Write so much to the nvme tier as was asked for, filling its room again and again; None for nothing.
 

@@ -186,7 +186,8 @@ class _Run:
 
     def execute(self, directory: RunDirectory, log: Log) -> KeyboardInterrupt | None:
         """Run it, writing parts as it goes; what interrupted it, if anything did."""
-        sampler, stopped = Sampler(self._tiers.block_device()), None
+        device, counted, stopped = self._tiers.block_device(), self._tiers.io_is_counted(), None
+        sampler = Sampler(device, own_io=counted, run_delay_ns=self._engine.run_delay_ns)
         try:
             self.info["clock"] = self._ranks.start()
             directory.save(self.info)
@@ -208,7 +209,7 @@ class _Run:
                         self._tiers.hurry()
                         raise
 
-                self._engine.run(flush, poll)
+                self._engine.run(flush, poll, begun=sampler.start)
             status, reason = self._verdict()
         except KeyboardInterrupt as interrupt:
             status, reason, stopped = "incomplete", str(interrupt) or "interrupted", interrupt

@@ -116,7 +116,7 @@ _LATER: Final = {  # absent, or null, where the writer was older or the run died
         " conditions.max_concurrent_allocs conditions.warmup.ops conditions.window_ops conditions.window_bytes"
         " machine.memory_bytes"
     ),
-    "positive": "conditions.cycles conditions.ops machine.cores",
+    "positive": "conditions.cycles conditions.ops machine.cores machine.host_cores",
     "ranks": "conditions.ranks",
     "integer": "clock.offset_ns clock.zero_ns",
     "number": "conditions.speedup conditions.prefill_tok_s conditions.precondition_gib precondition.gib",

@@ -108,6 +108,15 @@ LOG_SCHEMA: Final = pa.schema(
     metadata={"kv-run": str(RUN_VERSION)},
 )
 
+DEVICE_ADDED: Final = (
+    "steal_cpu",  # cores that the hypervisor gave to others while this machine wanted them
+    "process_read_bytes",  # that devices read and wrote for this process
+    "process_written_bytes",
+    "run_delay_ns",  # how long workers were ready and waited for a CPU
+    "throttled_ns",  # by a quota of the cgroup
+    "sampler_delay_ns",  # as run_delay_ns, of the thread that samples
+)
+"""Columns that device.parquet lacked before release 0.2; null where the kernel does not count them."""
 DEVICE_SCHEMA: Final = pa.schema(
     [
         pa.field("time_ns", pa.int64(), nullable=False),  # end of the interval, since the run's start
@@ -120,6 +129,7 @@ DEVICE_SCHEMA: Final = pa.schema(
         pa.field("utilisation", pa.float64()),  # share of the interval with any in flight
         pa.field("process_cpu", pa.float64(), nullable=False),  # cores busy, mean
         pa.field("system_cpu", pa.float64(), nullable=False),
+        *(pa.field(name, pa.float64() if name == "steal_cpu" else pa.int64()) for name in DEVICE_ADDED),
     ],
     metadata={"kv-run": str(RUN_VERSION)},
 )
@@ -245,7 +255,9 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
     if not version.isdecimal() or int(version[:9]) > RUN_VERSION:
         raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
     for field in wanted:
-        if field.name in ADDED and field.name not in schema.names and int(version[:9]) == 1:
+        if field.name not in schema.names and (
+            field.name in DEVICE_ADDED or (field.name in ADDED and int(version[:9]) == 1)
+        ):
             continue
         if field.name not in schema.names:
             raise InputError(f"{path} is not {what}: column {field.name} is missing.")

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from analysis.log import Log
-from analysis.metrics import bandwidth, data, hit_rate, latency, moves, ranks, throughput, time_spent, waits, wear
+from analysis.metrics import bandwidth, data, hit_rate, latency, machine, moves, ranks, throughput, time_spent, waits, wear
 
 METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {
     "throughput": throughput.throughput,
@@ -26,5 +26,6 @@ METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {
     "break_even": time_spent.break_even,
     "amplification": wear.amplification,
     "device": wear.device,
+    "machine": machine.machine,
     "ranks": ranks.ranks,
 }

@@ -3,6 +3,7 @@
 import polars as pl
 
 from analysis.log import Log
+from analysis.metrics.machine import after_warm_up, judged_ns
 from analysis.terms import OK, SERVED, SIDES, SIZE, STORED
 from replayer.schema import TIERS
 
@@ -44,21 +45,18 @@ def device(log: Log) -> pl.LazyFrame:
     device_utilisation: share of the time with any request in flight, of a cut run until the cut.
     cpu_share: cores that the replayer kept busy / cores there are, in that time.
     """
-    begin = log.warm_end_ns if log.warm_end_ns is not None else 0
-    weight = ((pl.col("time_ns") - begin) / pl.col("interval_ns")).clip(0, 1)
-    late = pl.lit(0.0) if log.cut_ns is None else (pl.col("time_ns") - log.cut_ns) / pl.col("interval_ns")
-    judged_ns = pl.col("interval_ns") * (weight - late.clip(0, 1)).clip(0)
-    span = judged_ns.sum()
+    weight, judged = after_warm_up(log), judged_ns(log)
+    span = judged.sum()
     own = ~pl.col("shared")
     read, written = ((pl.col(f"{name}_bytes") * weight).filter(own) for name in ("read", "written"))
     known = pl.col("read_bytes").filter(own).count() > 0
     counters = log.device.select(
         device_read_bytes=pl.when(known).then(read.sum().round().cast(pl.Int64)),
         device_written_bytes=pl.when(known).then(written.sum().round().cast(pl.Int64)),
-        device_utilisation=(pl.col("utilisation") * judged_ns).filter(own).sum()
-        / pl.when(known).then(judged_ns.filter(own & pl.col("utilisation").is_not_null()).sum()),
+        device_utilisation=(pl.col("utilisation") * judged).filter(own).sum()
+        / pl.when(known).then(judged.filter(own & pl.col("utilisation").is_not_null()).sum()),
         cpu_share=pl.when(span > 0).then(
-            (pl.col("process_cpu") * judged_ns).sum() / span * pl.col("rank").n_unique() / log.cores
+            (pl.col("process_cpu") * judged).sum() / span * pl.col("rank").n_unique() / log.cores
         ),
     )
     logical = log.cells.select(

@@ -3,12 +3,16 @@
 #define _GNU_SOURCE
 #include "engine.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 18, FAULTS_MOST = 1 << 16 };
 
@@ -37,6 +41,9 @@ static int64_t take_from(Buffer *b, const void **out) {
     return count;
 }
 
+/* How long a worker waited for a CPU: as it said when it ended, and as it was last seen while it worked. */
+typedef struct { int64_t thread, ended_ns, seen_ns; } Delay;
+
 struct Engine {
     const Workload *ops;
     Settings set;
@@ -56,6 +63,7 @@ struct Engine {
     Buffer records, rows;
     Fault *faults;
     int64_t faults_count, faults_room;
+    Delay *delays;              /* per worker */
 };
 
 static void new_condition(pthread_cond_t *condition) {
@@ -77,6 +85,7 @@ Engine *engine_new(const Workload *ops, const Settings *settings, const Load *lo
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
     e->lost = calloc((size_t)ops->keys + 1, 1);
+    e->delays = calloc((size_t)settings->workers, sizeof *e->delays);
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);  /* it is held for less time than a sleep takes */
@@ -103,6 +112,7 @@ void engine_free(Engine *e) {
     free(e->rows.filling);
     free(e->rows.taken);
     free(e->faults);
+    free(e->delays);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -512,12 +522,47 @@ static void complete(Engine *e, int32_t move, const Job *job) {
     retire(e);
 }
 
+/* How long a thread has waited for a CPU while it was ready to run (schedstat's second number); -1: the kernel does not say. */
+static int64_t run_delay(int64_t thread) {
+    char path[64], text[96];
+    snprintf(path, sizeof path, "/proc/self/task/%lld/schedstat", (long long)thread);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    text[got > 0 ? got : 0] = 0;
+    long long waited;
+    return sscanf(text, "%*d %lld", &waited) == 1 ? waited : -1;
+}
+
+static void worker_begins(Engine *e, int64_t worker) {
+    __atomic_store_n(&e->delays[worker].thread, (int64_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+}
+
+static void worker_ends(Engine *e, int64_t worker) {
+    __atomic_store_n(&e->delays[worker].ended_ns, run_delay(syscall(SYS_gettid)), __ATOMIC_RELEASE);
+}
+
+int64_t engine_run_delay(Engine *e) {
+    int64_t sum = 0;
+    for (int64_t worker = 0; worker < e->set.workers; worker++) {
+        Delay *d = &e->delays[worker];
+        int64_t thread = __atomic_load_n(&d->thread, __ATOMIC_ACQUIRE), now = thread ? run_delay(thread) : 0;
+        int64_t ended = __atomic_load_n(&d->ended_ns, __ATOMIC_ACQUIRE);
+        if (now < 0 && !d->seen_ns && ended <= 0) return -1;
+        if (now > d->seen_ns) d->seen_ns = now;
+        sum += ended > d->seen_ns ? ended : d->seen_ns;
+    }
+    return sum;
+}
+
 /* What a worker has in hand while its move is made elsewhere. */
 typedef struct { int32_t move; Record record; } Hand;
 static _Thread_local Hand hand;
 
 int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) {
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    if (!resumed) worker_begins(e, worker);
     pthread_mutex_lock(&e->lock);
     if (resumed) {
         if (job->status == ERROR) __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
@@ -545,6 +590,7 @@ int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) 
         record(e, &hand.record, job, job->verify_ns - early_ns);
     }
     pthread_mutex_unlock(&e->lock);
+    worker_ends(e, worker);
     return 0;
 }
 

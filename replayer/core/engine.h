@@ -39,6 +39,8 @@ int64_t engine_start(Engine *e, int64_t most_ns); /* when the window is full the
 int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed);
 int engine_wait(Engine *e, int64_t most_ns);    /* whether the run is over */
 void engine_stop(Engine *e);                    /* nothing more is started */
+/* How long all workers so far waited for a CPU in ns; -1: the kernel does not say. One caller at a time. */
+int64_t engine_run_delay(Engine *e);
 void engine_state(Engine *e, State *out);
 void engine_totals(Engine *e, Totals *out);
 /* What has been recorded since the last call, valid until the next: rows of the log; moves of ops executed, in the plan's

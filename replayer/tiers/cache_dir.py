@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import click
 
+from replayer.counters import own_io
 from replayer.tiers.contract import ALIGNMENT, Buffer
 from tracegen.schema import InputError
 
@@ -24,6 +25,7 @@ class CacheFolder:
     Attributes:
         path: the folder.
         direct: whether O_DIRECT is used in it.
+        counted: whether /proc/self/io counts what this process reads and writes in it, as it does on local disks.
 
     Raises:
         InputError: `parent` is no directory, nothing can be written in it, or it refuses an O_DIRECT that must be.
@@ -40,7 +42,8 @@ class CacheFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Under its name it is locked from the first moment on: no other run takes it for one that was left.
             self.path = self.path.rename(parent / f"{MARKER}-{run}")
-            self.direct = direct != "off" and self._probe()
+            possible, self.counted = self._probe()
+            self.direct = direct != "off" and possible
         except BaseException as error:
             if self.path.is_dir():
                 self.remove([])
@@ -51,21 +54,24 @@ class CacheFolder:
             self.remove([])
             raise InputError(f"--cache-dir {parent} refuses O_DIRECT; pass --direct auto or name another disk.")
 
-    def _probe(self) -> bool:
-        """Write one block with O_DIRECT and read it back."""
+    def _probe(self) -> tuple[bool, bool]:
+        """Write one block with O_DIRECT and read it back: whether that works, and whether the kernel counted both."""
         probe = self.path / "probe"
         block = Buffer(ALIGNMENT)
         try:
             probe.write_bytes(block.view)  # buffered: fails where nothing can be written at all
-            descriptor = os.open(probe, os.O_RDWR | os.O_DIRECT)
+            before, descriptor = own_io(), os.open(probe, os.O_RDWR | os.O_DIRECT)
             try:
-                return os.pwritev(descriptor, [block.view], 0) == os.preadv(descriptor, [block.view], 0) == ALIGNMENT
+                done = os.pwritev(descriptor, [block.view], 0) == os.preadv(descriptor, [block.view], 0) == ALIGNMENT
+                now = own_io()
+                grown = [now.get(name, 0) - before.get(name, 0) for name in ("read_bytes", "write_bytes")]
+                return done, done and min(grown) >= ALIGNMENT
             finally:
                 os.close(descriptor)
         except OSError as error:
             if error.errno != errno.EINVAL:  # what file systems without O_DIRECT answer
                 raise
-            return False
+            return False, False
         finally:
             probe.unlink(missing_ok=True)
 

@@ -62,7 +62,7 @@ class FileTier(NativeTier):
 
     def __init__(self, parent: Path, run: str, io: BlockIO = BlockIO(), *, keep: bool = False) -> None:
         self._cache, self._keep = CacheFolder(parent, run, io.direct), keep
-        self.folder, self.direct = self._cache.path, self._cache.direct
+        self.folder, self.direct, self.counted = self._cache.path, self._cache.direct, self._cache.counted
         self._folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         super().__init__(_files(self._folder, os.fsencode(self.folder), reference(io.struct()), self.direct))
 
@@ -95,7 +95,7 @@ class SlabTier(NativeTier):
 
     def __init__(self, parent: Path, run: str, room: int, io: BlockIO = BlockIO(), *, keep: bool = False) -> None:
         self._cache, self._keep = CacheFolder(parent, run, io.direct), keep
-        self.folder, self.direct = self._cache.path, self._cache.direct
+        self.folder, self.direct, self.counted = self._cache.path, self._cache.direct, self._cache.counted
         self._slabs, self._files = list[int](), list[Path]()
         self.handle = None
         unit = unit_of(room)

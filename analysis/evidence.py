@@ -1,0 +1,83 @@
+"""What doubts are drawn from, and what a doubt is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+GIB: Final = 2**30
+
+Values = dict[str, Any]
+Infos = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason not to believe a number, or not quite.
+
+    Attributes:
+        kind: one word or two, the same for all doubts of its sort; docs/doubts.md lists them.
+        text: what was found, with its figures.
+        advice: what to do about it.
+        invalidates: whether the run's numbers must not be published.
+    """
+
+    kind: str
+    text: str
+    advice: str
+    invalidates: bool = False
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes of one that counts, up to its last look: a run that was killed goes on after that.
+
+    Attributes:
+        read_bytes: warm-up included.
+        written_bytes: the same of writes.
+        steady_read_bytes: read since the warm-up ended; of counters, which do not know single reads, at most.
+    """
+
+    read_bytes: int
+    written_bytes: int
+    steady_read_bytes: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What doubts are drawn from.
+
+    Attributes:
+        infos: run.json of each rank.
+        values: the metrics.
+        nvme: what the nvme tier read and wrote by its log.
+        device: what the devices under the caches did; None where nothing counted it.
+        process: what the kernel did on devices for the replayer's processes; None where it does not count that.
+        host_cores: all that the hosts have; None where run.json does not say.
+    """
+
+    infos: Infos
+    values: Values
+    nvme: Moved
+    device: Moved | None
+    process: Moved | None
+    host_cores: int | None
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What the ranks ran under; the first one's, see `_ranks`."""
+        conditions: dict[str, Any] = self.infos[0]["conditions"]
+        return conditions
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether the nvme tier is no device, or a slowed one: nothing is measured of it."""
+        return self.conditions.get("layout") == "null" or "nvme" in (self.conditions.get("throttle") or {})
+
+    @property
+    def devices(self) -> set[tuple[Any, Any]]:
+        """Host and device of the caches."""
+        machines = [info.get("machine") or {} for info in self.infos]
+        return {(machine.get("host"), (machine.get("storage") or {}).get("device")) for machine in machines}
+
+
+Found = Iterator[Doubt]
