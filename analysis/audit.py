@@ -18,7 +18,8 @@ from analysis.wording import counted
 from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts
 from tracegen.schema import InputError
 
-MAX_NS: Final = 1 << 49  # 6.5 days: beyond it a time is damage
+MAX_NS: Final = 1 << 49  # 6.5 days: no move takes longer, and no clocks of ranks are as far apart
+MAX_STAMP_NS: Final = 1 << 56  # 2.3 years: no run takes longer
 CLOCK_S: Final = 1e-6  # seconds in run.json are floats, those of the log integers of nanoseconds
 
 PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
@@ -148,8 +149,9 @@ def _impossible(info: Info) -> dict[str, pl.Expr]:
         ]
     return {
         "nulls where a replay leaves none": (pl.col("nulls") > 0).any(),
-        "times that run backwards or for days": (pl.col("least_step_ns") < 0).any()
-        | (pl.col("most_ns") > MAX_NS).any(),
+        "times that run backwards, moves of days or runs of years": (pl.col("least_step_ns") < 0).any()
+        | (pl.col("most_ns") > MAX_NS).any()
+        | (pl.col("most_stamp_ns") > MAX_STAMP_NS).any(),
         "numbers that are negative or too large": (pl.col("least_number") < 0).any()
         | (pl.col("most_request_id") >= MAX_REQUESTS).any(),
         "times of I/O that do not fit in their moves": pl.min_horizontal(times) < 0,

@@ -37,6 +37,8 @@ SUMS: Final = {
     "order_ns": ORDER_WAIT,
 }
 """What is added up over moves."""
+_SUMMED: Final = dict.fromkeys(("queue_ns", "plan_wait_ns", "window_ns", "order_ns"), pl.Float64)
+"""Waits of all moves at once: of long runs that fall behind, more than 64 bits hold."""
 
 
 def codes(name: str) -> tuple[pl.Expr, int]:
@@ -55,10 +57,10 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
     """Rows that are alike in every enum, in `warmup`, `first` (seq 0), `size_class`, `beyond` executed_ops, added up.
 
     Columns: those; `rows`; the sums of SUMS; start_ns the first, last_start_ns, end_ns the last; least and most of
-    position and rank, most of request_id;
-    `most_bytes` the most of size_bytes / tokens, `most_ns` of stamps and times. In honest logs `nulls` is 0, and 0 or
-    more are `least_step_ns` of the stamps and from one to the next, `least_number` of ids and counts, `least_time_ns`
-    of times and of what I/O leaves of a move, and `least_host_{side}_ns` of what system calls leave of that.
+    position and rank, most of request_id; `most_bytes` the most of size_bytes / tokens, `most_stamp_ns` of stamps,
+    `most_ns` of times. In honest logs `nulls` is 0, and 0 or more are `least_step_ns` of the stamps and from one to the
+    next, `least_number` of ids and counts, `least_time_ns` of times and of what I/O leaves of a move, and
+    `least_host_{side}_ns` of what system calls leave of that.
     """
     required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
     beyond = pl.lit(False) if executed_ops is None else pl.col("position") >= executed_ops
@@ -68,7 +70,7 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
     cells = (
         rows.group_by(code(classes).alias("code"))
         .agg(
-            *(value.cast(pl.Int64).sum().alias(name) for name, value in SUMS.items()),
+            *(value.cast(_SUMMED.get(name, pl.Int64)).sum().alias(name) for name, value in SUMS.items()),
             pl.len().cast(pl.Int64).alias("rows"),
             pl.col("start_ns").min(),
             pl.col("start_ns").max().alias("last_start_ns"),
@@ -76,7 +78,8 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
             *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
             *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
             (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
-            pl.max_horizontal(*STAMPS, *TIMES).max().alias("most_ns"),
+            pl.max_horizontal(*STAMPS).max().alias("most_stamp_ns"),
+            pl.max_horizontal(*TIMES, IO, QUEUE).max().alias("most_ns"),
             _least(*(pl.col(name) for name in STAMPS), WINDOW_WAIT, ORDER_WAIT, BLOCKED, QUEUE, IO).alias(
                 "least_step_ns"
             ),

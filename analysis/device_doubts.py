@@ -34,7 +34,7 @@ def page_cache(run: Evidence) -> Found:
 
 
 def counters(run: Evidence) -> Found:
-    """The device did other work for the replayer than the log says; where the kernel counts by process, for it alone."""
+    """The device did other work than the log says; where the kernel counts by process, for the replayer alone."""
     nvme, device = run.nvme, run.device
     if run.stands_in or device is None:
         return

@@ -26,6 +26,7 @@ BEYOND_PERCENTILE: Final = 5  # samples: with fewer the next run's percentile is
 STILL_RUNNING: Final = "still running: figures so far"
 
 
+
 def of_run(run: Evidence) -> list[Doubt]:
     """All doubts on one run, what invalidates it first."""
     found = [doubt for check in CHECKS for doubt in check(run)]

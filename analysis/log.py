@@ -118,8 +118,7 @@ class Log:
         device: samples of device.parquet of all ranks, with `rank`, the number of its `host`, and `shared` where a
             longer rank has the device.
         ranks: how many there are.
-        cores: that the replayer may use, of all hosts together.
-        host_cores: all that the hosts have; None where that is not known.
+        cores: that the replayer may use, of all hosts together; and all that they have, None where that is not known.
         targets: what to hold the run against.
         cells: the rows added up, where they are already.
     """
@@ -134,8 +133,7 @@ class Log:
         workers: int = 1,
         device: pl.LazyFrame | None = None,
         ranks: int = 1,
-        cores: int = 1,
-        host_cores: int | None = None,
+        cores: tuple[int, int | None] = (1, None),
         targets: Targets | None = None,
         cells: pl.DataFrame | None = None,
     ) -> None:
@@ -143,7 +141,7 @@ class Log:
         self.moves = self.every_move.filter(~pl.col("warmup"))
         self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
         self.token_ns, (self.warm_end_ns, self.cut_ns), self.timed = token_ns, bounds_ns, timed
-        self.ranks, self.cores, self.host_cores, self.workers = ranks, cores, host_cores, workers
+        self.ranks, (self.cores, self.host_cores), self.workers = ranks, cores, workers
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
         self._cells = cells

@@ -6,7 +6,7 @@ from analysis.evidence import Doubt, Evidence, Found
 
 BUSY_MACHINE: Final = 0.25  # of the machine's cores, others': a quiet one stays below a few per cent
 PAUSED_SHARE: Final = 0.01  # of the run: no rate is quoted to less
-STARVED_SHARE: Final = 0.25  # of the I/O's time: 0.08 to 0.16 where nobody else had a CPU, 0.6 and more beside busy loops
+STARVED_SHARE: Final = 0.25  # of the I/O's time: 0.08 to 0.16 on cores of its own, 0.6 to 0.9 beside busy loops
 THROTTLED_SHARE: Final = 0.05  # of the run: as many of its moves, and more, met the quota
 
 
@@ -17,7 +17,10 @@ def paused(run: Evidence) -> Found:
         return
     share = stopped_s / elapsed_s if elapsed_s else 1.0
     gap_s = run.values["longest_gap_s"]
-    text = f"the replayer stood still for {stopped_s:.1f} s, {share:.1%} of the run: {gap_s:.1f} s between two samples"
+    text = (
+        f"the replayer stood still for at least {stopped_s:.1f} s, {share:.1%} of the run: up to {gap_s:.1f} s lie"
+        " between two samples, which are taken every second"
+    )
     advice = "find what stopped it (a signal, a suspended machine, a frozen cgroup, a debugger), and replay it"
     yield Doubt("paused", text, advice, invalidates=share > PAUSED_SHARE)
 
@@ -35,20 +38,20 @@ def busy_machine(run: Evidence) -> Found:
 
 def starved(run: Evidence) -> Found:
     """Workers waited for a CPU, and times of devices hold that."""
-    values = run.values
-    if run.conditions.get("layout") == "null" and run.conditions["usable_bytes"]["nvme"] != 0:  # whose moves take no time
-        return
+    values, text = run.values, ""
+    if run.conditions.get("layout") == "null" and run.conditions["usable_bytes"]["nvme"] != 0:
+        return  # its moves take no time that one could wait in
     share, throttled_s, elapsed_s = values["run_delay_share"], values["throttled_s"], values["elapsed_s"]
     if throttled_s and elapsed_s and throttled_s > THROTTLED_SHARE * elapsed_s:
         text = f"a quota of its cgroup held the replayer up for {throttled_s:.1f} s of CPU time in {elapsed_s:.1f} s; "
         advice = "raise the quota (cpu.max, cpu.cfs_quota_us)"
     elif share is not None and share > STARVED_SHARE:
-        text, advice = "", "stop what else runs, or replay with more cores, or fewer --workers"
+        advice = "stop what else runs, or replay with more cores, or fewer --workers"
     else:
         return
     if share:
         io_s = values["run_delay_s"] / share
-        text += f"workers waited {values['run_delay_s']:.1f} s for a CPU beside {io_s:.1f} s of I/O, whose times hold that"
+        text += f"workers waited {values['run_delay_s']:.1f} s for a CPU, and their {io_s:.1f} s of I/O hold such waits"
     yield Doubt("starved", text.removesuffix("; "), advice)
 
 

@@ -219,8 +219,10 @@ class Run:
             workers=sum(info["conditions"]["workers"] for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
-            cores=sum({machine.get("host"): machine.get("cores") or 1 for machine in self._machines}.values()),
-            host_cores=self.host_cores,
+            cores=(
+                sum({machine.get("host"): machine.get("cores") or 1 for machine in self._machines}.values()),
+                self.host_cores,
+            ),
             targets=targets,
             cells=known,
         )
@@ -248,7 +250,8 @@ class Run:
     def host_cores(self) -> int | None:
         """All that the hosts have; None where run.json does not say."""
         found = {machine.get("host"): machine.get("host_cores") for machine in self._machines}
-        return None if None in found.values() else sum(int(cores) for cores in found.values())
+        known = [int(cores) for cores in found.values() if cores is not None]
+        return sum(known) if len(known) == len(found) else None
 
     @property
     def _machines(self) -> list[Info]:

@@ -147,7 +147,7 @@ def _disk(device: str | None) -> list[int] | None:
 
 
 def own_io() -> dict[str, int]:
-    """What this process has had read from and written to devices, in bytes (proc(5), /proc/pid/io); empty: not counted."""
+    """What devices have read and written for this process, in bytes (proc(5), /proc/pid/io); empty: not counted."""
     return _numbers("/proc/self/io")
 
 

@@ -28,6 +28,7 @@ from tracegen.schema import InputError, Trace
 
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
 STRETCH_OPS: Final = 1 << 13  # more leave the CPU's caches
+MOST_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
 _AT_ONCE: Final = 512  # moves hashed while workers run
 _KINDS: Final = {"trace": 0, "run": 1, "reference": 2}
 
@@ -118,6 +119,7 @@ class Plan:
         self.capacity = options.capacity()
         self.lookup = options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
         self.workload = Workload(trace, options.selection, options.bytes_per_token)
+        self._check_waits(options.demand.pace)
         self.peak_objects = [self.workload.keys] * len(TIERS)
         self.largest_object = int(self.workload.sizes().max(initial=0))
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
@@ -128,6 +130,14 @@ class Plan:
         if self.options.order.kind == "trace":
             return int(self.trace.ops * self.options.selection.cycles)
         return len(self._rows) if self._rows is not None else self.workload.ops
+
+    def _check_waits(self, pace: Pace) -> None:
+        """Refuse what the clock cannot count."""
+        if (waits_ns := self.workload.waits_ns(pace)) > MOST_NS:
+            raise InputError(
+                f"{self.trace.path}: its requests would wait for {waits_ns / 1e9 / 86400 / 365:,.0f} years altogether;"
+                " pass a smaller --token-ms, or a larger --prefill-tok-s or --speedup."
+            )
 
     def _rows_of_run(self) -> NDArray[np.int32]:
         op_ids, order = self.workload.op_ids(), self.options.order

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from replayer.compiled import TRACE_KEY, TRACE_OP, TRACE_REQUEST, WorkloadStruct, address, call, reference
 from replayer.model import TokenBytes
+from replayer.pace import Pace
 from replayer.selection import Selection
 from tracegen.schema import DTYPES, Columns, InputError, Trace
 
@@ -78,6 +79,13 @@ class Workload:
     def sizes(self) -> NDArray[np.int64]:
         """Bytes per key, shape (keys,)."""
         return self._key["size"]
+
+    def waits_ns(self, pace: Pace) -> float:
+        """How long its requests take one after the other, without any I/O: times, thinking, generation, prefill."""
+        generated, computed = (self._op[name].sum(dtype=np.float64) for name in ("new_tokens", "tokens"))
+        asked = self._request["time_ns"].max(initial=0) + self._request["think_ns"].sum(dtype=np.float64)
+        prefill_ns = 1e9 / pace.prefill_tok_s if pace.prefill_tok_s else 0.0
+        return float(asked / pace.speedup + generated * pace.token_ms * 1e6 + computed * prefill_ns)
 
     def one_by_one(self, rows: NDArray[np.int64]) -> bool:
         """Whether, in an order of these rows, all of a user's request comes before any of the next one."""

@@ -182,9 +182,9 @@ def warm_end(rows: list[Dict]) -> int:
     return int(min(row["start_ns"] for row in rows if not row["warmup"]))
 
 
-def samples(seed: int, seconds: int, counted: bool = True, cpu: float = 4.0) -> list[Dict]:
-    """Rows of device.parquet; without a block device to count, only the CPU's."""
-    rng, rows, at = random.Random(seed), [], 0
+def samples(seed: int, seconds: int, counted: bool = True, cpu: float = 4.0, measured: bool = True) -> list[Dict]:
+    """Rows of device.parquet; without a block device to count, only the CPU's; measured: what release 0.1 did not."""
+    rng, more, rows, at = random.Random(seed), random.Random(seed), [], 0
     for _ in range(seconds):
         interval = 10**9 + rng.randrange(10**7)
         at += interval
@@ -197,8 +197,17 @@ def samples(seed: int, seconds: int, counted: bool = True, cpu: float = 4.0) -> 
             {"time_ns": at, "interval_ns": interval, "process_cpu": rng.random() * cpu, "system_cpu": cpu}
             | {"read_requests": 1, "write_requests": 1, "queue": 1.0}
             | (counts if counted else {})
+            | (_measured(more) if measured else {})
         )
     return rows
+
+
+def _measured(rng: random.Random) -> Dict:
+    return {
+        "steal_cpu": rng.random(), "process_read_bytes": rng.randrange(10**7), "throttled_ns": rng.randrange(10**8),
+        "process_written_bytes": rng.randrange(10**7), "run_delay_ns": rng.randrange(10**9),
+        "sampler_delay_ns": rng.randrange(10**8),
+    }  # fmt: skip
 
 
 def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[Dict]]]:

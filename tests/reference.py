@@ -43,6 +43,7 @@ class Facts:
     device: Rows
     ranks: int
     cores: int
+    host_cores: int | None
     drain_s: float
     qos_ms: dict[str, float]
     qos_ms_per_gib: float
@@ -74,7 +75,7 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
     known = [zero for zero in zeros if zero is not None]
     every: Rows = []
     device: Rows = []
-    warm_ends, cuts, sampled, cores = [], [], {}, {}
+    warm_ends, cuts, sampled, cores, host_cores = [], [], {}, {}, {}
     for rank, (place, info, zero) in enumerate(zip(places, infos, zeros, strict=True)):
         shift = zero - known[0] if zero is not None else 0
         for part in sorted((place / "moves").glob("part-*.parquet")):
@@ -88,6 +89,7 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
             warm_ends.append(end + shift)
         machine = info.get("machine") or {}
         cores[machine.get("host")] = machine.get("cores", 1)
+        host_cores[machine.get("host")] = machine.get("host_cores")
         if (place / "device.parquet").exists():
             name = (machine.get("host"), (machine.get("storage") or {}).get("device"))
             mine = [
@@ -96,7 +98,12 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
             sampled.setdefault(name, {})[rank] = mine
     for ranks in sampled.values():
         longest = max(ranks, key=lambda rank: (max((row["time_ns"] for row in ranks[rank]), default=0), -rank))
-        device += [row | {"rank": rank, "shared": rank != longest} for rank, mine in ranks.items() for row in mine]
+        host = next(name for name, mine in sampled.items() if mine is ranks)[0]
+        device += [
+            row | {"rank": rank, "host": host, "shared": rank != longest}
+            for rank, mine in ranks.items()
+            for row in mine
+        ]
     settings = {
         "qos_ms": {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}, "qos_ms_per_gib": 0.0, "tbw": None,
         "device_gib_s": (None, None),
@@ -108,6 +115,7 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
         device,
         len(infos),
         sum(cores.values()),
+        None if None in host_cores.values() else sum(host_cores.values()),
         max((info.get("window") or {}).get("drain_s", 0.0) for info in infos),
         cut_ns=min(cuts, default=None),
         timed=infos[0]["conditions"]["pace"] != "asap",
@@ -604,14 +612,20 @@ def amplification(facts: Facts) -> Dict:
     }
 
 
-def device(facts: Facts) -> Dict:
-    """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
+def weighed_samples(facts: Facts) -> list[tuple[Dict, float, float]]:
+    """Each sample, its part past the warm-up and before the cut, and the share of it past the warm-up."""
     begin = facts.warm_end_ns if facts.warm_end_ns is not None else -(10**18)
     weighed = []
     for row in facts.device:
         after = min(max(row["time_ns"] - begin, 0), row["interval_ns"])
         late = min(max(row["time_ns"] - facts.cut_ns, 0), row["interval_ns"]) if facts.cut_ns is not None else 0
         weighed.append((row, max(0, after - late), after / row["interval_ns"]))
+    return weighed
+
+
+def device(facts: Facts) -> Dict:
+    """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
+    weighed = weighed_samples(facts)
     own = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
     read, written = (
         int(sum(row[name] * share for row, _, share in own) + 0.5) if own else None
@@ -631,12 +645,64 @@ def device(facts: Facts) -> Dict:
     }
 
 
+def machine(facts: Facts) -> Dict:
+    """What the machine did beside the run: by host, then by rank, then by device."""
+    weighed = weighed_samples(facts)
+    foreign, stolen = [], []
+    for on_host in grouped(weighed, lambda item: item[0]["host"]).values():
+        means = []
+        for mine in grouped(on_host, lambda item: item[0]["rank"]).values():
+            span = sum(ns for _, ns, _ in mine)
+            steal = [row.get("steal_cpu") for row, _, _ in mine]
+            if span:
+                means.append(
+                    [sum(row[name] * ns for row, ns, _ in mine) / span for name in ("system_cpu", "process_cpu")]
+                )
+                steal_ns = None if None in steal else sum(row["steal_cpu"] * ns for row, ns, _ in mine)
+                means[-1].append(None if steal_ns is None else steal_ns / span)
+        if means:
+            system, process, steal = zip(*means, strict=True)
+            foreign.append(max(0.0, sum(system) / len(means) - sum(process)))
+            stolen += [] if None in steal else [sum(steal) / len(means)]
+    waits: dict[str, list[float]] = {"run_delay_ns": [], "throttled_ns": [], "paused": [], "gap": []}
+    for mine in grouped(weighed, lambda item: item[0]["rank"]).values():
+        for name in ("run_delay_ns", "throttled_ns"):
+            if all(row.get(name) is not None for row, _, _ in mine):
+                waits[name].append(sum(row[name] * ns / row["interval_ns"] for row, ns, _ in mine) / 1e9)
+        stopped = 0.0
+        for row, ns, _ in mine:
+            gap_s = (row["interval_ns"] - (row.get("sampler_delay_ns") or 0) - (row.get("throttled_ns") or 0)) / 1e9
+            stopped += (gap_s - 1) * ns / row["interval_ns"] if gap_s > 2 else 0
+        waits["paused"].append(stopped)
+        waits["gap"] += [row["interval_ns"] / 1e9 for row, ns, _ in mine if ns]
+    run_delay_s = sum(waits["run_delay_ns"]) if waits["run_delay_ns"] else None
+    taken = sum(foreign) + sum(stolen) if foreign else None
+    found = {
+        "foreign_cpu": sum(foreign) if foreign else None,
+        "steal_cpu": sum(stolen) if stolen else None,
+        "foreign_cpu_share": ratio(taken, facts.host_cores),
+        "run_delay_s": run_delay_s,
+        "run_delay_share": ratio(run_delay_s and run_delay_s * 1e9, weighted(facts, "read_ns", "write_ns")),
+        "throttled_s": max(waits["throttled_ns"], default=None),
+        "longest_gap_s": max(waits["gap"], default=None),
+        "paused_s": max(waits["paused"], default=None),
+    }
+    own: dict[str, float] = {}
+    if facts.device and all(row.get("process_read_bytes") is not None for row in facts.device):
+        own = {s: sum(row[f"process_{s}_bytes"] * after for row, _, after in weighed) for s in ("read", "written")}
+    once = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
+    moved = {s: sum(row[f"{s}_bytes"] * after for row, _, after in once) for s in ("read", "written")} if once else {}
+    beyond = sum(max(0.0, moved[s] - own[s]) for s in moved) if own and moved else None
+    found |= {f"process_{s}_bytes": int(own[s] + 0.5) if own else None for s in ("read", "written")}
+    return found | {"foreign_io_share": ratio(beyond, sum(moved.values()))}
+
+
 def ranks(facts: Facts) -> Dict:
     cut = facts.window is not None
     groups = grouped(facts.every if cut else facts.rows, lambda row: row["rank"])
     begin, end = facts.window or (None, None)
     alone = [
-        Facts(rows, 0, begin, [], 1, 1, 0.0, facts.qos_ms, 0.0, (None, None), None, end) for rows in groups.values()
+        Facts(rows, 0, begin, [], 1, 1, 1, 0.0, facts.qos_ms, 0.0, (None, None), None, end) for rows in groups.values()
     ]
     names = {"rank_sum_wall_clock_tok_s": (throughput, "wall_clock_tok_s")}
     for tier in TIERS:
@@ -660,7 +726,7 @@ def ranks(facts: Facts) -> Dict:
 
 METRICS = (
     throughput, steady, data, hit_rate, moves, latency, bandwidth, waits, qos, time_spent, break_even, amplification,
-    device, ranks,
+    device, machine, ranks,
 )  # fmt: skip
 
 

@@ -715,7 +715,8 @@ def test_device_counters_are_as_documented(endless: Path, tmp_path: Path) -> Non
     assert table.schema.equals(DEVICE_SCHEMA)
     assert table.column_names == [
         "time_ns", "interval_ns", "read_bytes", "written_bytes", "read_requests", "write_requests", "queue",
-        "utilisation", "process_cpu", "system_cpu",
+        "utilisation", "process_cpu", "system_cpu", "steal_cpu", "process_read_bytes", "process_written_bytes",
+        "run_delay_ns", "throttled_ns", "sampler_delay_ns",
     ]  # fmt: skip
     rows = table.to_pylist()
     ends = [row["time_ns"] for row in rows]
@@ -737,6 +738,7 @@ def test_device_counters_are_as_documented(endless: Path, tmp_path: Path) -> Non
 def test_cpu_use_is_what_the_process_used() -> None:
     before = time.process_time()
     with Sampler(None) as sampler:
+        sampler.start(time.perf_counter_ns())
         while time.process_time() - before < 0.3:
             sum(range(10_000))
     used = sum(row["process_cpu"] * row["interval_ns"] for row in sampler.rows) / 1e9
@@ -744,10 +746,26 @@ def test_cpu_use_is_what_the_process_used() -> None:
     assert sum(row["system_cpu"] * row["interval_ns"] for row in sampler.rows) / 1e9 >= used - 0.1
 
 
+_NEIGHBOUR = """
+import mmap, os, sys
+block = mmap.mmap(-1, 1 << 20)
+block.write(bytes(1 << 20))
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+os.pwritev(file, [block], 0)
+while True:
+    os.preadv(file, [block], 0)
+"""
+
+
 def test_reads_that_a_cache_served_are_told(storing: Path, tmp_path: Path, run: Run) -> None:
-    """On a disk of its own: the kernel counts what anybody reads."""
+    """Though a neighbour reads more from that disk, in whose counters the run's own reads would drown."""
     with ext4(tmp_path) as disk:
-        told_of_the_cache(storing, tmp_path, run, ["--cache-dir", disk / "c"])
+        neighbour = subprocess.Popen([sys.executable, "-c", _NEIGHBOUR, disk / "neighbour"])
+        try:
+            told_of_the_cache(storing, tmp_path, run, ["--cache-dir", disk / "c"])
+        finally:
+            neighbour.kill()
+            neighbour.wait()
 
 
 def told_of_the_cache(storing: Path, tmp_path: Path, run: Run, place: list[object]) -> None:

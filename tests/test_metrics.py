@@ -102,7 +102,7 @@ def long(place: Path) -> Path:
     """Longer than 10 s; nothing counts its block device."""
     rows = follow(2, 200, span_s=25.0)
     machine = {"cores": 3, "storage": {"device": None}}
-    return write_run(place, rows, device=samples(2, 20, counted=False), token_ms=0.0, machine=machine)
+    return write_run(place, rows, device=samples(2, 20, counted=False, measured=False), token_ms=0.0, machine=machine)
 
 
 def ranks(place: Path) -> Path:
@@ -111,7 +111,7 @@ def ranks(place: Path) -> Path:
         rows = follow(10 + rank, 120, warm_ops=10 * rank)
         for row in rows:
             row |= {"rank": rank}
-        machine = {"host": f"host{rank // 2}", "cores": 8, "storage": {"device": "/dev/nvme0n1"}}
+        machine = {"host": f"host{rank // 2}", "cores": 8, "host_cores": 16, "storage": {"device": "/dev/nvme0n1"}}
         warmup = {"ops": 10 * rank, "end_ns": warm_end(rows) if rank else None}
         about = {"rank": rank, "clock": {"zero_ns": 10**18 + zero}, "warmup": warmup, "machine": machine}
         write_run(place / f"rank_{rank}", rows, device=samples(rank, 3, counted=rank < 2), **about)
@@ -154,6 +154,19 @@ def busy(place: Path) -> Path:
     return place
 
 
+def stopped(place: Path) -> Path:
+    """Stopped for 4 s within a warm-up and after it; a quota and others on the CPU explain a third wait."""
+    rows, counted, at = follow(3, warm_ops=30, span_s=20.0), samples(3, 8), 0
+    waits = {1: ({}, 4), 3: ({}, 4), 5: ({"sampler_delay_ns": 2 * S, "throttled_ns": S}, 4)}
+    for number, sample in enumerate(counted):
+        changes, more_s = waits.get(number, ({}, 0))
+        sample.update(changes | {"interval_ns": sample["interval_ns"] + more_s * S})
+        at += sample["interval_ns"]
+        sample["time_ns"] = at
+    machine = {"host": "h", "cores": 2, "host_cores": 4}
+    return write_run(place, rows, device=counted, warmup={"ops": 30, "end_ns": warm_end(rows)}, machine=machine)
+
+
 def cut(place: Path, seed: int = 1, warm_ops: int = 0, at_s: float = 1.5, **info: Any) -> Path:
     """Cut in time, with moves that straddle the cut and moves that the drain issued."""
     rows = follow(seed, warm_ops=warm_ops)
@@ -189,6 +202,7 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "idle": idle,
     "busy": busy,
     "warm-up alone": warm_up_alone,
+    "stopped": stopped,
     "cut": cut,
     "cut after a warm-up": lambda place: cut(place, 2, 40),
     "cut in its warm-up": lambda place: cut(place, 3, 200, 1.0),
@@ -204,7 +218,7 @@ HELD = {
 }
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
-    "machine", "zero_ns", "cut", "users", "ended_ns",
+    "machine", "host_cores", "zero_ns", "cut", "users", "ended_ns",
 }  # fmt: skip
 """What a summary says beside numbers."""
 
@@ -509,7 +523,7 @@ def test_depth_adds_up_to_the_time_spent(rows: Rows) -> None:
 
 
 def _facts(rows: Rows) -> reference.Facts:
-    return reference.Facts(rows, TOKEN_NS, None, [], 1, 1, 0.0, {}, 0.0, (None, None), None)
+    return reference.Facts(rows, TOKEN_NS, None, [], 1, 1, 1, 0.0, {}, 0.0, (None, None), None)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -728,7 +742,9 @@ def test_the_glossary_defines_every_name_and_no_other() -> None:
     assert all(re.search(r"\w", term.definition) for term in glossary.terms())
 
 
-UNITS = "s ms bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec day compliance utilisation"
+UNITS = (
+    "s ms cpu bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec day compliance utilisation"
+)
 COUNTS = (
     "requests tokens_generated nvme_tokens_processed mean_inflight evictions logged_ops failed_moves upstream_moves"
 )

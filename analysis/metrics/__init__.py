@@ -10,7 +10,19 @@ from typing import Final
 import polars as pl
 
 from analysis.log import Log
-from analysis.metrics import bandwidth, data, hit_rate, latency, machine, moves, ranks, throughput, time_spent, waits, wear
+from analysis.metrics import (
+    bandwidth,
+    data,
+    hit_rate,
+    latency,
+    machine,
+    moves,
+    ranks,
+    throughput,
+    time_spent,
+    waits,
+    wear,
+)
 
 METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {
     "throughput": throughput.throughput,

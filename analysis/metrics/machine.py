@@ -23,9 +23,7 @@ def after_warm_up(log: Log) -> pl.Expr:
 
 
 def machine(log: Log) -> pl.LazyFrame:
-    """CPU, waiting and I/O beside the replayer's own, from device.parquet; null where it was not measured.
-
-    Of the time that `device_utilisation` is of.
+    """What else the machine did in the time that cpu_share is of, and what workers waited for; null: not measured.
 
     foreign_cpu: cores that other processes kept busy, mean: all that were, less those of the replayer's processes.
     steal_cpu: cores that the hypervisor gave to other machines while this one wanted them, mean.
@@ -67,7 +65,9 @@ def _cpu(log: Log) -> pl.LazyFrame:
             steal_cpu=pl.when(pl.col("known").all()).then(pl.col("steal_cpu").mean()),
         )
     )
-    return hosts.select(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in ("foreign_cpu", "steal_cpu"))
+    return hosts.select(
+        pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in ("foreign_cpu", "steal_cpu")
+    )
 
 
 def _known(name: str) -> pl.Expr:
