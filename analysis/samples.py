@@ -1,5 +1,6 @@
 """Samples of the kernel's counters (device.parquet): read, put on one clock, and added up."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,19 @@ def read_samples(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = (str(error).strip().splitlines() or ["?"])[0]
         raise InputError(f"{path} cannot be read ({reason}); copy the run anew.") from None
-    absent = [name for name in DEVICE_ADDED if name not in samples.columns]
-    samples = samples.with_columns(pl.lit(None, DEVICE_COLUMNS[name]).alias(name) for name in absent)
+    samples = samples.with_columns(absent(samples.columns))
     backwards = [(pl.col(name) < 0).any() for name in DEVICE_SCHEMA.names]
     times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
     missing = pl.any_horizontal(pl.col(one.name).is_null() for one in DEVICE_SCHEMA if not one.nullable).any()
     if samples.select(pl.any_horizontal(*backwards, times, missing)).item():
         raise InputError(f"{path} holds counters that run backwards: it was altered or damaged; copy the run anew.")
     return samples
+
+
+def absent(columns: Iterable[str]) -> list[pl.Expr]:
+    """Null, for each column that an older release did not measure."""
+    lacking = [name for name in DEVICE_ADDED if name not in set(columns)]
+    return [pl.lit(None, DEVICE_COLUMNS[name]).alias(name) for name in lacking]
 
 
 def pooled(

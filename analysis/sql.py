@@ -13,6 +13,7 @@ import polars as pl
 from analysis.csv_cells import as_text
 from analysis.log import scan
 from analysis.runs import open_run
+from analysis.samples import absent
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
 from tracegen.schema import InputError, printable
 
@@ -58,7 +59,8 @@ def _moves(files: list[Path], shift_ns: int) -> pl.LazyFrame:
 
 
 def _device(path: Path, shift_ns: int, rank: int) -> pl.LazyFrame:
-    samples = pl.scan_parquet(path, glob=False).select(DEVICE_SCHEMA.names)
+    samples = pl.scan_parquet(path, glob=False)
+    samples = samples.with_columns(absent(samples.collect_schema().names())).select(DEVICE_SCHEMA.names)
     return samples.with_columns(pl.col("time_ns") + shift_ns, pl.lit(rank, pl.Int32).alias("rank"))
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from analysis import sql
 from analysis.cli import main
 from analysis.summary import summarise
-from replayer.schema import LOG_COLUMNS
+from replayer.schema import DEVICE_ADDED, LOG_COLUMNS
 from tests.conftest import DEMO, ROOT, Run
 from tracegen.schema import InputError
 
@@ -175,6 +175,15 @@ def test_text_of_a_log_is_neither_a_formula_nor_a_command(copy: Path) -> None:
     asked = "select error, '-5' as number, '+1+2' as sum from moves limit 1"
     assert call(copy, asked, "--format", "csv").stdout == "error,number,sum\n'=1+1\x1b]0;x\x07,-5,'+1+2\n"
     assert call(copy, asked).stdout.splitlines()[1].startswith("=1+1\\x1b]0;x\\x07")
+
+
+def test_counters_that_an_older_release_did_not_sample_are_null(tmp_path: Path, replay: Path) -> None:
+    place = shutil.copytree(replay, tmp_path / "old")
+    table = pq.read_table(place / "device.parquet")
+    pq.write_table(table.drop_columns(list(DEVICE_ADDED)), place / "device.parquet")
+    found = ask(place, "select * from device")
+    older = dict.fromkeys(DEVICE_ADDED) | {"rank": 0}
+    assert found == [row | older for row in table.to_pylist()]
 
 
 def test_formats_agree(replay: Path) -> None:
