@@ -485,7 +485,7 @@ def test_a_sweep_that_is_ended_while_it_rests(run: Run, place: Path, tmp_path: P
     shutil.copy(place / "quick.parquet", tmp_path)
     path = grid(tmp_path, f"trials = 1\npause_s = 60\n{CASE}workers = [1, 2]\n")
     with going(path) as started:
-        wait_for(lambda: "60 s of pause before a-workers=2" in (tmp_path / "said").read_text(), started)
+        wait_for(lambda: " s of pause before a-workers=2" in (tmp_path / "said").read_text(), started)
         told = f"{tmp_path}/sweep: another process is at work there; wait for it, or name another."
         sentence(swept(run, path, ok=False), told)
         assert ended(started, signal.SIGTERM) == 143
