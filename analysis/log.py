@@ -17,7 +17,7 @@ from analysis.terms import EVICTION, QUEUE, SIZE, SIZE_CLASS, TOUCHES
 from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
-"""Rows that are grouped at once. A log of up to so many is held in memory, at 110 bytes each."""
+"""Rows that are grouped at once. A log of up to so many is held in memory, at 118 bytes each."""
 AT_ONCE: Final = 3 << 26
 """Times that are taken from a log at one look, at 8 bytes each and as much again while they are sorted."""
 
@@ -50,6 +50,7 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "process_cpu": pl.Float64,
     "system_cpu": pl.Float64,
     **{name: pl.Float64 if name == "steal_cpu" else pl.Int64 for name in DEVICE_ADDED},
+    "host_cores": pl.Int64,
     "rank": pl.Int64,
     "host": pl.Int64,
     "shared": pl.Boolean,
@@ -63,16 +64,18 @@ class Targets:
     Attributes:
         qos_ms: time to first byte per QoS class that 95% of its requests are to keep; kv-cache.py's.
         qos_ms_per_gib: how much longer a request may take for each GiB it moves before its first token.
-        device_gib_s: what the nvme tier's device can read and write, by its data sheet or as fio measured it.
+        tier_gib_s: what a tier can read and write, by its data sheet or as fio measured it.
         tbw: what the drive may be written in its life, in 10^12 bytes.
+        drive_tb: the drive's capacity, in 10^12 bytes.
     """
 
     qos_ms: dict[str, float] = field(
         default_factory=lambda: {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}
     )
     qos_ms_per_gib: float = 0.0
-    device_gib_s: tuple[float, float] | None = None
+    tier_gib_s: dict[str, tuple[float, float]] = field(default_factory=dict)
     tbw: float | None = None
+    drive_tb: float | None = None
 
 
 def scan(files: list[Path]) -> pl.LazyFrame:

@@ -12,6 +12,7 @@ from analysis.terms import (
     OK,
     OPENS,
     PLAN_WAIT,
+    PROMPT,
     READS,
     SERVED,
     SIZE,
@@ -42,7 +43,8 @@ def of(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.D
     Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
     included; io_ns, queue_ns, plan_wait_ns, where it is timed: how long any of its moves was at work, else any in
     the queue, else any waited for the plan; generation_ns; {cause}_wait_ns and blocked_ns, sums over its moves;
-    reads, hits; prefill_bytes, moved before its first token.
+    reads, hits; session_id; prompt_tokens and prompt_hit_tokens, those of them that were found; prefill_bytes, moved
+    before its first token.
     """
     prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
     moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
@@ -53,9 +55,13 @@ def of(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.D
         "generation_ns": generation,
         "reads": READS,
         "hits": OK & SERVED,
+        "prompt_tokens": pl.col("tokens").cast(pl.Int64) * PROMPT,
+        "prompt_hit_tokens": pl.col("tokens").cast(pl.Int64) * (PROMPT & OK & SERVED),
         "prefill_bytes": SIZE * (prefill & moved),
     }
-    firsts = {"qos": pl.col("qos").to_physical()} | {n: pl.when(own).then(n) for n in ("due_ns", "start_ns")}
+    firsts = {"qos": pl.col("qos").to_physical(), "session_id": pl.col("session_id")} | {
+        n: pl.when(own).then(n) for n in ("due_ns", "start_ns")
+    }
     lasts = {
         "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
         "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),

@@ -41,7 +41,7 @@ def absent(columns: Iterable[str]) -> list[pl.Expr]:
 def pooled(
     ranks: dict[Path, dict[str, Any]], sampled: dict[Path, pl.DataFrame], shifts: dict[Path, int]
 ) -> list[pl.DataFrame]:
-    """The samples of each rank on one clock, with `rank` and the number of its `host`.
+    """The samples of each rank on one clock, with `rank`, the number of its `host` and the cores of that.
 
     `shared`: a rank of the host that went on longer counted the same device.
 
@@ -59,15 +59,17 @@ def pooled(
         device = (host, (machine.get("storage") or {}).get("device"))
         samples = sampled[place].with_columns(pl.col("time_ns") + shifts[place])
         last_ns = int(samples["time_ns"].max() or 0)  # type: ignore[arg-type]
-        found.append((rank, device, samples))
+        cores = machine.get("host_cores") or machine.get("cores") or 1
+        found.append((rank, device, cores, samples))
         devices[device] = max(devices.get(device, (last_ns, -rank)), (last_ns, -rank))
     return [
         samples.with_columns(
             pl.lit(rank, pl.Int64).alias("rank"),
             pl.lit(device[0], pl.Int64).alias("host"),
             pl.lit(devices[device][1] != -rank).alias("shared"),
+            pl.lit(cores, pl.Int64).alias("host_cores"),
         ).select(*DEVICE_COLUMNS)
-        for rank, device, samples in found
+        for rank, device, cores, samples in found
     ]
 
 

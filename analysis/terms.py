@@ -12,6 +12,10 @@ SIZE: Final = pl.col("size_bytes")
 SERVED: Final = pl.col("move").is_in(["hit", "promote"])  # a read that found its KV
 READS: Final = pl.col("move").is_in(["hit", "promote", "miss"])
 STORED: Final = pl.col("move") == "store"
+FIRST_TOUCH: Final = (pl.col("op") == "write") & pl.col("move").is_in(["store", "bypass"])
+"""The one row of a write op that is not an eviction: no cache could have held its KV before."""
+PROMPT: Final = (pl.col("phase") == "prefill") & (READS | (FIRST_TOUCH & (pl.col("source") != "rag")))
+"""What prompts consist of: reads and first touches; documents that RAG ingests are no prompt."""
 EVICTION: Final = pl.col("move") == "demote"
 FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop"])
 """A request makes room, and waits for it as the next one does."""
@@ -43,7 +47,7 @@ STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
 MAX_REQUESTS: Final = 1 << 40
 """Ids of requests are below it, so that a rank and a request are one number."""
 KEPT: Final = (
-    *("rank", "position", "seq", "request_id", "tokens", "new_tokens", "size_bytes"),
+    *("rank", "position", "seq", "request_id", "session_id", "tokens", "new_tokens", "size_bytes"),
     *STAMPS,
     "window_ns",
     "order_ns",

@@ -33,7 +33,8 @@ def make_rows(seed: int, count: int) -> list[Dict]:
         rows.append(
             dict.fromkeys(LOG_COLUMNS, 0)
             | {
-                "op_id": i, "position": i, "seq": seq, "request_id": request, "new_tokens": rng.randrange(40) if seq == 0 else 0,
+                "op_id": i, "position": i, "seq": seq, "request_id": request, "session_id": request // 3,
+                "new_tokens": rng.randrange(40) if seq == 0 else 0,
                 "qos": ENUMS["qos"][request % 3], "phase": rng.choice(ENUMS["phase"]), "source": rng.choice(ENUMS["source"]),
                 "op": rng.choice(("write", "read")), "tokens": rng.randrange(1, 3000), "size_bytes": rng.randrange(1, 10**9),
                 "move": move, "status": rng.choices(("ok", "error", "upstream"), (8, 1, 1))[0],

@@ -30,7 +30,10 @@ QUANTILES = {"p50": 5000, "p90": 9000, "p95": 9500, "p99": 9900, "p999": 9990, "
 CURVE = [*range(0, 10_000, 200), 9900, 9950, 9990, 9995, 9999, 10_000]
 
 DATA = Path(__file__).parent / "data"
-GOLDEN_TARGETS: Dict = {"qos_ms_per_gib": 100.0, "device_gib_s": (6.5, 4.0), "tbw": 600.0}
+GOLDEN_TARGETS: Dict = {
+    "qos_ms_per_gib": 100.0, "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
+    "tbw": 600.0, "drive_tb": 3.84,
+}  # fmt: skip
 
 
 @dataclass
@@ -47,8 +50,9 @@ class Facts:
     drain_s: float
     qos_ms: dict[str, float]
     qos_ms_per_gib: float
-    device_gib_s: tuple[float | None, float | None]
+    tier_gib_s: dict[str, tuple[float, float]]
     tbw: float | None
+    drive_tb: float | None = None
     cut_ns: int | None = None
     timed: bool = True
     workers: int = 1
@@ -93,7 +97,8 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
         if (place / "device.parquet").exists():
             name = (machine.get("host"), (machine.get("storage") or {}).get("device"))
             mine = [
-                row | {"time_ns": row["time_ns"] + shift} for row in pq.read_table(place / "device.parquet").to_pylist()
+                row | {"time_ns": row["time_ns"] + shift, "host_cores": machine.get("host_cores") or machine.get("cores", 1)}
+                for row in pq.read_table(place / "device.parquet").to_pylist()
             ]
             sampled.setdefault(name, {})[rank] = mine
     for ranks in sampled.values():
@@ -106,7 +111,7 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
         ]
     settings = {
         "qos_ms": {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}, "qos_ms_per_gib": 0.0, "tbw": None,
-        "device_gib_s": (None, None),
+        "tier_gib_s": {}, "drive_tb": None,
     }  # fmt: skip
     return Facts(
         every,
@@ -355,6 +360,7 @@ def throughput(facts: Facts) -> Dict:
         "elapsed_s": facts.elapsed_s,
         "storage_io_s": io_s,
         "wall_clock_tok_s": ratio(tokens, facts.elapsed_s),
+        "requests_per_s": ratio(begun(facts), facts.elapsed_s),
         "storage_tok_s": ratio(tokens, io_s),
         "cache_io_tokens_per_sec": ratio(tokens, io_s),
         "mean_inflight": ratio(io_s, facts.elapsed_s),
@@ -363,6 +369,11 @@ def throughput(facts: Facts) -> Dict:
         ),
         "drained_tokens": sum(drained(facts, row) * row["new_tokens"] for row in facts.every),
     }
+
+
+def begun(facts: Facts) -> int:
+    begin, end = facts.window or (facts.first_ns, facts.last_ns)
+    return sum(begin <= one.first("start_ns") <= end for one in requests_of(facts))
 
 
 def drained(facts: Facts, row: Dict) -> float:
@@ -412,7 +423,7 @@ def data(facts: Facts) -> Dict:
 
 def hit_rate(facts: Facts) -> Dict:
     hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
-    writes = [r for r in facts.rows if r["op"] == "write" and r["move"] in ("store", "bypass")]
+    writes = [r for r in facts.rows if is_first_touch(r)]
     reuse_hits, reuse_reads = ([r for r in group if r["source"] != "user"] for group in (hits, reads))
     found = {}
     for name, part, whole in (
@@ -429,7 +440,48 @@ def hit_rate(facts: Facts) -> Dict:
         found[f"{tier}_hit_rate"] = ratio(sum(r["from_tier"] == tier for r in hits), len(reads))
         found[f"{tier}_hit_rate_reuse"] = ratio(sum(r["from_tier"] == tier for r in reuse_hits), len(reuse_reads))
     rates = [sum(map(is_hit, group)) / len(group) for group in grouped(reads, _request).values()]
-    return found | {"hit_rate_requests": ratio(sum(rates), len(rates))}
+    return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
+
+
+def is_first_touch(row: Dict) -> bool:
+    return row["op"] == "write" and row["move"] in ("store", "bypass")
+
+
+def prompts(facts: Facts) -> Dict:
+    """What prompts consist of, a document's ingestion being none, and what of it the cache had."""
+    asked = [r for r in facts.rows if r["phase"] == "prefill" and (is_read(r) or is_first_touch(r))]
+    asked = [r for r in asked if is_read(r) or r["source"] != "rag"]
+    fresh = [r for r in asked if is_first_touch(r)]
+    had = [r for r in asked if is_hit(r)]
+    sessions = grouped(asked, lambda row: (row["rank"], row["session_id"]))
+    rates = [
+        total(filter(is_hit, rows), "tokens") / whole for rows in sessions.values() if (whole := total(rows, "tokens"))
+    ]
+    return {
+        "prompt_tokens": total(asked, "tokens"),
+        "compulsory_misses": len(fresh),
+        "compulsory_tokens": total(fresh, "tokens"),
+        "hit_rate_prompt": ratio(len(had), len(asked)),
+        "hit_rate_prompt_tokens": ratio(total(had, "tokens"), total(asked, "tokens")),
+        "hit_rate_sessions": ratio(sum(rates), len(rates)),
+        "hit_rate_sessions_p5": quantile(rates, 500),
+        "hit_rate_sessions_p50": quantile(rates, 5000),
+    }
+
+
+def contents(facts: Facts) -> Dict:
+    found: Dict = {}
+    objects: dict[str, int] = {}
+    for tier in TIERS:
+        ok = [row for row in facts.every if is_ok(row)]
+        entered = [row for row in ok if row["to_tier"] == tier and row["move"] in ("store", "demote")]
+        kinds = ("demote", "drop", "promote", "delete")
+        gone = [row for row in ok if row["from_tier"] == tier and row["move"] in kinds]
+        objects[tier] = len(entered) - len(gone)
+        found[f"{tier}_left_objects"] = objects[tier]
+        found[f"{tier}_left_bytes"] = size_of(entered) - size_of(gone)
+    every = sum(objects.values())
+    return found | {f"{tier}_left_share": objects[tier] / every if every > 0 else None for tier in TIERS}
 
 
 def _request(row: Dict) -> tuple[int, int]:
@@ -477,7 +529,7 @@ def latency(facts: Facts) -> Dict:
 def bandwidth(facts: Facts) -> Dict:
     found: Dict = {}
     for tier in TIERS:
-        for side, able in zip(SIDES, facts.device_gib_s, strict=True):
+        for side, able in zip(SIDES, facts.tier_gib_s.get(tier, (None, None)), strict=True):
             mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
             gib = size_of(mine) / GIB
             busy = ratio(gib, union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9)
@@ -486,8 +538,7 @@ def bandwidth(facts: Facts) -> Dict:
             found[f"{name}_io_gib_s"] = ratio(gib, total(mine, f"{side}_ns") / 1e9)
             found[f"{name}_busy_gib_s"] = busy
             found[f"{name}_best10_gib_s"] = best10(facts, mine)
-            if tier == "nvme":
-                found[f"{name}_efficiency"] = ratio(busy, able)
+            found[f"{name}_efficiency"] = ratio(busy, able)
     return found
 
 
@@ -512,7 +563,8 @@ def waits(facts: Facts) -> Dict:
         part = sum(one.cause_ns(cause) for one in requests)
         found[f"{cause}_wait_mean_ms"] = ratio(part / 1e6, len(requests)) if facts.timed else None
         found[f"{cause}_wait_share"] = ratio(part, e2e)
-    return found
+    means = [found[f"{name}_mean_ms"] for name in ("e2e", "io", "queue", "plan_wait", "generation")]
+    return found | {"other_mean_ms": None if means[0] is None else means[0] - sum(means[1:])}
 
 
 def qos(facts: Facts) -> Dict:
@@ -566,8 +618,12 @@ def idle_s(facts: Facts) -> float:
 def bottleneck(facts: Facts, idle: float) -> str:
     if facts.rows and idle > facts.span_s / 2:
         return "source"
-    if (device(facts)["cpu_share"] or 0) >= 0.9:
-        return "cpu"
+    counted, held = device(facts), held_by(facts)
+    starved = (counted["system_cpu_share"] or 0) >= 0.9 and held in ("queue", "host")
+    return "cpu" if (counted["cpu_share"] or 0) >= 0.9 or starved else held
+
+
+def held_by(facts: Facts) -> str:
     rows = [(row, 1.0) for row in facts.rows]
     if facts.window is not None:
         rows = [(row, share_in(row, *facts.window)) for row in facts.every]
@@ -604,10 +660,15 @@ def amplification(facts: Facts) -> Dict:
     written_s = weighted(facts, "size_bytes", which=lambda row: touches(row, "write", "nvme"))
     per_day = ratio(written_s * 86_400, facts.elapsed_s)
     return {
-        "read_amplification": ratio(read, hits),
+        "read_amplification": ratio(
+            total((row for row in facts.rows if touches(row, "read", "nvme")), "tokens"),
+            total(facts.rows, "new_tokens"),
+        ),
+        "read_bytes_ratio": ratio(read, hits),
         "write_amplification": ratio(written, stored),
         "nvme_write_amplification": ratio(nvme, stored),
         "nvme_write_bytes_per_day": per_day,
+        "drive_writes_per_day": ratio(per_day, facts.drive_tb and facts.drive_tb * 1e12),
         "endurance_years": ratio(facts.tbw and facts.tbw * 1e12, (per_day or 0) * 365.25),
     }
 
@@ -642,6 +703,7 @@ def device(facts: Facts) -> Dict:
         "device_write_ratio": ratio(written, logged["write"]),
         "device_utilisation": ratio(busy_ns, sum(after for _, after, _ in own)),
         "cpu_share": ratio(cpu_ns * sampled / facts.cores, span_ns),
+        "system_cpu_share": ratio(sum(r["system_cpu"] / r["host_cores"] * after for r, after, _ in weighed), span_ns),
     }
 
 
@@ -702,7 +764,7 @@ def ranks(facts: Facts) -> Dict:
     groups = grouped(facts.every if cut else facts.rows, lambda row: row["rank"])
     begin, end = facts.window or (None, None)
     alone = [
-        Facts(rows, 0, begin, [], 1, 1, 1, 0.0, facts.qos_ms, 0.0, (None, None), None, end) for rows in groups.values()
+        Facts(rows, 0, begin, [], 1, 1, 1, 0.0, facts.qos_ms, 0.0, {}, None, cut_ns=end) for rows in groups.values()
     ]
     names = {"rank_sum_wall_clock_tok_s": (throughput, "wall_clock_tok_s")}
     for tier in TIERS:
@@ -725,7 +787,7 @@ def ranks(facts: Facts) -> Dict:
 
 
 METRICS = (
-    throughput, steady, data, hit_rate, moves, latency, bandwidth, waits, qos, time_spent, break_even, amplification,
+    throughput, steady, data, hit_rate, moves, contents, latency, bandwidth, waits, qos, time_spent, break_even, amplification,
     device, machine, ranks,
 )  # fmt: skip
 

@@ -213,8 +213,9 @@ CASES: dict[str, Callable[[Path], Path]] = {
 HELD = {
     "qos_ms": {"interactive": 3.0, "responsive": 400.0, "batch": 1500.0},
     "qos_ms_per_gib": 1e6,
-    "device_gib_s": (6.5, 4.0),
+    "tier_gib_s": {"nvme": (6.5, 4.0), "gpu": (600.0, 500.0)},
     "tbw": 600.0,
+    "drive_tb": 3.84,
 }
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
@@ -340,7 +341,7 @@ def by_hand() -> Rows:
             | {
                 "op_id": int(cell["id"]), "position": int(cell["id"]), "window_ns": 0, "order_ns": 0,
                 "waited_for": {"demote": "data", "store": "eviction"}[cell["move"]] if ns["due"] < ns["ready"] else None,
-                "seq": int(cell["seq"]), "request_id": int(cell["req"]), "qos": cell["qos"],
+                "seq": int(cell["seq"]), "request_id": int(cell["req"]), "session_id": int(cell["req"]), "qos": cell["qos"],
                 "phase": cell["phase"], "op": cell["op"], "source": cell["source"], "move": cell["move"], "status": "ok",
                 "from_tier": None if cell["from"] == "-" else cell["from"], "to_tier": None if cell["to"] == "-" else cell["to"],
                 "size_bytes": int(float(cell["GiB"]) * GIB), "tokens": int(cell["tokens"]), "new_tokens": int(cell["new"]),
@@ -354,19 +355,27 @@ def by_hand() -> Rows:
 
 def test_a_case_worked_by_hand(tmp_path: Path) -> None:
     place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
-    held = Targets(qos_ms_per_gib=1600.0, device_gib_s=(1.0, 2.0), tbw=1.0)
+    held = Targets(qos_ms_per_gib=1600.0, tier_gib_s={"nvme": (1.0, 2.0), "cpu": (4.0, 4.0)}, tbw=1.0, drive_tb=2.0)
     found = summary.summarise(place, targets=held)
     same(
         found,
         {
             # 10 + 5 + 20 tokens; from 0 to 8 s; 1 + 0.5 + 2 + 1 + 2 s of I/O
             "tokens_generated": 35, "elapsed_s": 8.0, "storage_io_s": 6.5, "wall_clock_tok_s": 35 / 8,
-            "storage_tok_s": 35 / 6.5, "mean_inflight": 6.5 / 8,
+            "storage_tok_s": 35 / 6.5, "mean_inflight": 6.5 / 8, "requests_per_s": 2 / 8,
             # from the first start to the last, at 8 s, when the miss that carries 20 tokens begins and ends
             "steady_s": 8.0, "steady_tok_s": 35 / 8, "steady_decode_read_gib_s": 1 / 8,
             "steady_nvme_read_gib_s": 1 / 8, "steady_nvme_write_gib_s": 1 / 8,
             "decode_read_bytes": GIB, "cpu_decode_read_bytes": GIB, "prefill_write_bytes": 3 * GIB,
             "nvme_tokens_processed": 2000, "nvme_tok_s": 250.0,
+            # prefill writes 1000 and 2000 tokens first, finds 1000 and misses 500; session 0 writes alone
+            "prompt_tokens": 4500, "compulsory_misses": 2, "compulsory_tokens": 3000,
+            "hit_rate_prompt": 1 / 4, "hit_rate_prompt_tokens": 1000 / 4500,
+            "hit_rate_sessions": (0 + 1000 / 3500) / 2, "hit_rate_sessions_p5": 0.05 * 1000 / 3500,
+            "hit_rate_sessions_p50": 500 / 3500,
+            # 1 and 2 GiB stored in cpu, the first of them demoted
+            "cpu_left_objects": 1, "cpu_left_bytes": 2 * GIB, "cpu_left_share": 0.5,
+            "nvme_left_objects": 1, "nvme_left_bytes": GIB, "nvme_left_share": 0.5, "gpu_left_objects": 0,
             # ops 1 and 3 of reads 1, 3, 4; without source user 3 of 3, 4; with writes 0 and 2 among five
             "hit_rate": 2 / 3, "hit_rate_tokens": 0.8, "hit_rate_reuse": 0.5, "hit_rate_refs": 0.4,
             "hit_rate_requests": (1 + 1 / 2) / 2, "system_hit_rate": 0.0, "rag_hit_rate": None, "nvme_hit_rate": 1 / 3,
@@ -377,7 +386,8 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "nvme_write_foreground_p99_ms": None, "nvme_write_device_max_ms": 1000.0,
             # 2 GiB in 8 s; in the 2.5 s from 1.5 to 4; in 0.5 + 0.5 s
             "cpu_read_gib_s": 0.25, "cpu_read_busy_gib_s": 0.8, "cpu_read_io_gib_s": 2.0, "cpu_read_best10_gib_s": None,
-            "nvme_read_efficiency": 0.5, "nvme_write_efficiency": 0.25,
+            "nvme_read_efficiency": 0.5, "nvme_write_efficiency": 0.25, "cpu_read_efficiency": 0.2,
+            "gpu_read_efficiency": None,
             # request 0 waits 0.5 s for a worker; 1 waits for the demotion, due at 1, stored from 4
             "eviction_wait_mean_ms": 1500.0, "eviction_wait_share": 3 / 12, "data_wait_mean_ms": 0.0,
             "data_wait_s": 1.0, "eviction_wait_s": 3.0, "room_wait_s": 0.0, "window_wait_s": 0.0,
@@ -385,6 +395,8 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "ttfb_p50_ms": (1000 + 7000) / 2, "generation_mean_ms": (1000 + 2500) / 2,
             # 2 s + 1 s; the miss at 8 s + 2 s of its tokens − due at 1
             "e2e_mean_ms": (3000 + 9000) / 2,
+            # 3000 − 1500 − 500 − 1000; 9000 − 3000 − 3000 − 2500
+            "other_mean_ms": (0 + 500) / 2,
             # 1 s of 50 ms + 1 GiB; 7 s of 1 s + 3 GiB that moved, the miss's 0.5 did not
             "interactive_requests": 1, "interactive_kept": 1, "batch_requests": 1, "batch_compliance": 0.0,
             "responsive_requests": 0, "responsive_kept": None,
@@ -393,8 +405,9 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "nvme_device_read_s": 1.0, "nvme_device_write_s": 1.0, "bottleneck": "device",
             "cpu_break_even_tok_s": 2000.0, "nvme_break_even_tok_s": 500.0, "gpu_break_even_tok_s": None,
             # 2 + 1 GiB read for 2 of hits, 3 + 1 written for 3 of stores
-            "read_amplification": 1.5, "write_amplification": 4 / 3, "nvme_write_amplification": 1 / 3,
-            "nvme_write_bytes_per_day": GIB * 10_800.0, "endurance_years": 1e12 / (GIB * 10_800 * 365.25),
+            "read_amplification": 1000 / 35, "read_bytes_ratio": 1.5, "write_amplification": 4 / 3, "nvme_write_amplification": 1 / 3,
+            "nvme_write_bytes_per_day": GIB * 10_800.0, "drive_writes_per_day": GIB * 10_800 / 2e12,
+            "endurance_years": 1e12 / (GIB * 10_800 * 365.25),
         },
     )  # fmt: skip
 
@@ -743,16 +756,21 @@ def test_the_glossary_defines_every_name_and_no_other() -> None:
 
 
 UNITS = (
-    "s ms cpu bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec day compliance utilisation"
+    "s ms cpu bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec per_s day compliance utilisation"
 )
 COUNTS = (
     "requests tokens_generated nvme_tokens_processed mean_inflight evictions logged_ops failed_moves upstream_moves"
+    " compulsory_misses left_objects"
 )
 WITHOUT = {
     "bottleneck",
     "hit_rate_reuse",
     "hit_rate_refs",
     "hit_rate_requests",
+    "hit_rate_prompt",
+    "hit_rate_sessions",
+    "hit_rate_sessions_p5",
+    "hit_rate_sessions_p50",
     "kept",
     "reads",
     "writes",

@@ -12,6 +12,7 @@ import polars as pl
 from analysis.log import Log
 from analysis.metrics import (
     bandwidth,
+    contents,
     data,
     hit_rate,
     latency,
@@ -30,6 +31,7 @@ METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {
     "data": data.data,
     "hit_rate": hit_rate.hit_rate,
     "moves": moves.moves,
+    "contents": contents.contents,
     "latency": latency.latency,
     "bandwidth": bandwidth.bandwidth,
     "waits": waits.waits,

@@ -17,7 +17,8 @@ def bandwidth(log: Log) -> pl.LazyFrame:
     {tier}_{side}_busy_gib_s: over the union of the intervals of such moves: while there was something to do.
     {tier}_{side}_best10_gib_s: of moves that ended within the best 10 s; null in runs below 10 s.
     {tier}_{side}_io_gib_s: over the sum of their times: what one move alone gets.
-    nvme_{side}_efficiency: busy_gib_s / what the device can do (--device-gib-s); null where that is not given.
+    {tier}_{side}_efficiency: busy_gib_s / what the tier can do (--tier-gib-s, --device-gib-s for nvme); null where that
+        is not given.
     """
     sides = SIDES.items()
     rates = log.rated.select(**{f"{side}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for side, rows in sides})
@@ -29,10 +30,10 @@ def bandwidth(log: Log) -> pl.LazyFrame:
         _best(log.seconds.filter(rows), whole).select(pl.first().alias(f"{side}_best10_gib_s")) for side, rows in sides
     ]
     frames = [rates, alone, *(_busy(log, side) for side in TOUCHES), *best]
-    able = dict(zip(TOUCHES, log.targets.device_gib_s or (None, None), strict=True))
     return pl.concat(frames, how="horizontal").with_columns(
-        (pl.col(f"nvme_{side}_busy_gib_s") / pl.lit(gib_s, pl.Float64)).alias(f"nvme_{side}_efficiency")
-        for side, gib_s in able.items()
+        (pl.col(f"{tier}_{side}_busy_gib_s") / pl.lit(gib_s, pl.Float64)).alias(f"{tier}_{side}_efficiency")
+        for tier in TIERS
+        for side, gib_s in zip(TOUCHES, log.targets.tier_gib_s.get(tier, (None, None)), strict=True)
     )
 
 

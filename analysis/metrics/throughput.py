@@ -18,6 +18,7 @@ def throughput(log: Log) -> pl.LazyFrame:
     storage_io_s: Σ (end − start) over moves, of a cut run inside elapsed_s; waiting, making and checking bytes
         excluded, evictions included.
     wall_clock_tok_s: tokens_generated / elapsed_s.
+    requests_per_s: requests that began, by their first start, inside elapsed_s / elapsed_s.
     storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s; per unit of concurrency, so read it beside
         mean_inflight. kv-cache.py's storage throughput and its name for it.
     mean_inflight: storage_io_s / elapsed_s.
@@ -34,7 +35,13 @@ def throughput(log: Log) -> pl.LazyFrame:
         cache_io_tokens_per_sec=_TOKENS / io_s,
         mean_inflight=io_s / log.elapsed_s,
     )
-    return pl.concat([counted, rates, _drained(log)], how="horizontal")
+    return pl.concat([counted, rates, _begun(log), _drained(log)], how="horizontal")
+
+
+def _begun(log: Log) -> pl.LazyFrame:
+    begin, end = log.window or (0, 0)
+    begun = pl.col("start_ns").is_between(begin, end).sum()
+    return log.requests.select(requests_per_s=begun / log.elapsed_s)
 
 
 def _drained(log: Log) -> pl.LazyFrame:

@@ -25,11 +25,11 @@ def time_spent(log: Log) -> pl.LazyFrame:
     verify_s: Σ making and checking bytes, outside all other times.
     nvme_device_{side}_s: the nvme tier's part of device_s, of moves that did not fail.
     bottleneck: what held the run back, by the first that applies: `source` where it idled for more than half of the
-        time from the first start to the last end; `cpu` where cpu_share is 0.9 or more; where workers are busy, that is
-        (Σ (end − start) + verify) / elapsed_s is 0.8 of the workers or more, or where moves waited no longer than that,
-        the largest of `device`, `host` and `verify`; else the longest wait of `data`, `eviction`, `room`, `order`,
-        `window`, `queue` and `plan` (none of these known: logs of version 1). Of a cut run sums go by the share of each
-        move inside elapsed_s.
+        time from the first start to the last end; `cpu` where cpu_share is 0.9 or more, or where system_cpu_share is
+        and what follows says `queue` or `host`; where workers are busy, that is (Σ (end − start) + verify) / elapsed_s
+        is 0.8 of the workers or more, or where moves waited no longer than that, the largest of `device`, `host` and
+        `verify`; else the longest wait of `data`, `eviction`, `room`, `order`, `window`, `queue` and `plan` (none of
+        these known: logs of version 1). Of a cut run sums go by the share of each move inside elapsed_s.
     """
     device = (pl.col("device_read_ns") + pl.col("device_write_ns")).sum()
     host = ((pl.col("read_ns") + pl.col("write_ns")).sum() - device).clip(0)
@@ -58,11 +58,13 @@ def time_spent(log: Log) -> pl.LazyFrame:
     spent = log.rated.select(work=pl.when(busy).then(_largest(work)).otherwise(_largest(waits)))
     first, last = log.span or (0, 0)
     idle_ns = _idle_ns(log)
-    held = pl.concat([device_counters(log).select("cpu_share"), spent], how="horizontal").select(
+    counted = device_counters(log).select("cpu_share", "system_cpu_share")
+    starved = (pl.col("system_cpu_share") >= _BUSY_CPU) & pl.col("work").is_in(["queue", "host"])
+    held = pl.concat([counted, spent], how="horizontal").select(
         idle_s=pl.lit(idle_ns / 1e9),
         bottleneck=pl.when(idle_ns * 2 > last - first)
         .then(pl.lit("source"))
-        .when(pl.col("cpu_share") >= _BUSY_CPU)
+        .when((pl.col("cpu_share") >= _BUSY_CPU) | starved)
         .then(pl.lit("cpu"))
         .otherwise("work"),
     )

@@ -1,5 +1,7 @@
 """What requests wait for, and whether they keep their class's target."""
 
+import math
+
 import polars as pl
 
 from analysis.log import Log
@@ -23,14 +25,22 @@ def waits(log: Log) -> pl.LazyFrame:
         decoding can begin.
     generation_{stat}_ms: Σ new_tokens × ms per token, under any pace.
     e2e_{stat}_ms: first due to the last end + generation.
+    other_mean_ms: e2e_mean_ms − those of io, queue, plan_wait and generation: computing prefill, checking bytes; below
+        0 where ops of one step generate at once.
     """
     found = {row["measure"]: row for row in log.waits.filter(pl.col("qos") == "all").iter_rows(named=True)}
     values = {f"{name}_{stat}_ms": found.get(name, {}).get(f"{stat}_ms") for name in REQUEST_TIMES for stat in STATS}
     counted = pl.LazyFrame(
         {"requests": [found.get("generation", {"count": 0})["count"]]}, schema={"requests": pl.Int64}
     )
+    values["other_mean_ms"] = _other(values)
     times = pl.LazyFrame({n: [v] for n, v in values.items()}, schema=dict.fromkeys(values, pl.Float64))
     return pl.concat([counted, times, _causes(log)], how="horizontal")
+
+
+def _other(times: dict[str, float | None]) -> float | None:
+    whole, *parts = (times[f"{name}_mean_ms"] for name in ("e2e", "io", "queue", "plan_wait", "generation"))
+    return None if whole is None else whole - math.fsum(part or 0.0 for part in parts)
 
 
 def _causes(log: Log) -> pl.LazyFrame:
