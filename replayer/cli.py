@@ -10,7 +10,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from replayer import cli_series
+from replayer import cli_series, offered
 from replayer.flag_types import Count
 from replayer.flags import plan_options, run_options
 from replayer.plan import Plan, PlanOptions
@@ -65,15 +65,20 @@ def plan(trace: Path, as_json: bool, **flags: Any) -> None:
     model, options = resolve(opened, flags)
     options.usable()
     with tqdm(desc="planning", total=opened.ops, unit="op", unit_scale=True, disable=None, leave=False) as bar:
-        planned = Plan(opened, options).simulate(bar.update)
+        made = Plan(opened, options)
+        load = offered.OfferedLoad(made.workload)
+        planned = made.simulate(bar.update, load.add)
     del planned["plan_checkpoints"]
     planned |= {"trace_fingerprint": opened.metadata.fingerprint, "order": options.order.described()}
+    planned |= {"offered": load.summary(options)}
     if as_json:
         click.echo(json.dumps(planned, indent=2))
     else:
         click.echo(
             _render(
-                planned, f"{trace} for {model}, {options.bytes_per_token.per_token:,} bytes per token{_load(options)}"
+                planned,
+                f"{trace} for {model}, {options.bytes_per_token.per_token:,} bytes per token{_load(options)}",
+                offered.rooms(options),
             )
         )
 
@@ -86,11 +91,14 @@ def _load(options: PlanOptions) -> str:
     return "; in trace order" if order.kind == "trace" else f"; in the order of {order.name}"
 
 
-def _render(planned: dict[str, Any], title: str) -> str:
+def _render(planned: dict[str, Any], title: str, rooms: list[str]) -> str:
     hits = sum(planned["hits"].values())
-    rate = f"{hits / planned['reads']:.1%} of reads" if planned["reads"] else "no reads"
+    rate = "no reads"
+    if planned["reads"]:
+        rate = f"{hits / planned['reads']:.1%} of reads, {hits / planned['ops']:.1%} of ops, first touches included"
     lines = [
         title,
+        *rooms,
         f"  {planned['ops']:,} ops, {planned['reads']:,} reads: {hits:,} hits ({rate}), {planned['misses']:,} misses,"
         f" {planned['recomputed_tokens']:,} tokens recomputed",
         "  "
@@ -104,7 +112,9 @@ def _render(planned: dict[str, Any], title: str) -> str:
         counts = f"{planned['hits'][tier]:>14,}{planned['stores'][tier]:>14,}"
         sizes = (planned[name][tier] / 2**30 for name in ("read_bytes", "write_bytes", "peak_bytes"))
         lines.append(f"  {tier:6}{counts}" + "".join(f"{size:>14,.3f}" for size in sizes))
-    return "\n".join([*lines, "", f"  plan fingerprint {planned['plan_fingerprint']}"])
+    return "\n".join(
+        [*lines, "", *offered.lines(planned["offered"]), "", f"  plan fingerprint {planned['plan_fingerprint']}"]
+    )
 
 
 @main.command(epilog="Example: replayer run trace.parquet --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")

@@ -171,6 +171,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "workload_add": (_VOID, (_P, _I, _P, _P, _P)),
     "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
+    "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "waterfall_new": (_P, (_P, _P)),
     "waterfall_free": (_VOID, (_P,)),
     "waterfall_account": (_VOID, (_P, _P)),

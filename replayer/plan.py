@@ -170,8 +170,17 @@ class Plan:
         """A waterfall of the core that decides while the plan is executed; to be freed by `free_live`."""
         return int(_waterfall_new(compiled.reference(self.workload.struct), compiled.reference(self.rules())))
 
-    def simulate(self, progress: Callable[[int], object] = lambda _: None) -> dict[str, Any]:
-        """Plan the whole trace; what `replayer plan --json` prints but for the trace's fingerprint."""
+    def simulate(
+        self,
+        progress: Callable[[int], object] = lambda _: None,
+        look: Callable[["Stretch"], object] = lambda _: None,
+    ) -> dict[str, Any]:
+        """Plan the whole trace; what run.json says of it.
+
+        Args:
+            progress: told how many ops more are planned.
+            look: shown each stretch, which is valid until the next one.
+        """
         totals, planner = Totals(), self.planner()
         hashed = PlanHash(self.options.order.plan_version)
         op_ids = self.workload.op_ids()
@@ -181,6 +190,7 @@ class Plan:
             for stretch in planner.stretches():
                 count = len(stretch.ops)
                 rows = totals.tell(self.workload, stretch)
+                look(stretch)
                 positions = (
                     op_ids[stretch.ops["row"]] if self.options.order.kind == "trace" else np.arange(told, told + count)
                 )

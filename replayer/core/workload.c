@@ -52,3 +52,16 @@ void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const 
         }
     }
 }
+
+/* Add what a stretch reads from and writes to each tier to the class (a minute, say) of the request that asks for it:
+ * bytes[class][read or write][tier]. */
+void stretch_offer(const Workload *w, const PlannedOp *ops, int64_t count, const Planned *moves, const int32_t *class, int64_t *bytes) {
+    for (int64_t i = 0; i < count; i++) {
+        int64_t (*of)[TIERS] = (int64_t (*)[TIERS])bytes + 2 * (int64_t)class[w->op[ops[i].row].request];
+        for (const Planned *end = moves + ops[i].moves; moves < end; moves++) {
+            bool demoted = moves->kind == DEMOTE;
+            if (demoted || moves->kind == HIT || moves->kind == PROMOTE) of[0][moves->from] += moves->size;
+            if (demoted || moves->kind == STORE) of[1][moves->to] += moves->size;
+        }
+    }
+}
