@@ -12,7 +12,7 @@ Better = Literal["higher", "lower"]
 
 _BETTER: Final[tuple[tuple[str, Better | None], ...]] = (
     (r"generation_\w+_ms", None),  # the workload's own
-    (r"\w+(_tok_s|_gib_s|_tokens_per_sec|_compliance|_kept|_efficiency)|endurance_years", "higher"),
+    (r"\w+(_tok_s|_gib_s|_tokens_per_sec|_compliance|_kept|_efficiency)|requests_per_s|endurance_years", "higher"),
     (r"(\w+_)?hit_rate(_\w+)?", "higher"),
     (r"\w+(_ms|_wait_s|_wait_share)|(\w+_)?amplification", "lower"),
     (r"(elapsed|steady|drain|storage_io|queue|device|host|verify|nvme_device_(read|write))_s", "lower"),

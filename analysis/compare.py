@@ -16,11 +16,12 @@ from analysis.matching import (
     grouped,
     is_varied,
     labels,
+    leading,
     match,
     shown,
 )
-from analysis.ratios import CANDIDATES, Ratio, notes, ratio, recommendation
-from analysis.trials import Trial, load
+from analysis.ratios import CANDIDATES, Ratio, budgets, named, notes, ratio, recommendation, same_ratios
+from analysis.trials import Summary, Trial, load
 from tracegen.schema import InputError
 
 METRICS: Final = (
@@ -31,11 +32,16 @@ METRICS: Final = (
     "nvme_read_gib_s",
     "nvme_write_gib_s",
     "nvme_read_p95_ms",
+    "nvme_read_p99_ms",
     "nvme_write_p95_ms",
+    "nvme_write_p99_ms",
     "cpu_read_p95_ms",
     "cpu_write_p95_ms",
     "ttfb_p95_ms",
+    "ttfb_p99_ms",
+    "io_p95_ms",
     "e2e_p95_ms",
+    "e2e_p99_ms",
 )
 WORK: Final = (
     *("tokens_generated", "logged_ops", "decode_read_bytes", "prefill_write_bytes", "recomputed_tokens"),
@@ -67,11 +73,13 @@ class Advice:
     Attributes:
         metrics: the recommended ones, the first of which ranks.
         why: in a clause.
+        by_cpu_gib: the recommended ones by the CPU tier's size in GiB, where there are several.
         notes: what the data at hand says to that, in sentences.
     """
 
     metrics: tuple[str, ...]
     why: str
+    by_cpu_gib: dict[str, tuple[str, ...]]
     notes: list[str]
 
 
@@ -90,6 +98,7 @@ class Comparison:
         configurations: those on every side, or with `workloads` one of each.
         workloads: the sides are unlike workloads, so that there are neither pairs nor advice.
         metrics: those to be shown.
+        same_ratio: of them, those that are one number by construction, by the first, which is shown for all.
         pairs: of two sides the first against the second; of more each against the best, in the order of rank.
         ranking: sides, the best first by advice.metrics[0].
         advice: None without a second side.
@@ -105,6 +114,7 @@ class Comparison:
     configurations: list[Configuration]
     workloads: bool
     metrics: list[str]
+    same_ratio: dict[str, list[str]]
     pairs: list[Pair]
     ranking: list[str]
     advice: Advice | None
@@ -154,6 +164,7 @@ def compare(
         configurations=configurations,
         workloads=workloads,
         metrics=chosen,
+        same_ratio=same_ratios(_trials(configurations), chosen) if judged[1] else {},
         pairs=pairs,
         ranking=ranking,
         advice=advice,
@@ -199,7 +210,16 @@ def _judged(
     ranking = sorted(sides, key=lambda side: -(speeds[kept[0]][side] or 0.0))
     wanted = [(sides[0], sides[1])] if len(sides) == 2 else [(side, ranking[0]) for side in ranking[1:]]
     pairs = [_pair(configurations, a, b, metrics) for a, b in wanted]
-    return ranking, pairs, Advice(kept, why, [note for pair in pairs for note in notes(pair.ratios, kept)])
+    by = {size: found for size, (found, _) in budgets(configurations).items()}
+    same = same_ratios(_trials(configurations), kept)
+    told = [metric for metric in kept if metric not in {other for others in same.values() for other in others}]
+    said = [note for pair in pairs for note in notes(pair.ratios, told)]
+    return ranking, pairs, Advice(kept, why, by if len(by) > 1 else {}, said)
+
+
+def _trials(configurations: Sequence[Configuration]) -> list[list[Summary]]:
+    """The summaries of each configuration, of all sides."""
+    return [[summary for side in one.summaries.values() for summary in side] for one in configurations]
 
 
 def _pair(configurations: Sequence[Configuration], a: str, b: str, metrics: Sequence[str]) -> Pair:
@@ -207,7 +227,7 @@ def _pair(configurations: Sequence[Configuration], a: str, b: str, metrics: Sequ
     for name, value_of in GROUPS.items():
         groups: dict[str, list[Configuration]] = {}
         for one in sorted(configurations, key=lambda c: _order(value_of(c))):
-            groups.setdefault(_named(value_of(one)), []).append(one)
+            groups.setdefault(named(value_of(one)), []).append(one)
         if len(groups) > 1:
             by[name] = {v: {m: ratio(found, a, b, m) for m in CANDIDATES} for v, found in groups.items()}
     return Pair(a, b, {m: ratio(configurations, a, b, m) for m in dict.fromkeys([*metrics, *CANDIDATES])}, by)
@@ -217,19 +237,9 @@ def _order(value: Any) -> tuple[bool, float, str]:
     return (value is None, value if isinstance(value, int | float) else 0.0, str(value))
 
 
-def _named(value: Any) -> str:
-    return "unlike or unknown" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _cpu_gib(one: Configuration) -> float | None:
-    sizes = one.cpu_bytes
-    headroom = float(one.conditions.get("headroom") or 1)
-    return round((sizes.pop() or 0) / 2**30 / headroom, 3) if len(sizes) == 1 and None not in sizes else None
-
-
 GROUPS: Final[dict[str, Callable[[Configuration], Any]]] = {
     "model": lambda one: one.conditions["model"],
-    "cpu_gib": _cpu_gib,
+    "cpu_gib": lambda one: one.cpu_gib,
     "users": lambda one: one.users,
 }
 
@@ -238,7 +248,7 @@ def _varied(sides: Mapping[str, Sequence[Trial]], vary: Sequence[str]) -> dict[s
     """What is varied, where it differs, with the values on each side."""
     found: dict[str, dict[str, str]] = {}
     every = {side: [conditions_of(trial) for trial in trials] for side, trials in sides.items()}
-    for name in differing(*(one for conditions in every.values() for one in conditions)):
+    for name in leading(differing(*(one for conditions in every.values() for one in conditions))):
         if is_varied(name, vary):
             values = {side: dict.fromkeys(shown(name, one.get(name)) for one in every[side]) for side in sides}
             found[name] = {side: ", ".join(one) for side, one in values.items()}

@@ -80,26 +80,42 @@ def _two(found: Comparison, pair: Pair) -> list[str]:
     single = found.configurations[0] if len(found.configurations) == 1 else None
     heads = [pair.a, pair.b] if single else ["least", "most"]
     rows = [["", *heads, f"{pair.a}/{pair.b}", "95% interval", "wins", "verdict"]]
-    for metric in found.metrics:
+    for metric in _once(found):
         one = pair.ratios[metric]
         if single:
             cells = [_mean(single.statistics(side, metric)) for side in (pair.a, pair.b)]
         else:
             cells = [_times(one.least), _times(one.most)]
         rows.append([metric, *cells, _times(one.ratio), _interval(one), _share(one.win_rate), _verdict(one, found)])
-    lines = ["", *_table(rows)]
+    lines = ["", *_table(rows), *_same(found)]
     for name, groups in pair.by.items():
-        lines += ["", *_table(_breakdown(name, groups), left=(0,))]
+        lines += ["", *_table(_breakdown(name, groups, found), left=(0,))]
     if not single and len(found.configurations) <= LISTED and found.advice:
         lines += ["", *_table(_each(found, pair, found.advice.metrics[0]))]
     return lines
 
 
-def _breakdown(name: str, groups: dict[str, dict[str, Ratio]]) -> Rows:
+def _once(found: Comparison) -> list[str]:
+    """Metrics without those that another one's ratio stands for."""
+    others = {other for same in found.same_ratio.values() for other in same}
+    return [metric for metric in found.metrics if metric not in others]
+
+
+def _same(found: Comparison) -> list[str]:
+    lines = []
+    for first, others in found.same_ratio.items():
+        told = [f"{one} (inverted)" if one == "elapsed_s" else one for one in others]
+        lines.append(f"The same ratio as {first}, as the work is equal: {', '.join(told)}")
+    return lines
+
+
+def _breakdown(name: str, groups: dict[str, dict[str, Ratio]], found: Comparison) -> Rows:
     heads = [cell for metric in CANDIDATES for cell in (metric, "wins")]
-    rows = [[f"by {name}", "configurations", *heads]]
+    quoted = found.advice.by_cpu_gib if found.advice and name == "cpu_gib" else {}
+    rows = [[f"by {name}", "configurations", *heads, *(["quote"] if quoted else [])]]
     for value, ratios in groups.items():
         cells = [cell for m in CANDIDATES for cell in (_times(ratios[m].ratio), _share(ratios[m].win_rate))]
+        cells += [quoted[value][0]] if quoted else []
         rows.append([f"  {value}", str(max(one.configurations for one in ratios.values())), *cells])
     return rows
 
@@ -127,11 +143,17 @@ def _ranking(found: Comparison) -> list[str]:
     lines = ["", *_table(rows, left=(0, 1, 5))]
     single = found.configurations[0] if len(found.configurations) == 1 else None
     rows = [["", best, *(f"{pair.a}/{best}" for pair in found.pairs)]]
-    for metric in found.metrics:
+    for metric in _once(found):
         cells = [_times(pair.ratios[metric].ratio) + _MARKS[pair.ratios[metric].verdict] for pair in found.pairs]
         rows.append([metric, _mean(single.statistics(best, metric)) if single else "1.00x", *cells])
     marked = any(cell.endswith(("~", "?")) for row in rows for cell in row)
-    return [*lines, "", *_table(rows, left=(0,)), *(["~ does not tell them apart, ? no verdict"] if marked else [])]
+    return [
+        *lines,
+        "",
+        *_table(rows, left=(0,)),
+        *_same(found),
+        *(["~ does not tell them apart, ? no verdict"] if marked else []),
+    ]
 
 
 _MARKS: Final = {"apart": "  ", "not apart": " ~", "no verdict": " ?", "not judged": "  "}
@@ -160,6 +182,9 @@ def _foot(found: Comparison) -> list[str]:
     lines = _work(found) if found.pairs else []
     if found.advice:
         lines.append(f"Quote {' and '.join(found.advice.metrics)}: {found.advice.why}.")
+        if by := found.advice.by_cpu_gib:
+            told = ", ".join(f"{size} GiB: {' and '.join(metrics)}" for size, metrics in by.items())
+            lines.append(f"  By CPU budget: {told}.")
         lines += [f"  {note}" for note in found.advice.notes]
     if found.pairs and (alarm := false_alarm(found.configurations)):
         few, what, share = alarm

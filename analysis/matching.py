@@ -59,6 +59,12 @@ class Configuration:
         """Usable bytes of the cpu tier on the sides: one number, unless it is varied; None: unlimited."""
         return {one["conditions"]["usable_bytes"].get("cpu") for side in self.summaries.values() for one in side}
 
+    @property
+    def cpu_gib(self) -> float | None:
+        """Size asked for of the cpu tier, the headroom included; None where it is unlimited, or varied."""
+        sizes, headroom = self.cpu_bytes, float(self.conditions.get("headroom") or 1)
+        return round((sizes.pop() or 0) / 2**30 / headroom, 3) if len(sizes) == 1 and None not in sizes else None
+
     def values(self, side: str, metric: str) -> list[float | None]:
         """A metric of each trial."""
         return [summary.get(metric) for summary in self.summaries[side]]
@@ -90,8 +96,17 @@ def check_varied(vary: Iterable[str], sides: Sides) -> None:
             raise InputError(f"--vary {name} is no condition of these runs; {hint}")
 
 
-_LEADER: Final = {"drain_s": "duration_s"}
-"""Conditions that follow from another, unless they are set: where that one is varied, so may they."""
+_LEADER: Final = {
+    "drain_s": "duration_s",
+    "direct": "usable_bytes.nvme",
+    "io_engine": "usable_bytes.nvme",
+    "gpu_device": "usable_bytes.gpu",
+    "gpu_read": "usable_bytes.gpu",
+}
+"""Conditions that follow from another, unless they are set: where that one is varied, so may they.
+
+Those of a tier are null where there is no such tier; where there is, they must be equal (`_check_tiers`).
+"""
 
 
 def is_varied(name: str, vary: Iterable[str]) -> bool:
@@ -121,9 +136,10 @@ def match(sides: Sides, vary: Sequence[str] = ()) -> tuple[list[Configuration], 
     ]
     if not common:
         raise InputError(_no_match(groups, *strays[0]))
-    for side, found in groups.items():
-        for key in common:
+    for key in common:
+        for side, found in groups.items():
             _check_unmixed(side, found[key])
+        _check_tiers([trial for found in groups.values() for trial in found[key]], vary)
     names = _names(common, next(iter(groups.values())))
     matched = [
         configuration(name, {side: found[key] for side, found in groups.items()})
@@ -180,7 +196,7 @@ def _no_match(groups: dict[str, dict[Key, list[Trial]]], side: str, key: Key) ->
             f"{run} and {against} replayed unlike traces; replay one trace on both, or put the workloads side by side"
             " with --by workload."
         )
-    flags = " ".join(f"--vary {name}" for name in _leading(differing(dict(key[1]), dict(near[1]))))
+    flags = " ".join(f"--vary {name}" for name in leading(differing(dict(key[1]), dict(near[1]))))
     return (
         f"{run} ({side}) and {groups[other][near][0].run.path} ({other}) ran under unlike conditions:"
         f" {_differences(key, near)}; pass {flags} where that is on purpose, or replay one as the other."
@@ -205,11 +221,11 @@ def _differences(one: Key, other: Key) -> str:
     values, others = dict(one[1]), dict(other[1])
     return ", ".join(
         f"{name} ({shown(name, values.get(name))} against {shown(name, others.get(name))})"
-        for name in _leading(differing(values, others))
+        for name in leading(differing(values, others))
     )
 
 
-def _leading(names: list[str]) -> list[str]:
+def leading(names: list[str]) -> list[str]:
     """Without those that follow from another one among them."""
     return [name for name in names if _LEADER.get(name) not in names]
 
@@ -220,6 +236,18 @@ def _check_unmixed(side: str, trials: Sequence[Trial]) -> None:
         raise InputError(
             f"--vary {name}: {side} mixes runs with {' and '.join(values)} of it; give each a set of its own."
         )
+
+
+def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
+    """What is said of a tier is the same wherever there is one, unless it is varied itself."""
+    conditions = [conditions_of(trial) for trial in trials]
+    for name, leader in _LEADER.items():
+        if not leader.startswith("usable_bytes.") or name in vary:
+            continue
+        having = [one for one in conditions if one.get(leader) != "0"]
+        if name in differing(*having):
+            values = " and ".join(dict.fromkeys(shown(name, one.get(name)) for one in having))
+            raise InputError(f"these runs have {values} for {name}; pass --vary {name} where that is on purpose.")
 
 
 def _names(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
@@ -235,17 +263,18 @@ def _names(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[s
         for name, value in key[1]:
             if name in unlike and not (len(keys) == 1 and name in _TIERS and value == "0"):
                 label = "" if name == "model" else f"{name.removeprefix('usable_bytes.')} "
-                parts.append(f"{label}{shown(name, value)}")
+                parts.append(f"{label}{shown(name, value, headroom=dict(key[1]).get('headroom'))}")
         names.append(", ".join(parts))
     return names
 
 
-def shown(name: str, value: str | None) -> str:
-    """A condition's value for people."""
+def shown(name: str, value: str | None, headroom: str | None = None) -> str:
+    """A condition's value for people; of a tier the size that was asked for, where the headroom is known."""
     if value is None:
         return "not recorded"
     if name.startswith("usable_bytes."):
-        return "unlimited" if value == "null" else f"{int(value) / 2**30:.3g} GiB"
+        share = float(json.loads(headroom or "null") or 1) if name != "usable_bytes.nvme" else 1.0
+        return "unlimited" if value == "null" else f"{int(value) / 2**30 / share:.3g} GiB"
     if name == "order" and value != "null":
         order = json.loads(value)
         return " ".join(str(order[part]) for part in ("kind", "name") if order.get(part) is not None)

@@ -1,17 +1,24 @@
 """Ratios: one side over another in one metric, over matched configurations; which metric to quote."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from analysis.catalogue import Better, judged
 from analysis.matching import Configuration
-from analysis.trials import interval, ratio_interval
+from analysis.trials import Summary, interval, ratio_interval
+from replayer.schema import TIERS
 
 CANDIDATES: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
 """What a system may be judged by; which of them first depends on the CPU tier."""
+OVER_ELAPSED: Final = (
+    *("wall_clock_tok_s", "decode_read_gib_s", "nvme_tok_s", "requests_per_s", "elapsed_s"),
+    *(f"{tier}_{side}_gib_s" for tier in TIERS for side in ("read", "write")),
+)
+"""Work over elapsed_s, and elapsed_s itself: one number where the work is equal."""
+_EQUAL: Final = 1e-9  # floats of one number, computed in several ways
 FALSE_ALARMS: Final = {
     "trials a side": {2: 0.37, 3: 0.20, 4: 0.15, 5: 0.13, 7: 0.10, 10: 0.08},
     "configurations": {2: 0.52, 3: 0.34, 4: 0.21, 5: 0.16, 7: 0.13, 10: 0.09, 15: 0.07},
@@ -108,6 +115,45 @@ def recommendation(configurations: Sequence[Configuration]) -> tuple[tuple[str, 
     if budgets == {True}:
         return CANDIDATES[2:], "with a CPU tier it counts the time in storage and leaves waiting out"
     return CANDIDATES[1:2], "it means the same with a CPU tier and without one, and here are both"
+
+
+def budgets(configurations: Sequence[Configuration]) -> dict[str, tuple[tuple[str, ...], str]]:
+    """`recommendation` by the CPU tier's size: those of one budget have one answer."""
+    groups: dict[float | None, list[Configuration]] = {}
+    for one in sorted(configurations, key=lambda c: (c.cpu_gib is None, c.cpu_gib or 0.0)):
+        groups.setdefault(one.cpu_gib, []).append(one)
+    return {named(size): recommendation(found) for size, found in groups.items()}
+
+
+def named(value: Any) -> str:
+    """What tells configurations apart, as tables have it."""
+    return "unlike or unknown" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def same_ratios(equal_work: Sequence[Sequence[Summary]], metrics: Iterable[str]) -> dict[str, list[str]]:
+    """By metric, those after it that are the same number by construction: OVER_ELAPSED, in a fixed proportion.
+
+    It holds where in each group their quotients (of elapsed_s: their products) are equal to 1e-9.
+
+    Args:
+        equal_work: summaries of runs that may have done equal work, in groups.
+        metrics: which to look at.
+    """
+    found: dict[str, list[str]] = {}
+    for metric in (name for name in metrics if name in OVER_ELAPSED):
+        like = next((first for first in found if all(_proportional(some, first, metric) for some in equal_work)), None)
+        if like is None:
+            found[metric] = []
+        else:
+            found[like].append(metric)
+    return {first: others for first, others in found.items() if others}
+
+
+def _proportional(summaries: Sequence[Summary], one: str, other: str) -> bool:
+    values = [(summary.get(one), summary.get(other)) for summary in summaries]
+    known = [(a, b) for a, b in values if a and b]
+    factors = [a * b if "elapsed_s" in (one, other) else a / b for a, b in known]
+    return len(known) == len(values) and max(factors) - min(factors) <= _EQUAL * max(factors)
 
 
 def false_alarm(configurations: Sequence[Configuration]) -> tuple[int, str, float] | None:

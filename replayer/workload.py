@@ -86,6 +86,7 @@ class Workload:
         asked = self._request["time_ns"].max(initial=0) + self._request["think_ns"].sum(dtype=np.float64)
         prefill_ns = 1e9 / pace.prefill_tok_s if pace.prefill_tok_s else 0.0
         return float(asked / pace.speedup + generated * pace.token_ms * 1e6 + computed * prefill_ns)
+
     def arrivals(self) -> NDArray[np.int64]:
         """When each request arrives in the trace, in ns; shape (requests,)."""
         return np.where(self._request["count"] > 0, self._request["time_ns"], self._request["time_ns"].max(initial=0))

@@ -215,8 +215,8 @@ def test_what_users_write_stays_text(pages: dict[str, Path]) -> None:
 def test_trials_are_one_system_and_have_intervals(gathered: dict[str, Gathered], pages: dict[str, Path]) -> None:
     data = gathered["trials"]
     assert len(data.systems) == 1
-    compared = against.compared(data).filter(pl.col("metric") == "nvme_read_gib_s")
-    speeds = [run.summary["nvme_read_gib_s"] for run in data.runs]
+    compared = against.compared(data).filter(pl.col("metric") == "wall_clock_tok_s")
+    speeds = [run.summary["wall_clock_tok_s"] for run in data.runs]
     assert speeds[0] > speeds[1]
     expected = statistics(speeds)
     assert compared["mean"].unique().to_list() == [expected.mean]
@@ -232,9 +232,9 @@ def test_an_invalid_trial_is_shown_but_not_counted(replay: Path, tmp_path: Path)
     info = json.loads((broken / "run.json").read_text()) | {"status": "failed", "reason": "a test"}
     (broken / "run.json").write_text(json.dumps(info))
     data = gather([replay, broken], Targets())
-    compared = against.compared(data).filter(pl.col("metric") == "nvme_read_gib_s")
+    compared = against.compared(data).filter(pl.col("metric") == "wall_clock_tok_s")
     assert compared["valid"].to_list() == [True, False]
-    assert compared["mean"].to_list() == [summarise(replay)["nvme_read_gib_s"]] * 2
+    assert compared["mean"].to_list() == [summarise(replay)["wall_clock_tok_s"]] * 2
     assert next(iter(data.shown.values())).name == replay.name
     assert wording.state(data) == "NOT VALID: 1 of 2 runs"
 

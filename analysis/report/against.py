@@ -5,6 +5,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
+from analysis.ratios import same_ratios
 from analysis.report.charts import LEAST_MS, SYSTEMS, bar_rows, noted
 from analysis.report.drawing import INK, WIDE, colour
 from analysis.report.gather import Gathered
@@ -65,15 +66,26 @@ COMPARED: Final = {
 
 
 def compared(data: Gathered) -> pl.DataFrame:
-    """Mean of the valid trials and its 95% interval, per metric and system, and each trial's value."""
+    """Mean of the valid trials and its 95% interval, per metric and system, and each trial's value.
+
+    Metrics that are in one proportion over all runs, as the work is equal, have one panel; `in_proportion` names them.
+    """
     found = []
-    for metric, title in COMPARED.items():
+    same = same_ratios([data.summaries], COMPARED)
+    others = {other for alike in same.values() for other in alike}
+    for metric, title in ((name, title) for name, title in COMPARED.items() if name not in others):
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.get(metric) is not None]
             stats = statistics(run.summary[metric] for run in trials if run.summary["valid"])
             spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
             found += [
-                {"metric": metric, "panel": title, "system": system, "run": run.name}
+                {
+                    "metric": metric,
+                    "in_proportion": ", ".join(same.get(metric, [])),
+                    "panel": title,
+                    "system": system,
+                    "run": run.name,
+                }
                 | {"valid": run.summary["valid"], "value": run.summary[metric]}
                 | spread
                 for run in trials

@@ -73,7 +73,8 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             "comparison",
             "Headline metrics",
             "Bars: mean of the valid trials; line: its 95% bootstrap interval, where there are two or more; marks: the"
-            " trials, a cross where one is not valid. Where intervals overlap, the order may be chance.",
+            " trials, a cross where one is not valid. Where intervals overlap, the order may be chance. Rates in one"
+            " proportion, as the work is equal, have one panel; the table names them.",
             against.comparison,
             _compared,
         ),
