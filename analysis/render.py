@@ -36,6 +36,10 @@ def _percent(value: float) -> str:
     return f"{value:.1%}"
 
 
+def _tb(value: float) -> str:
+    return _number(value / 1e12)
+
+
 Line = tuple[str, str, Format]
 SIDES: Final = [(tier, side) for tier in TIERS for side in ("read", "write")]
 WORK: Final[list[Line]] = [
@@ -47,19 +51,29 @@ WORK: Final[list[Line]] = [
     *((f"  to {tier}", f"{tier}_prefill_write_bytes", _gib) for tier in TIERS),
     ("nvme tokens processed", "nvme_tokens_processed", _count),
     ("read / write ratio", "read_write_ratio", _number),
+    ("read amplification (nvme tokens read per generated)", "read_amplification", _number),
     ("bytes written to nvme / bytes stored", "nvme_write_amplification", _number),
     ("evictions", "evictions", _count),
+    *((f"objects left in {tier}", f"{tier}_left_objects", _count) for tier in TIERS),
+    *((f"  share of all, {tier}", f"{tier}_left_share", _percent) for tier in TIERS),
+    *((f"  GiB, {tier}", f"{tier}_left_bytes", _gib) for tier in TIERS),
     ("tokens recomputed", "recomputed_tokens", _count),
     ("failed moves", "failed_moves", _count),
 ]
 HITS: Final[list[Line]] = [
-    ("hits / reads", "hit_rate", _percent),
+    ("prompt tokens from the cache, first touches included", "hit_rate_prompt_tokens", _percent),
+    ("  by ops (blocks)", "hit_rate_prompt", _percent),
+    ("  by session: mean", "hit_rate_sessions", _percent),
+    ("  by session: P5", "hit_rate_sessions_p5", _percent),
+    ("  by session: P50", "hit_rate_sessions_p50", _percent),
+    ("  tokens touched first (compulsory misses)", "compulsory_tokens", _count),
+    ("re-reads that hit (hits / reads), first touches left out", "hit_rate", _percent),
     ("  by tokens", "hit_rate_tokens", _percent),
     *((f"  from {tier}", f"{tier}_hit_rate", _percent) for tier in TIERS),
     ("without own decode reads (reuse)", "hit_rate_reuse", _percent),
     *((f"  {name.replace('_', ' ')}", f"{name}_hit_rate", _percent) for name in ENUMS["source"] if name != "user"),
-    ("hits / (reads + writes) (refs)", "hit_rate_refs", _percent),
-    ("mean of requests", "hit_rate_requests", _percent),
+    ("hits / (reads + writes), decode included (refs)", "hit_rate_refs", _percent),
+    ("hits / reads, mean of requests", "hit_rate_requests", _percent),
 ]
 SPEED: Final[list[Line]] = [
     ("elapsed s", "elapsed_s", _number),
@@ -67,13 +81,16 @@ SPEED: Final[list[Line]] = [
     ("  GiB moved in it", "drained_bytes", _gib),
     ("wall-clock throughput tok/s", "wall_clock_tok_s", _number),
     ("  without ramp and drain", "steady_tok_s", _number),
+    ("requests per s", "requests_per_s", _number),
     ("storage throughput tok/s", "storage_tok_s", _number),
     ("  at mean moves in flight", "mean_inflight", _number),
     ("decode read GiB/s", "decode_read_gib_s", _number),
     *((f"{tier} {side} GiB/s", f"{tier}_{side}_gib_s", _number) for tier, side in SIDES),
     *((f"  {tier} {side} while busy", f"{tier}_{side}_busy_gib_s", _number) for tier, side in SIDES),
-    *((f"nvme {side} efficiency", f"nvme_{side}_efficiency", _percent) for side in ("read", "write")),
-    ("drive endurance at this load, years", "endurance_years", _number),
+    *((f"{tier} {side} efficiency", f"{tier}_{side}_efficiency", _percent) for tier, side in SIDES),
+    ("written to nvme per day, TB", "nvme_write_bytes_per_day", _tb),
+    ("  drive writes per day (DWPD)", "drive_writes_per_day", _number),
+    ("  drive endurance, years", "endurance_years", _number),
     ("bottleneck", "bottleneck", str),
 ]
 WAITED_FOR: Final = {
@@ -83,17 +100,29 @@ WAITED_FOR: Final = {
     "order": "for ops that were not due themselves",
     "window": "for the replayer's window",
 }
+PARTS: Final = {
+    "queue": "in the queue",
+    "io": "storage I/O",
+    "generation": "generation",
+    "plan_wait": "waiting for the plan",
+}
+"""What the time of a request consists of."""
 REQUESTS: Final[list[Line]] = [
-    ("queue P95 ms", "queue_p95_ms", _number),
-    ("plan wait P95 ms", "plan_wait_p95_ms", _number),
-    *((f"  {what}, mean ms", f"{cause}_wait_mean_ms", _number) for cause, what in WAITED_FOR.items()),
-    ("at work P95 ms", "io_p95_ms", _number),
+    ("end to end mean ms =", "e2e_mean_ms", _number),
+    *((f"  + {what}", f"{part}_mean_ms", _number) for part, what in PARTS.items()),
+    *((f"      {what}", f"{cause}_wait_mean_ms", _number) for cause, what in WAITED_FOR.items()),
+    ("  + the rest: computing prefill, checking bytes", "other_mean_ms", _number),
+    *(
+        (f"{what} {stat.upper()} ms", f"{part}_{stat}_ms", _number)
+        for part, what in {"io": "storage I/O", "queue": "queue", "plan_wait": "plan wait"}.items()
+        for stat in ("p50", "p95", "p99")
+    ),
     ("lateness P99 ms", "lateness_p99_ms", _number),
     ("TTFT (storage part: time to first byte) P95 ms", "ttfb_p95_ms", _number),
     ("  P99 ms", "ttfb_p99_ms", _number),
-    *((f"  {name}", f"{name}_ttfb_p95_ms", _number) for name in ENUMS["qos"]),
+    *((f"  {name} P95 ms", f"{name}_ttfb_p95_ms", _number) for name in ENUMS["qos"]),
     *((f"  {name} within target", f"{name}_compliance", _percent) for name in ENUMS["qos"]),
-    ("end to end P95 ms", "e2e_p95_ms", _number),
+    *((f"end to end {stat.upper()} ms", f"e2e_{stat}_ms", _number) for stat in ("p50", "p95", "p99")),
 ]
 LATENCY: Final[list[Line]] = [
     (f"{tier} {side} {name.upper() if name != 'max' else 'max'} ms", f"{tier}_{side}_{name}_ms", _number)
@@ -133,12 +162,23 @@ def _notes(summaries: list[Summary]) -> list[str]:
             "No times per request under pace asap: all of the window is due at once, so that they would be times of our"
             " own queue. Replay with --pace closed or open for them."
         )
+    paces = dict.fromkeys(_written_pace(summary) for summary in summaries if summary["nvme_write_bytes_per_day"])
+    if paces:
+        found.append(f"What is written to nvme per day, and a drive's life, are at {' and '.join(paces)}.")
     if any(_never_queues(summary) for summary in summaries):
         found.append(
             "QoS classes cannot differ where there are as many workers as users under pace closed: nothing queues."
             " Fewer --workers, or --pace open, shows them apart."
         )
     return ["", *found] if found else []
+
+
+def _written_pace(summary: Summary) -> str:
+    """At whose pace the run wrote: only requests that come by the clock come as they did in the workload."""
+    speedup = summary["conditions"].get("speedup") or 1.0
+    if summary["conditions"]["pace"] != "open":
+        return "the replay's pace, which is not the workload's (`replayer plan` tells that of the trace's own times)"
+    return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
 
 
 def _never_queues(summary: Summary) -> bool:
@@ -207,6 +247,8 @@ def _matters(name: str, summary: Summary) -> bool:
     if name.startswith("lateness") and conditions["pace"] != "open":  # no schedule to be late for
         return False
     if name in ("drain_s", "drained_bytes") and not summary["cut"]:
+        return False
+    if name == "generation_mean_ms" and summary["e2e_mean_ms"] is None:  # a part of nothing
         return False
     if name.endswith("_wait_mean_ms") and summary[name] == 0:
         return False

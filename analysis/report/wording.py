@@ -18,13 +18,15 @@ _UNITS: Final = (
     ("_ms", "ms"),
     ("_s", "s"),
     ("_bytes_per_day", "bytes/day"),
+    ("requests_per_s", "requests/s"),
+    ("_writes_per_day", "per day"),
     ("_bytes", "bytes"),
     ("_years", "years"),
     ("_tokens", "tokens"),
 )
-_SHARES: Final = ("hit_rate", "_compliance", "_utilisation", "cpu_share", "_wait_share", "_efficiency")
+_SHARES: Final = ("hit_rate", "_compliance", "_utilisation", "cpu_share", "_wait_share", "_left_share", "_efficiency")
 _HELD_BY: Final = {
-    "cpu": "the replayer itself, which kept the cores busy",
+    "cpu": "the cores, which the replayer, or something else on the machine, kept busy",
     "source": "the workload, which paused more than half of the time",
     "data": "data dependencies: moves waited longest for earlier moves of the same objects",
     "eviction": "evictions: moves waited longest for those of their own op",
@@ -122,7 +124,8 @@ def headline(summary: dict[str, Any]) -> str:
             _said(summary, f"nvme {verb} {{nvme_{side}_gib_s}} GiB/s, P95 {{nvme_{side}_p95_ms}} ms per object")
             for side, verb in (("read", "read"), ("write", "wrote"))
         ),
-        _said(summary, "{hit_rate} of reads hit (hits / reads, by ops), of reuse {hit_rate_reuse}"),
+        _said(summary, "{hit_rate_prompt_tokens} of prompt tokens came from the cache, first touches included"),
+        _said(summary, "{hit_rate} of re-reads hit (hits / reads, by ops), of reuse {hit_rate_reuse}"),
     ]
     told = "; ".join(one for one in said if one) or "nothing was measured"
     held = _HELD_BY.get(str(summary["bottleneck"]))
@@ -151,15 +154,23 @@ TABLE: Final[dict[str, str]] = {
     "wall_clock_tok_s": "throughput by the wall clock",
     "storage_tok_s": "throughput per unit of concurrency (storage throughput)",
     "mean_inflight": "moves in flight, mean",
+    "requests_per_s": "requests begun",
     "decode_read_gib_s": "decode reads",
     **{f"{tier}_{side}_gib_s": f"{tier} {side}s" for tier in TIERS for side in ("read", "write")},
     **{f"{tier}_{side}_p95_ms": f"{tier} {side}s, P95 per object" for tier in TIERS for side in ("read", "write")},
-    "nvme_read_p99_ms": "nvme reads, P99 per object",
-    "ttfb_p95_ms": "time to first byte, P95 per request",
-    "e2e_p95_ms": "end to end, P95 per request",
-    "hit_rate": "hits / reads",
+    **{f"nvme_{side}_p99_ms": f"nvme {side}s, P99 per object" for side in ("read", "write")},
+    **{
+        f"{part}_{stat}_ms": f"{what}, {stat.upper() if stat != 'mean' else 'mean'} per request"
+        for part, what in {"ttfb": "time to first byte", "io": "storage I/O", "e2e": "end to end"}.items()
+        for stat in ("mean", "p95", "p99")
+    },
+    "hit_rate_prompt_tokens": "prompt tokens from the cache, first touches included",
+    "hit_rate_sessions_p50": "the same of a session, P50",
+    "hit_rate": "re-reads that hit (hits / reads, first touches left out)",
     "hit_rate_reuse": "hits / reads of reuse (own decode reads left out)",
-    "hit_rate_refs": "hits / (reads + writes)",
+    **{f"{tier}_left_share": f"objects left in {tier}, share of all" for tier in TIERS},
+    "read_amplification": "tokens read from nvme per token generated",
+    "drive_writes_per_day": "drive writes per day, at the replay's pace",
     "tokens_generated": "tokens generated",
     "elapsed_s": "elapsed, of a cut run until the cut",
     "nvme_break_even_tok_s": "nvme: prefill speed that reading beats",
