@@ -1,5 +1,15 @@
-"""`python -m analysis`."""
+"""`analysis`, and `python -m analysis`."""
 
-from analysis.cli import main
+from tracegen.signals import end_at_once
 
-main()
+
+def main() -> None:
+    """Run the command line."""
+    end_at_once()  # the import takes up to a second
+    from analysis.cli import main as command  # noqa: PLC0415
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

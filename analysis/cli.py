@@ -25,10 +25,11 @@ from analysis.target_options import target_options
 from analysis.terminal import echo
 from tracegen.command_line import refuse_empty
 from tracegen.schema import InputError
+from tracegen.signals import INTERRUPTS, end
 
 
 class Commands(click.Group):
-    """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
+    """A command group that ends with 128 + the signal's number on Ctrl-C and its like, after closing what is open."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse what an unset variable leaves."""
@@ -38,10 +39,10 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            echo("\nInterrupted.", err=True)
-            ctx.exit(130)
+            with INTERRUPTS.handled():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            end(stopped)
         except BrokenPipeError:
             raise  # click's to handle: the reader has gone
         except OSError as error:  # of a path or an output that no check of ours met

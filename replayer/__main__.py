@@ -1,5 +1,15 @@
-"""`python -m replayer`."""
+"""`replayer`, and `python -m replayer`."""
 
-from replayer.cli import main
+from tracegen.signals import end_at_once
 
-main()
+
+def main() -> None:
+    """Run the command line."""
+    end_at_once()  # the import takes up to a second
+    from replayer.cli import main as command  # noqa: PLC0415
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from replayer.resolving import resolve, settings_of
 from replayer.run import replay
 from replayer.run_directory import check_free
 from replayer.schema import TIERS, ops_executed
-from replayer.signals import INTERRUPTS, Interrupted
 from replayer.wording import counted
 from tracegen.command_line import refuse_empty
 from tracegen.schema import InputError, Trace
+from tracegen.signals import INTERRUPTS, end
 
 
 class Commands(click.Group):
@@ -38,13 +37,8 @@ class Commands(click.Group):
         try:
             with INTERRUPTS.handled():
                 return super().invoke(ctx)
-        except Interrupted as stopped:
-            then = ["The same command goes on."] if ctx.invoked_subcommand in cli_series.COMMANDS else []
-            told = [f"{str(stopped).capitalize()}.", *then, *getattr(stopped, "__notes__", [])]
-            click.echo(f"\n{' '.join(told)}", err=True)
-            sys.stdout.flush()
-            # Everything is closed. Python's own way out would give signals back first, and another one then win.
-            os._exit(stopped.exit_code)
+        except KeyboardInterrupt as stopped:
+            end(stopped, *(["The same command goes on."] if ctx.invoked_subcommand in cli_series.COMMANDS else []))
         except OSError as error:  # of a path that no check of ours met: too long, of another's, on a disk that is gone
             raise InputError(f"{error.filename or 'output'}: {error.strerror}; name another.") from None
 

@@ -24,9 +24,9 @@ from replayer.plan import Plan, PlanHash, PlanOptions
 from replayer.progress import RunBar, bar
 from replayer.ranks import ALONE, Ranks, combined
 from replayer.run_directory import RunDirectory, check_free
-from replayer.signals import INTERRUPTS
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
+from tracegen.signals import INTERRUPTS
 
 CACHED: Final = 0.9  # a device that delivered less of what was read did not serve all reads
 

@@ -20,9 +20,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
 from analysis.log import Log
-from replayer import autoscale, scenarios, series, signals
+from replayer import autoscale, scenarios, series
 from replayer.schema import LOG_ENUMS
-from tracegen import tokens
+from tracegen import signals, tokens
 from tracegen.schema import Trace
 
 ROOT = Path(__file__).parent.parent

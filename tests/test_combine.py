@@ -326,17 +326,22 @@ def test_what_cannot_be_is_refused(run: Run, demo_trace: Path, tmp_path: Path, n
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_ends_cleanly(jobs: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("jobs", "number", "end"),
+    [(1, signal.SIGINT, (130, "Interrupted.")), (2, signal.SIGTERM, (143, "Terminated."))],
+)
+def test_a_signal_to_all_processes_ends_cleanly(
+    jobs: int, number: signal.Signals, end: tuple[int, str], tmp_path: Path
+) -> None:
     flags = ["--set", "mix.personas=1", "--users", "1000", "--duration", "1000000", "--jobs", str(jobs)]
     command = [sys.executable, "-m", "tracegen", "generate", *flags, "-o", str(tmp_path / "t.parquet")]
     going = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not any(path.stat().st_size > 10**6 for path in tmp_path.glob("t.parquet.*.partial")):
         time.sleep(0.05)
         assert going.poll() is None
-    os.killpg(going.pid, signal.SIGINT)
+    os.killpg(going.pid, number)
     _, said = going.communicate(timeout=30)
-    assert (going.returncode, said.strip()) == (130, "Interrupted.")
+    assert (going.returncode, said.strip()) == end
     assert list(tmp_path.iterdir()) == []
     deadline = time.monotonic() + 10
     while subprocess.run(["pgrep", "-g", str(going.pid)], check=False, capture_output=True).stdout:

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from replayer import engine as engines
 from replayer import log as logs
-from replayer import opening, signals
+from replayer import opening
 from replayer.compiled import call
 from replayer.engine import Engine
 from replayer.execution import Elsewhere, Staging
@@ -45,6 +45,7 @@ from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import ROOT, tmpfs
 from tests.injection import Transfer, injected, key_of, path_of
+from tracegen import signals
 from tracegen.schema import InputError, Trace
 
 MIB = 1 << 20

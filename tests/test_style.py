@@ -22,10 +22,11 @@ from tracegen.recipe import Recipe
 PACKAGES = ("tracegen", "replayer", "analysis")
 BUILD = ROOT / "replayer" / "core" / "build_backend.py"  # pip's, no part of what is installed
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != BUILD)
-# Who may import whose schema, and what command lines share; and who loads its C library as tracegen does.
+# Who may import whose schema, and what command lines share: units, and the end on signals; who loads its C library.
 SHARED = {"tracegen.schema", "tracegen.command_line"}
 MAY_IMPORT = {"tracegen": set(), "replayer": SHARED, "analysis": SHARED | {"replayer.schema"}}
 LOADS_C = {"tracegen.compiled", "tracegen.compiled.library"}
+SIGNALS = {"tracegen.signals", *(f"tracegen.signals.{name}" for name in ("INTERRUPTS", "end", "end_at_once"))}
 CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
 
 
@@ -45,7 +46,7 @@ def imported(path: Path) -> set[str]:
 def test_packages_meet_only_at_their_schemas(path: Path) -> None:
     package = path.relative_to(ROOT).parts[0]
     foreign = {name for name in imported(path) if name.split(".")[0] in PACKAGES and name.split(".")[0] != package}
-    assert foreign <= MAY_IMPORT[package] | (LOADS_C if path.name == "compiled.py" else set())
+    assert foreign <= MAY_IMPORT[package] | SIGNALS | (LOADS_C if path.name == "compiled.py" else set())
     assert not {name for name in imported(path) if name.startswith("tests")}
 
 

@@ -1,4 +1,4 @@
-"""What the commands of tracegen share: the end on Ctrl-C, the flags of those that write a trace, what these say."""
+"""What the commands of tracegen share: the end on signals, the flags of those that write a trace, what these say."""
 
 import json
 from collections.abc import Callable
@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from tracegen.command_line import refuse_empty
+from tracegen.outputs import leftovers, remove_unfinished
 from tracegen.schema import InputError, Metadata
+from tracegen.signals import INTERRUPTS, end
 
 
 class Commands(click.Group):
-    """A command group that ends with exit code 130 on Ctrl-C, after what was open has been closed."""
+    """A command group that ends with 128 + the signal's number, e.g. on Ctrl-C, and leaves nothing unfinished."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse what an unset variable leaves."""
@@ -23,10 +25,11 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
-            ctx.exit(130)
+            with INTERRUPTS.handled():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            remove_unfinished()
+            end(stopped)
         except MemoryError:
             raise InputError(
                 "out of memory; lower users, documents, prompts or tokens, or raise block_tokens."
@@ -72,3 +75,5 @@ def report(output: Path, metadata: Metadata, as_json: bool) -> None:
             f"{output}: {counts['ops']:,} ops, {counts['requests']:,} requests, {counts['sessions']:,} sessions,"
             f" {counts['tokens_generated']:,} tokens generated\nfingerprint {metadata.fingerprint}"
         )
+    for left in leftovers(output):
+        click.echo(f"Warning: {left} was left by a process that was killed; remove it.", err=True)

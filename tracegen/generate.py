@@ -1,10 +1,10 @@
 """Recipe in, trace out: open its sources, schedule their sessions, turn requests into ops, write them."""
 
-import multiprocessing
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from importlib.metadata import version
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tracegen.personas import Personas
 from tracegen.recipe import Person, Recipe, to_ns
 from tracegen.schema import Columns, InputError, Metadata
 from tracegen.sessions import Source
+from tracegen.signals import WORDS
 from tracegen.workload import Cut, Schedule, survey
 from tracegen.writer import TraceWriter
 
@@ -109,10 +110,12 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
     Raises:
         ClickException: a process ended without having made its part.
     """
-    context = multiprocessing.get_context("spawn")
+    context = get_context("spawn")
     streams, workers = [], []
-    # A terminal's Ctrl-C reaches all processes: workers are born deaf to it, and are ended by this one.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A terminal's Ctrl-C reaches all processes: workers are born deaf to signals, and are killed by this one. What else
+    # Python starts, a tracker, would let signals through again in between: it is started first.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, WORDS)
     try:
         for number in range(jobs):
             receiver, sender = context.Pipe(duplex=False)
@@ -121,12 +124,12 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
             workers[-1].start()
             sender.close()
             streams.append(_received(receiver, number))
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
         yield from joined_parts(streams, Schedule(recipe, sources, cut=cut).users)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
         for worker in workers:
-            worker.terminate()
+            worker.kill()
             worker.join()
 
 

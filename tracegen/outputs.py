@@ -1,22 +1,53 @@
 """Files that are written: none is replaced unasked, none appears under its name before it is whole."""
 
 import os
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from tracegen.schema import InputError
 
+_MINE: Final[set[Path]] = set()  # the private names of this process
+_NAME_MAX: Final = 100
+
 
 def private_name(path: Path) -> Path:
     """A name beside `path` that nobody has, for what is not whole yet."""
     number = 0
-    while (found := path.with_name(f"{path.name[:100]}.{os.getpid()}-{number}.partial")).exists():
+    while (found := path.with_name(f"{path.name[:_NAME_MAX]}.{os.getpid()}-{number}.partial")).exists():
         number += 1
+    _MINE.add(found)
     return found
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_unfinished() -> None:
+    """Remove what this process has begun under private names and not finished.
+
+    Whoever begins a file removes it; this is for a signal that comes just before that is sure, or while it is done.
+    """
+    for path in _MINE:
+        with suppress(OSError):
+            remove(path)
+
+
+def leftovers(path: Path) -> list[Path]:
+    """What processes that were killed have left beside an output: private names whose process does not run here."""
+    name = re.compile(re.escape(path.name[:_NAME_MAX]) + r"\.(\d{1,9})-\d+\.partial", re.ASCII)
+    found = [(one, name.fullmatch(one.name)) for one in path.absolute().parent.iterdir()]
+    return sorted(one for one, match in found if match and not Path(f"/proc/{match[1]}").exists())
 
 
 def unwritable(path: Path, error: OSError, flag: str = "-o") -> InputError:

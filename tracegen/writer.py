@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracegen.outputs import check_free, private_name, unwritable
+from tracegen.outputs import check_free, private_name, remove, unwritable
 from tracegen.schema import (
     DTYPES,
     ENUMS,
@@ -66,7 +65,7 @@ class TraceWriter:
                 self._partial.mkdir()
             self._file = self._open()
         except OSError as error:
-            self._remove(self._partial)
+            remove(self._partial)
             raise unwritable(self.path, error) from None
 
     def _is_trace(self, path: Path) -> bool:
@@ -143,7 +142,7 @@ class TraceWriter:
             self._thread.shutdown(cancel_futures=True)
             with suppress(OSError):  # said already, or of no account
                 self._file.close()
-            self._remove(self._partial)
+            remove(self._partial)
 
     def _finish(self) -> None:
         if not self.ops:
@@ -158,14 +157,7 @@ class TraceWriter:
             self._file.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(asdict(self.metadata))})
             self._file.close()
             if self._part_ops and self.path.exists():
-                self._remove(self.path)  # known to hold nothing but parts
+                remove(self.path)  # known to hold nothing but parts
             self._partial.replace(self.path)
         except OSError as error:
             raise unwritable(self.path, error) from None
-
-    @staticmethod
-    def _remove(path: Path) -> None:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)

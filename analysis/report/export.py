@@ -179,5 +179,6 @@ def write(output: Path, content: bytes) -> None:
         partial.write_bytes(content)
         partial.replace(target)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise InputError(f"{output} cannot be written ({error.strerror}); name another file with -o.") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -53,8 +53,11 @@ def begin(work: Path, about: About, cache_dir: Path, results: Path, trials: int)
 def write(path: Path, text: str) -> None:
     """Write a file that appears under its name when it is whole."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def description(path: Path) -> dict[str, Any]:

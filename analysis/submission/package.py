@@ -43,6 +43,8 @@ def package(work: Path, results: Path) -> Package:
         _place(partial, made, work)
     except OSError as error:
         raise InputError(f"{error.filename or made.top}: {error.strerror}; choose another --results.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     return made
 
 
