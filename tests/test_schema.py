@@ -105,6 +105,21 @@ def test_all_violations_are_listed_not_the_first(tmp_path: Path, good: Columns) 
     assert [p.row for p in problems if p.row is not None] == sorted(p.row for p in problems if p.row is not None)
 
 
+def test_violations_without_number_are_counted_and_a_hundred_named(tmp_path: Path, good: Columns) -> None:
+    many = {name: np.repeat(column[:1], 200_000) for name, column in good.items()}
+    trace = traces.write(tmp_path / "t.parquet", many)
+    found = trace.violations()
+    assert [str(problem) for problem in found.first[:2]] == [
+        "row 1: op_id = 0: must be the row's number",
+        "row 1: key = 0: written twice: a key's first op is its only write",
+    ]
+    assert (len([one for one in found.first if one.row is not None]), found.count) == (100, 2 * 199_999)
+    with pytest.raises(InputError, match=r"row 1: op_id = 0: must be the row's number \(399,997 more\)"):
+        trace.check()
+    with pytest.raises(InputError, match=r"\(399,997 more\)"):
+        list(trace.checked(1000))
+
+
 def test_one_users_requests_do_not_interleave(tmp_path: Path) -> None:
     steps = [("w", 0, 1), ("w", 1, 1), ("d", 0, 1)]
     batch = traces.columns(steps, [0, 1, 0], user_id=[0, 0, 0], step=[0, 0, 1], time_ns=[0, 5, 9])
@@ -144,7 +159,16 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     "a list as metadata": (lambda t, m: (t, [1]), "metadata is damaged"),
     "metadata cut short": (lambda t, m: (t, {"format_version": 1}), "metadata has no proper seed"),
     "a block size of text": (lambda t, m: (t, m | {"block_tokens": "x"}), "metadata has no proper block_tokens"),
-    "a part without numbers": (lambda t, m: (t, m | {"part": {"of": "2"}}), "counts or a part that are no integers"),
+    "no block": (lambda t, m: (t, m | {"block_tokens": -1}), "metadata has no proper block_tokens"),
+    "a part without numbers": (lambda t, m: (t, m | {"part": {"of": "2"}}), "metadata has no proper part"),
+    "a part of nothing": (lambda t, m: (t, m | {"part": {"index": 0, "of": 0}}), "metadata has no proper part"),
+    "a count that is none": (lambda t, m: (t, m | {"counts": {"users": True}}), "metadata has no proper counts"),
+    "a seed that is none": (lambda t, m: (t, m | {"seed": True}), "metadata has no proper seed"),
+    "sources of numbers": (lambda t, m: (t, m | {"sources": [5]}), "a source or tokenizer without a name"),
+    "one column twice": (lambda t, m: (t.append_column("key", t["key"]), m), "has 2 columns key"),
+    **{
+        f"version {n}": (lambda t, m, n=n: (t, m | {"format_version": n}), "metadata is damaged") for n in (0, -1, True)
+    },
     "counts that are no table": (lambda t, m: (t, m | {"counts": [1]}), "metadata has no proper counts"),
     "column missing": (lambda t, m: (t.drop_columns(["key"]), m), "column key is missing"),
     "wrong type": (lambda t, m: (t.set_column(11, "key", t["key"].cast(pa.int32())), m), "column key is int32"),
@@ -166,7 +190,11 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, good: Columns, na
 
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
-    [("op", "burn", "row 0: op = 'burn' is none of write, read, delete"), ("tokens", None, "row 0: tokens is null")],
+    [
+        ("op", "burn", "row 0: op = 'burn' is none of write, read, delete"),
+        ("op", "W" * 10**6, "row 0: op = 'WWW"),
+        ("tokens", None, "row 0: tokens is null"),
+    ],
 )
 def test_values_that_cannot_be_read_are_refused(
     tmp_path: Path, good: Columns, column: str, value: object, reason: str
@@ -180,6 +208,7 @@ def test_values_that_cannot_be_read_are_refused(
     with pytest.raises(InputError) as refused:
         Trace(path).check()
     assert reason in refused.value.message
+    assert len(refused.value.message) < len(str(path)) + 150, "what is quoted is short"
 
 
 @pytest.mark.parametrize("content", [b"", b"not parquet at all", None, "truncated"])

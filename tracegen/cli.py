@@ -114,7 +114,7 @@ def generate(
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise InputError(f"--set {setting}: write it as KEY=VALUE.")
+            raise InputError(f"--set {setting[:60]}: write it as KEY=VALUE.")
         overrides[key.strip()] = recipe_settings.parse_value(value)
     overrides |= {name.replace("__", "."): value for name, value in flags.items() if value is not None}
     resolved = recipe_settings.load(None if recipe is None else recipe_settings.find(recipe), overrides)
@@ -163,17 +163,20 @@ def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def validate(trace: Path, as_json: bool) -> None:
-    """Check every invariant of the format; lists each violation and exits 1 if there is any."""
+    """Check every invariant of the format; lists the first hundred violations and exits 1 if there is any."""
     opened = Trace(trace)
-    problems = list(opened.problems())
+    found = opened.violations()
     if as_json:
-        click.echo(json.dumps({"ops": opened.ops, "problems": [vars(problem) for problem in problems]}, indent=2))
+        problems = [vars(problem) for problem in found.first]
+        click.echo(json.dumps({"ops": opened.ops, "violations": found.count, "problems": problems}, indent=2))
     else:
-        for problem in problems:
+        for problem in found.first:
             click.echo(printable(f"{trace}, {problem}"))
-        verdict = f"{len(problems):,} violations" if problems else f"valid, fingerprint {opened.metadata.fingerprint}"
+        if found.count > len(found.first):
+            click.echo(f"{trace}: {found.count - len(found.first):,} more violations are not listed")
+        verdict = f"{found.count:,} violations" if found.count else f"valid, fingerprint {opened.metadata.fingerprint}"
         click.echo(f"{trace}: {opened.ops:,} ops, {verdict}")
-    if problems:
+    if found.count:
         raise click.exceptions.Exit(1)
 
 

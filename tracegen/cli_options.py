@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from tracegen.command_line import refuse_empty
 from tracegen.outputs import leftovers, remove_unfinished
@@ -55,14 +56,30 @@ WRITE_FLAGS = (
     ),
     click.option(
         "--part-ops",
-        type=click.IntRange(0),
-        default=0,
+        type=click.IntRange(1),
+        callback=lambda _ctx, _param, ops: ops or 0,
         metavar="N",
         help="Write a folder of files of N ops (or up to 262,143 more) each, not one file.",
     ),
     click.option("--force", is_flag=True, help="Replace the output if it exists."),
     click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON."),
 )
+
+
+def refuse_zeros(*names: str) -> None:
+    """Refuse flags that were given a 0, which says that they are not given.
+
+    Args:
+        names: of the current command's parameters.
+
+    Raises:
+        InputError: names the first of them.
+    """
+    ctx = click.get_current_context()
+    for param in ctx.command.params:
+        given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if param.name in names and given and not ctx.params[param.name]:
+            raise InputError(f"{param.opts[0]} 0 would change nothing; leave it out, or give more.")
 
 
 def report(output: Path, metadata: Metadata, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from tracegen import combine, exchange
 from tracegen.blocks import ImportOptions
-from tracegen.cli_options import report, written
+from tracegen.cli_options import refuse_zeros, report, written
 from tracegen.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.difference import difference
 from tracegen.formats.export import ExportOptions
@@ -80,6 +80,7 @@ def import_(format_: str, files: tuple[Path, ...], output: Path, as_json: bool, 
 
     FORMAT is azure, bailian, burstgpt, kvcache-simulator, mlcommons, mooncake, sharegpt or weka.
     """
+    refuse_zeros("rechunk", "max_idle_gap_s", "bytes_per_token")
     writing = {name: flags.pop(name) for name in ("force", "part_ops")}
     licence, skip_bad = flags.pop("licence"), flags.pop("skip_bad")
     if format_ == "sharegpt":
@@ -126,6 +127,7 @@ def export(format_: str, trace: Path, bytes_per_token: int, output: Path, force:
 
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
     """
+    refuse_zeros("bytes_per_token")
     counts = exchange.export_trace(format_, _checked(trace), output, ExportOptions(bytes_per_token, force))
     text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
     click.echo(json.dumps(counts, indent=2) if as_json else f"{output}: {text}")

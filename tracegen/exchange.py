@@ -1,6 +1,7 @@
 """Traces from and to other labs: the table of formats, and how a file of one becomes ours."""
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, m
 from tracegen.formats.calls import BadRowError, Call, Rows
 from tracegen.formats.export import HOLDS_BYTES, ExportOptions
 from tracegen.importing import Importer
+from tracegen.inputs import check_is_file
 from tracegen.ops import ops
 from tracegen.recipe import to_ns
 from tracegen.schema import InputError, Metadata, Trace
@@ -119,6 +121,10 @@ def _files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
             found += inside
         else:
             found.append(path)
+    for path in found:
+        check_is_file(path, "a file of this format")
+    if twice := [path for path, count in Counter(found).items() if count > 1]:
+        raise InputError(f"{twice[0]} is named twice; name each file once.")
     return found
 
 
@@ -136,8 +142,11 @@ def _check(format_: str, options: ImportOptions) -> None:
     for flag, holds, demand in demands:
         if not holds:
             raise InputError(f"{flag} must be {demand}.")
-    if getattr(FORMATS[format_], "COUNTS_BYTES", False) and not options.bytes_per_token:
+    counts_bytes = getattr(FORMATS[format_], "COUNTS_BYTES", False)
+    if counts_bytes and not options.bytes_per_token:
         raise InputError(f"{format_} {HOLDS_BYTES}")
+    if options.bytes_per_token and not counts_bytes:
+        raise InputError(f"{format_} counts tokens; leave out --bytes-per-token.")
 
 
 def _describe(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None:
@@ -155,5 +164,7 @@ def export_trace(format_: str, trace: Trace, output: Path, options: ExportOption
     Raises:
         InputError: the trace cannot be said in that format, or the output exists already.
     """
+    if options.bytes_per_token and not getattr(FORMATS[format_], "COUNTS_BYTES", False):
+        raise InputError(f"{format_} counts tokens; leave out --bytes-per-token.")
     counts: dict[str, Any] = FORMATS[format_].write(trace, output, options)
     return counts

@@ -57,7 +57,8 @@ _CORE: Final = library("tracegen._core")
 _new, _free, _feed, _counts = (getattr(_CORE, f"invariants_{name}") for name in ("new", "free", "feed", "counts"))
 _new.restype, _new.argtypes = ctypes.c_void_p, (ctypes.c_int64,)
 _free.restype, _free.argtypes = None, (ctypes.c_void_p,)
-_feed.restype, _feed.argtypes = ctypes.c_int64, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+_feed.restype = ctypes.c_int64
+_feed.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _counts.restype, _counts.argtypes = None, (ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -81,22 +82,27 @@ class Problem:
 
 
 class Invariants:
-    """Takes batches in order; holds what must agree between rows: a few integers per key, request, session, user."""
+    """Takes batches in order; holds what must agree between rows: a few integers per key, request, session, user.
+
+    Attributes:
+        found: violations so far; only the first hundred are given.
+    """
 
     def __init__(self, ops: int) -> None:
-        self._ops, self._row = ops, 0
+        self._ops, self._row, self.found = ops, 0, 0
         self._state: int | None = _new(ops)
 
     def feed(self, batch: Batch) -> Iterator[Problem]:
-        """Violations in the next batch, by row."""
+        """Violations in the next batch, by row, as long as no hundred have been given."""
         columns = [
             np.ascontiguousarray(batch[name], dtype) for dtype, names in _COLUMNS.items() for name in names.split()
         ]
         addresses = (ctypes.c_void_p * len(columns))(*(column.ctypes.data for column in columns))
-        count, broken = len(columns[0]), ctypes.POINTER(_Broken)()
+        count, broken, found = len(columns[0]), ctypes.POINTER(_Broken)(), ctypes.c_int64()
         begin, self._row = self._row, self._row + count
-        found = _feed(self._state, addresses, count, ctypes.byref(broken))
-        for i in range(found):
+        given = _feed(self._state, addresses, count, ctypes.byref(broken), ctypes.byref(found))
+        self.found = found.value
+        for i in range(given):
             column, rule = _RULES[broken[i].rule]
             value = batch[column][broken[i].row - begin].item()
             yield Problem(broken[i].row, column, value, rule.format(self._ops - 1))

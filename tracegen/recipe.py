@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
+from tracegen.inputs import shown
 from tracegen.schema import InputError
 
 SHAPES = (1, 0.5, 0.25, 0.1)  # of the gamma laws whose quantile tables are shipped
@@ -194,8 +195,8 @@ class Recipe:
                 value: Any = self
                 for part in name.split("."):
                     value = value[part] if isinstance(value, Mapping) else getattr(value, part)
-                shown = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-                raise InputError(f"recipe key {name} = {shown!r} must be {demand}.")
+                plain = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+                raise InputError(f"recipe key {name} = {shown(plain)} must be {demand}.")
 
 
 Demand = tuple[str, bool, str]

@@ -4,26 +4,27 @@
 """
 
 import hashlib
-import json
-import types
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tracegen.inputs import InputError as InputError  # noqa: PLC0414 (other packages import from here)
+from tracegen.inputs import check_is_file, shown
+from tracegen.inputs import printable as printable  # noqa: PLC0414
 from tracegen.invariants import Invariants, Problem
+from tracegen.metadata import FORMAT_VERSION, read_metadata
+from tracegen.metadata import METADATA_KEY as METADATA_KEY  # noqa: PLC0414
+from tracegen.metadata import Metadata as Metadata  # noqa: PLC0414
 
-FORMAT_VERSION: Final = 1
-METADATA_KEY: Final = b"kv-trace"
 ROW_GROUP: Final = 1 << 18
 PART_COLUMNS: Final = ("person", "shared")
 """For merging parts of a trace: the user's number in the whole, and that of an object that sessions share, or -1."""
@@ -65,24 +66,6 @@ Columns = dict[str, NDArray[Any]]
 """A batch of ops in memory: one array per column, enums as uint8 codes in the order of ENUMS."""
 
 
-_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
-
-def printable(text: str) -> str:
-    """Text for a terminal, which obeys none of it: control characters but newline and tab are shown by number."""
-    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()  # file names may hold any byte
-
-
-class InputError(click.ClickException):
-    """Bad usage or bad input: one sentence that names the file, row or flag and the remedy; exit code 2."""
-
-    exit_code = 2
-
-    def format_message(self) -> str:
-        """The sentence as a terminal may show it."""
-        return printable(self.message)
-
-
 class Fingerprint:
     """SHA-256(version ‖ SHA-256(column 1) ‖ …) over little-endian values, computed while streaming."""
 
@@ -100,36 +83,6 @@ class Fingerprint:
         for hasher in self._hashers.values():
             whole.update(hasher.digest())
         return whole.hexdigest()
-
-
-@dataclass
-class Metadata:
-    """What a trace says about itself; JSON under the Parquet key-value entry `kv-trace`."""
-
-    seed: int
-    recipe: dict[str, Any]
-    generator: str
-    tokenizer: dict[str, str] | None = None
-    block_tokens: int | None = None
-    prefix_chained: bool = False
-    sources: list[dict[str, Any]] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    fingerprint: str = ""
-    part: dict[str, int] | None = None
-    format_version: int = FORMAT_VERSION
-
-
-_METADATA_TYPES: Final[dict[str, type | types.UnionType]] = {
-    "seed": int,
-    "recipe": dict,
-    "generator": str,
-    "counts": dict,
-    "sources": list,
-    "fingerprint": str,
-    "block_tokens": int | None,
-    "prefix_chained": bool | None,
-    "part": dict | None,
-}
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
@@ -162,7 +115,8 @@ class Trace:
         if not self.paths:
             raise InputError(f"{path} is a folder without part-*.parquet; name a trace.")
         self._files = [self._open(one) for one in self.paths]
-        self.metadata = self._read_metadata(self._files[-1])
+        last = self._files[-1]
+        self.metadata = read_metadata(self.path, (last.schema_arrow.metadata or {}) | (last.metadata.metadata or {}))
         for file in self._files:
             self._check_columns(file.schema_arrow)
         self.ops = sum(file.metadata.num_rows for file in self._files)
@@ -170,6 +124,7 @@ class Trace:
             raise InputError(f"{path} holds no ops; generate it anew.")
 
     def _open(self, path: Path) -> pq.ParquetFile:
+        check_is_file(path, "a trace")
         try:
             return pq.ParquetFile(path.absolute())  # a relative a:b would be taken for an address
         except FileNotFoundError:
@@ -178,39 +133,11 @@ class Trace:
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"{path} is not a readable Parquet file ({reason}); generate or copy it anew.") from None
 
-    def _read_metadata(self, file: pq.ParquetFile) -> Metadata:
-        raw = (file.schema_arrow.metadata or {}) | (file.metadata.metadata or {})
-        if METADATA_KEY not in raw:
-            raise InputError(f"{self.path} is Parquet but not a trace: no metadata entry {METADATA_KEY.decode()!r}.")
-        try:
-            values = json.loads(raw[METADATA_KEY])
-            version = values["format_version"]
-            if not isinstance(version, int):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise InputError(f"{self.path}: its trace metadata is damaged; generate or copy it anew.") from None
-        if version > FORMAT_VERSION:
-            raise InputError(
-                f"{self.path} is of trace format {version}, this release reads up to {FORMAT_VERSION}; upgrade it."
-            )
-        for name, kind in _METADATA_TYPES.items():
-            if not isinstance(values.get(name), kind):
-                raise InputError(f"{self.path}: its trace metadata has no proper {name}; write it as specified.")
-        described = [*values["sources"], *([values["tokenizer"]] if values.get("tokenizer") is not None else [])]
-        if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in described):
-            raise InputError(
-                f"{self.path}: its trace metadata has a source or tokenizer without a name; write it anew."
-            )
-        if not all(isinstance(number, int) for number in (values["counts"] | (values.get("part") or {})).values()):
-            raise InputError(
-                f"{self.path}: its trace metadata has counts or a part that are no integers; write it as specified."
-            )
-        known = {item.name for item in fields(Metadata)}
-        return Metadata(**{name: value for name, value in values.items() if name in known})
-
     def _check_columns(self, present: pa.Schema) -> None:
         for wanted in SCHEMA:
-            if wanted.name not in present.names:
+            if (count := present.names.count(wanted.name)) > 1:
+                raise InputError(f"{self.path} has {count} columns {wanted.name}; write each once.")
+            if not count:
                 raise InputError(f"{self.path}: column {wanted.name} is missing; generate or copy the trace anew.")
             found = present.field(wanted.name).type
             value = found.value_type if pa.types.is_dictionary(found) else found
@@ -218,7 +145,7 @@ class Trace:
             if not (is_text if wanted.name in ENUMS else found == wanted.type):
                 expected = "text (an enum)" if wanted.name in ENUMS else wanted.type
                 raise InputError(
-                    f"{self.path}: column {wanted.name} is {found}, not {expected}; write it as specified."
+                    f"{self.path}: column {wanted.name} is {str(found)[:60]}, not {expected}; write it as specified."
                 )
 
     def batches(self, size: int = 1 << 16, more: tuple[str, ...] = ()) -> Iterator[Columns]:
@@ -268,20 +195,26 @@ class Trace:
         if codes.null_count:
             bad = pc.index(codes.is_null(), True).as_py()
             allowed = ", ".join(ENUMS[name])
-            raise InputError(f"{self.path}, row {start + bad}: {name} = {column[bad].as_py()!r} is none of {allowed}.")
+            raise InputError(
+                f"{self.path}, row {start + bad}: {name} = {shown(column[bad].as_py())} is none of {allowed}."
+            )
         found: NDArray[Any] = codes.to_numpy()
         return found.astype(np.uint8)
 
-    def problems(self) -> Iterator[Problem]:
-        """Every violation of the format's invariants, in row order; metadata and fingerprint last.
+    def violations(self) -> "Violations":
+        """What breaks the format's invariants, in row order; metadata and fingerprint last.
 
         Raises:
             InputError: as `batches`.
         """
         check = Check(self)
-        for batch in self.batches():
-            yield from check.feed(batch)
-        yield from check.finish()
+        first = [problem for batch in self.batches() for problem in check.feed(batch)]
+        whole = list(check.finish())
+        return Violations([*first, *whole], check.found + len(whole))
+
+    def problems(self) -> list[Problem]:
+        """The first violations, of `violations`."""
+        return self.violations().first
 
     def check(self) -> None:
         """Refuse the trace if it breaks any invariant.
@@ -289,7 +222,7 @@ class Trace:
         Raises:
             InputError: names the first violation, counts the others.
         """
-        self.refuse(list(self.problems()))
+        self.refuse(self.violations())
 
     def checked(self, size: int) -> Iterator[Columns]:
         """The ops in order as `batches`; each is known to be sound before it is given, the whole at the end.
@@ -305,25 +238,32 @@ class Trace:
                     yield self._sound(*waiting.popleft())
             while waiting:
                 yield self._sound(*waiting.popleft())
-        self.refuse(list(check.finish()))
+        whole = list(check.finish())
+        self.refuse(Violations(whole, len(whole)))
 
     def _sound(self, batch: Columns, found: "Future[list[Problem]]") -> Columns:
         """The batch, if nothing is wrong with it; else all that is wrong with the trace."""
         if found.result():
-            self.refuse(list(self.problems()))
+            self.check()
         return batch
 
-    def refuse(self, problems: list[Problem]) -> None:
-        """Raise the first of some problems, and count the others.
+    def refuse(self, found: "Violations") -> None:
+        """Raise the first violation, and count the others.
 
         Raises:
             InputError: there are any.
         """
-        if problems:
-            more = f" ({len(problems) - 1:,} more)" if len(problems) > 1 else ""
-            raise InputError(
-                f"{self.path}, {problems[0]}{more}; `tracegen validate {self.path}` lists every violation."
-            )
+        if found.count:
+            more = f" ({found.count - 1:,} more)" if found.count > 1 else ""
+            raise InputError(f"{self.path}, {found.first[0]}{more}; `tracegen validate {self.path}` lists them.")
+
+
+@dataclass(frozen=True)
+class Violations:
+    """The first violations of the format, a hundred of rows and those of the whole, and the number of all."""
+
+    first: list[Problem]
+    count: int
 
 
 class Check:
@@ -332,8 +272,13 @@ class Check:
     def __init__(self, trace: Trace) -> None:
         self._trace, self._invariants, self._fingerprint = trace, Invariants(trace.ops), Fingerprint()
 
+    @property
+    def found(self) -> int:
+        """Violations of the rows so far."""
+        return self._invariants.found
+
     def feed(self, batch: Columns) -> list[Problem]:
-        """What the next ops break."""
+        """What the next ops break, of the first hundred violations."""
         self._fingerprint.update(batch)
         return list(self._invariants.feed(batch))
 

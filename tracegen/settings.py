@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tracegen.inputs import check_is_file, shown
 from tracegen.recipe import Recipe
 from tracegen.schema import InputError
 
@@ -53,8 +54,7 @@ def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
     """
     table: dict[str, Any] = {}
     if path is not None:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is no file; name a TOML file.")  # a pipe or device might never end
+        check_is_file(path, "a TOML file")
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -62,7 +62,7 @@ def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
                 f"{path}: cannot read the recipe ({error.strerror}); name an existing TOML file."
             ) from None
         except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too many digits, too many brackets
-            raise InputError(f"{path} is not TOML ({error}); mend that line.") from None
+            raise InputError(f"{path} is not TOML ({str(error)[:200]}); mend that line.") from None
     recipe: Recipe = _build(Recipe, table, str(path))
     if recipe.sharegpt.path and path is not None:
         recipe = replace(recipe, sharegpt=replace(recipe.sharegpt, path=str(path.parent / recipe.sharegpt.path)))
@@ -95,7 +95,7 @@ def _build(kind: Any, table: Mapping[str, Any], where: str, base: Any = None, pr
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {prefix}{near[0]}?" if near else f"known keys: {', '.join(known)}."
-            raise InputError(f"{where}: unknown recipe key {prefix}{name}; {hint}")
+            raise InputError(f"{where}: unknown recipe key {prefix}{name[:60]}; {hint}")
         current = getattr(base, name) if base is not None else None
         values[name] = _convert(hints[name], value, where, prefix + name, current)
     return replace(base, **values) if base is not None else kind(**values)
@@ -120,14 +120,7 @@ def _convert(hint: Any, value: Any, where: str, name: str, current: Any) -> Any:
             return found
     kinds = map(_kind_name, options if origin is types.UnionType else (hint,))
     expected = " or ".join(map(repr, options)) if origin is Literal else " or ".join(kinds)
-    raise InputError(f"{where}: recipe key {name} = {_shown(value)} must be {expected}.")
-
-
-def _shown(value: Any) -> str:
-    try:
-        return repr(value)[:80]
-    except ValueError:  # 0xff… of more digits than Python prints
-        return "a number of thousands of digits"
+    raise InputError(f"{where}: recipe key {name} = {shown(value)} must be {expected}.")
 
 
 def _scalar(kind: Any, value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tracegen.draws import Ints, Purpose, between, draw
+from tracegen.inputs import check_is_file
 from tracegen.recipe import Recipe, to_ns
 from tracegen.schema import InputError
 from tracegen.sessions import Origin, Sessions, ranges
@@ -131,6 +132,10 @@ class _JsonStream:
                     raise InputError(f"{self._source} is not JSON at entry {entry}: {error.msg}; mend it.") from None
             except RecursionError:
                 raise InputError(f"{self._source}: entry {entry} is nested too deep for ShareGPT's format.") from None
+            except ValueError:
+                raise InputError(
+                    f"{self._source}: entry {entry} has a number of thousands of digits; mend it."
+                ) from None
             if not self._more():
                 raise InputError(f"{self._source} is cut off in entry {entry}; download or write it anew.")
 
@@ -177,6 +182,7 @@ def values_of(source: Path, chunks: Iterator[str]) -> Iterator[Any]:
 
 def _chunks(source: Path, digest: Any, progress: Progress) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    check_is_file(source, "a ShareGPT file")
     try:
         with source.open("rb") as file:
             while data := file.read(_CHUNK):
@@ -257,7 +263,7 @@ class _Segments:
         bases: dict[str, list[tuple[int, int]]] = {}
         for number, (identity, _, _) in enumerate(self._entries):
             base, _, place = identity.rpartition("_")
-            named = glue and bool(base) and place.isascii() and place.isdigit()
+            named = glue and bool(base) and re.fullmatch(r"\d{1,18}", place, re.ASCII) is not None
             bases.setdefault(base if named else f"{number} alone", []).append((int(place) if named else 0, number))
         chains: list[list[int]] = []
         for segments in bases.values():

@@ -22,6 +22,7 @@ enum {
     DENSE_KEY, READ_BEFORE_WRITE, WRITTEN_TWICE, SAME_TOKENS,
 };
 
+enum { KEPT = 100 };  /* violations that are named; the others are counted */
 typedef struct { int64_t row, rule; } Broken;
 typedef struct { int64_t session, turn, qos, step; } Request;
 typedef struct { int64_t user, turn; } Session;
@@ -34,8 +35,8 @@ typedef struct {
     Session *sessions;
     int64_t *request_of_user;
     int32_t *tokens_of_key;
-    Broken *broken;
-    int64_t count, room;
+    Broken broken[KEPT];
+    int64_t kept, found;
 } Invariants;
 
 static void *zeros(int64_t count, size_t size) {
@@ -60,18 +61,13 @@ void invariants_free(Invariants *s) {
     free(s->sessions);
     free(s->request_of_user);
     free(s->tokens_of_key);
-    free(s->broken);
     free(s);
 }
 
 static void expect(Invariants *s, bool holds, int64_t rule) {
     if (holds) return;
-    if (s->count == s->room) {
-        s->room = s->room ? 2 * s->room : 64;
-        s->broken = realloc(s->broken, (size_t)s->room * sizeof *s->broken);
-        if (!s->broken) abort();
-    }
-    s->broken[s->count++] = (Broken){s->row, rule};
+    s->found++;
+    if (s->kept < KEPT) s->broken[s->kept++] = (Broken){s->row, rule};
 }
 
 static void check_request(Invariants *s, const Columns *c, int64_t i) {
@@ -123,9 +119,9 @@ static bool check_range(Invariants *s, int64_t id, int64_t rule) {
     return holds;
 }
 
-/* What the next rows break, by row; valid until the next call. */
-int64_t invariants_feed(Invariants *s, const Columns *c, int64_t count, const Broken **broken) {
-    s->count = 0;
+/* What the next rows break, by row, as far as it is kept; `found` is set to the number of all violations so far. */
+int64_t invariants_feed(Invariants *s, const Columns *c, int64_t count, const Broken **broken, int64_t *found) {
+    int64_t before = s->kept;
     for (int64_t i = 0; i < count; i++, s->row++) {
         expect(s, c->op_id[i] == s->row, ROW_NUMBER);
         expect(s, c->time_ns[i] >= 0, LEAST_TIME);
@@ -151,8 +147,9 @@ int64_t invariants_feed(Invariants *s, const Columns *c, int64_t count, const Br
         check_request(s, c, i);
         check_key(s, c, i);
     }
-    *broken = s->broken;
-    return s->count;
+    *broken = s->broken + before;
+    *found = s->found;
+    return s->kept - before;
 }
 
 /* How many ids below `ops` have been seen, the highest (-1: none), and the lowest that has not. */

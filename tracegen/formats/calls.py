@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
-from tracegen.schema import InputError
+from tracegen.inputs import InputError, check_is_file
 
 LINE_MAX: Final = 1 << 26  # bytes; the longest honest line (1 M blocks of 64-bit ids) is far below
 RATIO_MAX: Final = 1000  # more text than this per compressed byte is a bomb, not a trace
@@ -189,6 +189,7 @@ class Rows:
 
     def _chunks(self) -> Iterator[bytes]:
         written = 0
+        check_is_file(self.path, "a file of this format")
         try:
             with self.path.open("rb") as file:
                 opened: Any = _Counted(file, self._count)

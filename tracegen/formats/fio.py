@@ -16,6 +16,7 @@ from tracegen.ops import first_rows
 from tracegen.outputs import opened
 from tracegen.schema import DELETE, WRITE, InputError, Trace
 
+COUNTS_BYTES = True
 PAGE: Final = 4096
 PIECE: Final = 4 << 20
 DATA: Final = "kv-cache.data"

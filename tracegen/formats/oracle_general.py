@@ -15,6 +15,7 @@ from tracegen.outputs import opened
 from tracegen.reuse import previous_rows
 from tracegen.schema import DELETE, InputError, Trace
 
+COUNTS_BYTES = True
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
 
