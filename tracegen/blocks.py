@@ -61,7 +61,7 @@ class Blocks:
     def __init__(self, options: ImportOptions, size: int | None, *, chained: bool) -> None:
         self._options, self._size = options, size
         self._group = self._check_rechunk(size, chained)
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, dict[Hashable, int]] = {}  # by scope and name
         self._links: dict[tuple[int, Hashable], int] = {}
         self.tokens, self.owners = array("q"), array("q")
         self.counts: Counter[str] = Counter()
@@ -85,9 +85,9 @@ class Blocks:
             tokens = [-(-size // each) for size in call.tokens]
         if self._options.tail == "drop" and self._size and tokens and tokens[-1] < self._size:
             ids, tokens = ids[:-1], tokens[:-1]
-        names: list[Hashable] = list(ids) if call.scope is None else [(call.scope, one) for one in ids]
+        names: list[Hashable] = list(ids)
         if self._options.chain:
-            names = self._chained(names)
+            names = self._chained([(call.scope, one) for one in ids])
         elif len(set(names)) < len(names):
             raise InputError(
                 "these ids name contents, and one occurs twice in a request; tell them apart with --chain."
@@ -97,7 +97,13 @@ class Blocks:
             ends += [len(names) - 1] * (len(names) % self._group > 0)
             sums = np.add.reduceat(tokens, range(0, len(tokens), self._group)).tolist() if tokens else []
             names, tokens = [names[end] for end in ends], sums
-        return [self._object(name, size) for name, size in zip(names, tokens, strict=True)]
+        numbers = self._numbers.setdefault(call.scope, {})
+        return [self._object(numbers, name, size) for name, size in zip(names, tokens, strict=True)]
+
+    def forget(self, scope: Hashable) -> None:
+        """Forget the names of a scope that does not come again; None stays, as it is that of all files."""
+        if scope is not None:
+            self._numbers.pop(scope, None)
 
     def _even(self, prompt: int, blocks: int) -> list[int]:
         size = self._size or 0
@@ -113,10 +119,10 @@ class Blocks:
             links.append(last)
         return links
 
-    def _object(self, name: Hashable, tokens: int) -> int:
-        if name not in self._numbers:
-            self._numbers[name] = self.new(tokens)
-        number = self._numbers[name]
+    def _object(self, numbers: dict[Hashable, int], name: Hashable, tokens: int) -> int:
+        if name not in numbers:
+            numbers[name] = self.new(tokens)
+        number = numbers[name]
         self.counts["blocks_of_another_length"] += self.tokens[number] != tokens
         return number
 

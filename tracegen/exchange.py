@@ -77,7 +77,14 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
                 raise InputError(f"{files[0]} and the others have blocks of {sorted(sizes)} tokens; import each alone.")
             size = sizes.pop() if first.blocks is not None else None
             delays = getattr(module, "DELAYS", False)
-            importer = Importer(options, size, chained=module.PREFIX_CHAINED, in_order=module.SORTED, delays=delays)
+            importer = Importer(
+                options,
+                size,
+                output.path.absolute().parent,
+                chained=module.PREFIX_CHAINED,
+                in_order=module.SORTED,
+                delays=delays,
+            )
             requests = importer.requests(chain([first], calls))
             token_ns = to_ns(options.decode_token_ms) // 1000
             for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):

@@ -3,14 +3,15 @@
 `docs/formats.md` states every rule that is applied here.
 """
 
-import heapq
 from bisect import bisect_right, insort
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracegen.blocks import Blocks, ImportOptions
 from tracegen.draws import Ints, Purpose, below, chance, choose, draw
@@ -19,6 +20,7 @@ from tracegen.recipe import Qos, to_ns
 from tracegen.requests import Requests
 from tracegen.schema import MULTI_TURN, SYSTEM, USER
 from tracegen.sessions import ranges
+from tracegen.waiting import Planned, Ready, Waiting
 
 CALLS_PER_BATCH: Final = 4096
 CONTINUES: Final = 0.7  # probability that a request of known length alone goes on with a session it could belong to
@@ -42,26 +44,6 @@ class _Session:
     stored: int = 0  # tokens of these
 
 
-@dataclass
-class _Planned:
-    """A request that waits until no earlier one can come."""
-
-    time_ns: int
-    user: int
-    order: int
-    session: _Session
-    turn: int
-    pause_ns: int
-    generated: int
-    rereads: bool
-    own: int
-    objects: Ints
-    sources: Ints
-
-    def __lt__(self, other: "_Planned") -> bool:
-        return (self.time_ns, self.user, self.order) < (other.time_ns, other.user, other.order)
-
-
 class Importer:
     """Turns calls, in the order of their files, into requests.
 
@@ -70,16 +52,26 @@ class Importer:
         block_tokens: of the source; None where it knows lengths only.
         chained: whether a block's id stands for all before it.
         delays: calls of sessions may have a delay in place of a time: then they are all held to the end.
-        in_order: calls come in order of time, so that requests can be let go before the last has been read.
+        in_order: calls come in order of time, so that requests can be let go before the last has been read; else
+            file by file.
+        folder: on the disk for what is held till the last has been read.
 
     Attributes:
         counts: what was left out or mended.
     """
 
     def __init__(
-        self, options: ImportOptions, block_tokens: int | None, *, chained: bool, in_order: bool, delays: bool = False
+        self,
+        options: ImportOptions,
+        block_tokens: int | None,
+        folder: Path,
+        *,
+        chained: bool,
+        in_order: bool,
+        delays: bool = False,
     ) -> None:
-        self._options, self._delays = options, delays
+        self._options, self._delays, self._folder = options, delays, folder
+        self._merged = in_order
         # A pause that is shortened, or counted from a session's end, may bring a request before earlier calls.
         self._in_order = in_order and not options.max_idle_gap_s
         self._blocks = Blocks(options, block_tokens, chained=chained)
@@ -89,6 +81,7 @@ class Importer:
         self._drawn = self._kept = self._calls = 0
         self._user_end: list[int] = []
         self._open: list[tuple[int, int, _Session]] = []  # length-only sessions by tokens held
+        self._scope: Hashable = None
         # Where files are not in order of time, theirs counts from their own beginning.
         self._begin = None if in_order else 0
         self._token_ns = to_ns(options.decode_token_ms) // 1000
@@ -98,46 +91,50 @@ class Importer:
 
     def requests(self, calls: Iterable[Call]) -> Iterator[Requests]:
         """The requests of calls in the order of their files; in order, in batches."""
-        waiting: list[_Planned] = []
-        for call in calls:
-            self._begin = call.time_ns if self._begin is None else self._begin
-            planned = self._plan(call)
-            self._calls += 1
-            if planned is not None:
-                heapq.heappush(waiting, planned)
-            self._in_order &= call.session is None or not self._delays
-            if self._in_order and self._calls % CALLS_PER_BATCH == 0:
-                self._floor = self._scaled(call.time_ns - self._begin)
-                yield self._release(waiting, self._floor)
-        yield self._release(waiting, None)
+        with Waiting(self._folder) as waiting:
+            for call in calls:
+                self._begin = call.time_ns if self._begin is None else self._begin
+                self._in_order &= call.session is None or not self._delays
+                if not self._in_order:
+                    waiting.keep_all()
+                self._forget(call)
+                planned = self._plan(call)
+                self._calls += 1
+                if planned is not None:
+                    waiting.add(planned)
+                if self._in_order and self._calls % CALLS_PER_BATCH == 0:
+                    self._floor = self._scaled(call.time_ns - self._begin)
+                    yield self._released(waiting.before(self._floor))
+            for ready in waiting.rest():
+                yield self._released(ready)
 
-    def _release(self, waiting: list[_Planned], until: int | None) -> Requests:
-        ready = []
-        while waiting and (until is None or waiting[0].time_ns < until):
-            ready.append(heapq.heappop(waiting))
-        objects = np.concatenate([np.zeros(0, np.int64), *(one.objects for one in ready)])
-        touches = np.array([len(one.objects) for one in ready], np.int64)
-        sources = np.concatenate([np.zeros(0, np.int64), *(one.sources for one in ready)])
+    def _forget(self, call: Call) -> None:
+        """Forget the names of blocks of a file that has been read, where they mean something in it only."""
+        if not self._merged and call.scope != self._scope:
+            self._blocks.forget(self._scope)
+            self._scope = call.scope
+
+    def _released(self, ready: Ready) -> Requests:
+        of, touches = ready.columns, ready.columns["count"]
         # The blocks of a request are one step, and decoding reads all of them; else a turn's history comes first.
-        own = _ints(one.own for one in ready)
-        before = np.repeat(touches - own, touches)
+        before = np.repeat(touches - of["own"], touches)
         place = ranges(np.zeros_like(touches), touches)
         return Requests(
-            time_ns=_ints(one.time_ns for one in ready),
-            think_ns=_ints(one.pause_ns for one in ready),
-            user=_ints(one.user for one in ready),
-            session=_ints(one.session.number for one in ready),
-            turn=_ints(one.turn for one in ready),
-            qos=self._qos(_ints(one.session.draw for one in ready)),
-            generated=_ints(one.generated for one in ready),
-            decodes=np.array([one.rereads for one in ready], np.bool_),
+            time_ns=of["time_ns"],
+            think_ns=of["pause_ns"],
+            user=of["user"],
+            session=of["session"],
+            turn=of["turn"],
+            qos=self._qos(of["draw"]),
+            generated=of["generated"],
+            decodes=of["rereads"] > 0,
             touches=touches,
-            own=own,
+            own=of["own"],
             saves=np.zeros_like(touches),
-            object=objects,
-            source=sources.astype(np.uint8),
+            object=ready.objects,
+            source=ready.sources,
             step=((before > 0) & (place >= before)).astype(np.int64),
-            tokens=np.frombuffer(self._blocks.tokens, np.int64)[objects],
+            tokens=np.frombuffer(self._blocks.tokens, np.int64)[ready.objects],
         )
 
     def _scaled(self, time_ns: int) -> int:
@@ -150,7 +147,7 @@ class Importer:
         """Another lab's trace knows no classes: those of a recipe by default, drawn once per session."""
         return choose(draw(self._options.seed, Purpose.QOS, session), astuple(Qos()))
 
-    def _plan(self, call: Call) -> _Planned | None:
+    def _plan(self, call: Call) -> Planned | None:
         """The request of a call, or None where it is left out."""
         session = self._session_of(call)
         if session is None:
@@ -171,11 +168,12 @@ class Importer:
         session.end_ns = self._user_end[session.user] = start + call.output_tokens * self._token_ns
         if call.session is None and call.blocks is None:
             self._reopen(session, call.input_tokens + call.output_tokens)
-        return _Planned(
+        return Planned(
             time_ns=start,
             user=session.user,
             order=self._calls,
-            session=session,
+            session=session.number,
+            draw=session.draw,
             turn=session.turns,
             pause_ns=max(0, start - last_end) if last_end >= 0 else 0,
             generated=call.output_tokens,
@@ -185,13 +183,13 @@ class Importer:
             sources=self._sources(objects, session.draw),
         )
 
-    def _sources(self, objects: list[int], session: int) -> Ints:
+    def _sources(self, objects: list[int], session: int) -> NDArray[np.uint8]:
         """Which reuse each object is: none yet, of the same session, or of another one's prefix."""
         owners = [self._blocks.owners[one] for one in objects]
         for one, owner in zip(objects, owners, strict=True):
             if owner < 0:
                 self._blocks.owners[one] = session
-        return np.array([USER if one < 0 else MULTI_TURN if one == session else SYSTEM for one in owners], np.int64)
+        return np.array([USER if one < 0 else MULTI_TURN if one == session else SYSTEM for one in owners], np.uint8)
 
     def _reopen(self, session: _Session, held: int) -> None:
         """Let a later request of known length go on with this session; of too many, those idle longest give way."""
@@ -274,7 +272,3 @@ class Importer:
         session.objects = [*session.objects, self._blocks.new(call.input_tokens - session.stored)]
         session.stored = call.input_tokens
         return session.objects
-
-
-def _ints(values: Iterable[int]) -> Ints:
-    return np.fromiter(values, np.int64)
