@@ -9,6 +9,7 @@ from analysis.machine_doubts import busy_machine, lacks_cpu, paused, starved
 from analysis.terms import CAUSES
 from analysis.wording import counted
 from replayer.schema import TIERS
+from tracegen.schema import guessed_sessions
 
 PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against our plan
 VERIFY_SHARE: Final = 0.10  # of the I/O's time: memory tiers looked 3 times slower where it took four times as long
@@ -208,6 +209,12 @@ def _small(run: Evidence) -> Found:
         yield Doubt("demo-sized", text, "replay more data than the drive's DRAM and SLC caches hold, or --precondition")
 
 
+def _guessed(run: Evidence) -> Found:
+    if guessed_sessions(run.infos[0].get("trace", {}).get("recipe") or {}):
+        text = "the trace's sessions are guessed: its source names none, so reuse across turns is an assumption"
+        yield Doubt("guessed sessions", text, "quote no hit rate as the source's; import with --sessions none")
+
+
 COVERED: Final = {  # words of the replayer's own warnings, and the kind of doubt that says the same with more figures
     "a cache served reads": "page cache",
     "the page cache": "page cache",
@@ -233,5 +240,5 @@ def _replayer(run: Evidence, found: set[str]) -> Found:
 
 CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     _status, _errors, _ranks, paused, page_cache, counters, foreign_io, _device_time, _stand_ins, busy_machine, starved,
-    _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small,
+    _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small, _guessed,
 )  # fmt: skip

@@ -21,7 +21,7 @@ from replayer.schema import TIERS, ops_executed
 from replayer.wording import counted
 from tracegen.command_line import refuse_empty
 from tracegen.schema import InputError, Trace
-from tracegen.signals import INTERRUPTS, end
+from tracegen.signals import INTERRUPTS, Interrupted, end
 
 
 class Commands(click.Group):

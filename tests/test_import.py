@@ -258,20 +258,6 @@ def test_delays_mean_the_same_however_late_they_come(tmp_path: Path, monkeypatch
     assert of["time_ns"][of["turn"] == 2].tolist() == [SECOND // 2]
 
 
-def test_an_io_log_is_imported_but_for_the_evictions(tmp_path: Path) -> None:
-    file = tmp_path / "io.csv"
-    file.write_text(
-        "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n1700000000.5,Write,4096,Tier-0,a,Prefill\n"
-        "1700000001.0,Write,4096,Tier-2,a,Evict\n1700000002.5,Read,4096,Tier-2,a,Decode\n"
-        "1700000003,Read,2048,Tier-2,b,Prefill\n"
-    )
-    trace = imported("mlcommons", file, tmp_path / "t.parquet", bytes_per_token=1000)
-    assert rows_of(ops(trace), "time_ns", "op", "key", "tokens", "turn") == [
-        (0, "write", 0, 5, 1), (2 * SECOND, "read", 0, 5, 2), (2_500_000_000, "write", 1, 3, 1),
-    ]  # fmt: skip
-    assert trace.metadata.counts["evictions"] == 1
-
-
 def test_jitter_spreads_the_ticks_and_a_sample_keeps_whole_sessions(tmp_path: Path) -> None:
     plain = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
     spread = imported("mooncake", EXCERPT, tmp_path / "u.parquet", jitter_s=3, seed=5)

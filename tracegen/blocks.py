@@ -21,6 +21,8 @@ class ImportOptions:
         jitter_s: each session is moved by up to so much, uniformly.
         tail: a last, partial block counts with its tokens, as a full one, or not at all.
         rechunk: tokens of the blocks to make, a multiple of the source's; 0: as they are.
+        sessions: what becomes of requests of known length alone that name no session: `guess` joins them, with `none`
+            each has one of its own.
         sample_sessions: share of the sessions to keep.
         max_idle_gap_s: longer pauses between the requests of a session are shortened to this; 0: no limit.
         speedup: all times are divided by this.
@@ -34,6 +36,7 @@ class ImportOptions:
     jitter_s: float = 0
     tail: Literal["partial", "full", "drop"] = "partial"
     rechunk: int = 0
+    sessions: Literal["guess", "none"] = "guess"
     sample_sessions: float = 1
     max_idle_gap_s: float = 0
     speedup: float = 1

@@ -50,6 +50,13 @@ IMPORTS = sorted([*exchange.IMPORTS, "sharegpt"])
 @click.option("--rechunk", type=int, default=0, metavar="N", help="Blocks of N tokens, a multiple of the source's.")
 @click.option("--chain", is_flag=True, help="Ids name contents: tell blocks apart by what is before them.")
 @click.option("--shared-ids", is_flag=True, help="FILES are parts of one trace: their ids mean the same.")
+@click.option(
+    "--sessions",
+    type=click.Choice(["guess", "none"]),
+    default=DEFAULTS.sessions,
+    show_default=True,
+    help="Where a file of lengths names none: guess which requests follow one another, or give each its own.",
+)
 @click.option("--sample-sessions", type=float, default=1.0, metavar="FRACTION", help="Keep this share of sessions.")
 @click.option(
     "--max-idle-gap",
@@ -89,6 +96,12 @@ def import_(format_: str, files: tuple[Path, ...], output: Path, as_json: bool, 
     where = exchange.Output(output, licence, skip_bad, **writing)
     metadata = exchange.import_trace(format_, files, ImportOptions(**flags), where)
     report(output, metadata, as_json)
+    if number := metadata.counts.get("requests_in_guessed_sessions"):
+        click.echo(
+            f"Warning: {files[0]} names no sessions; {number:,} requests were joined to earlier ones by guess, which"
+            " invents their reuse; --sessions none does not.",
+            err=True,
+        )
     for name, number in metadata.counts.items():
         if name.startswith("skipped: "):
             click.echo(f"Warning: {number:,} rows left out, {name.removeprefix('skipped: ')}.", err=True)

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from tracegen.blocks import ImportOptions
 from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, weka
-from tracegen.formats.calls import BadRowError, Call, Rows
+from tracegen.formats.calls import DECODE_BATCH, BadRowError, Call, Rows
 from tracegen.formats.export import HOLDS_BYTES, ExportOptions
 from tracegen.importing import Importer
 from tracegen.inputs import check_is_file
@@ -23,7 +23,6 @@ from tracegen.recipe import to_ns
 from tracegen.schema import InputError, Metadata, Trace
 from tracegen.writer import TraceWriter
 
-DECODE_BATCH: Final = 32
 FORMATS: Final[dict[str, ModuleType]] = {
     "azure": azure,
     "bailian": bailian,
@@ -65,7 +64,8 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
         total = sum(path.stat().st_size for path in files if path.is_file())
         shown: dict[str, Any] = {"desc": "reading", "unit": "B", "unit_scale": True, "leave": False}
         with tqdm(total=total, disable=output.quiet or None, **shown) as bar:
-            rows = [Rows(path, skip_bad=output.skip_bad, progress=bar.update) for path in files]
+            token_ns = to_ns(options.decode_token_ms) // 1000
+            rows = [Rows(path, skip_bad=output.skip_bad, progress=bar.update, token_ns=token_ns) for path in files]
             apart = module.SORTED and len(rows) > 1 and not options.shared_ids
             streams = [_checked(one, module, options, apart=apart) for one in rows]
             calls = heapq.merge(*streams, key=lambda call: call.time_ns) if module.SORTED else chain(*streams)
@@ -86,12 +86,13 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
                 delays=delays,
             )
             requests = importer.requests(chain([first], calls))
-            token_ns = to_ns(options.decode_token_ms) // 1000
             for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
                 writer.write(batch)
         scope = "as each file says" if not module.SORTED else "all files" if options.shared_ids else "file"
         about = {"format": format_, "time_unit": module.TIME_UNIT, "id_scope": scope}
-        metadata.recipe = {"import": about | asdict(options)}
+        guessed = importer.counts["requests_in_guessed_sessions"] > 0
+        sessions = "guessed" if guessed else "none" if options.sessions == "none" else "as given"
+        metadata.recipe = {"import": about | asdict(options) | {"sessions": sessions}}
         _describe(metadata, rows, output.licence)
         metadata.counts |= {name: number for name, number in importer.counts.items() if number}
         if size is not None:
@@ -152,6 +153,10 @@ def _check(format_: str, options: ImportOptions) -> None:
     counts_bytes = getattr(FORMATS[format_], "COUNTS_BYTES", False)
     if counts_bytes and not options.bytes_per_token:
         raise InputError(f"{format_} {HOLDS_BYTES}")
+    if options.decode_reads is not None and getattr(FORMATS[format_], "OWN_DECODE_READS", False):
+        raise InputError(f"{format_} has its own decode reads; leave out --decode-reads and --no-decode-reads.")
+    if options.sessions == "none" and not getattr(FORMATS[format_], "MAY_LACK_SESSIONS", False):
+        raise InputError(f"{format_} guesses no sessions; leave out --sessions.")
     if options.bytes_per_token and not counts_bytes:
         raise InputError(f"{format_} counts tokens; leave out --bytes-per-token.")
 

@@ -128,6 +128,7 @@ class Importer:
             qos=self._qos(of["draw"]),
             generated=of["generated"],
             decodes=of["rereads"] > 0,
+            is_decode=of["is_decode"] > 0,
             touches=touches,
             own=of["own"],
             saves=np.zeros_like(touches),
@@ -178,6 +179,7 @@ class Importer:
             pause_ns=max(0, start - last_end) if last_end >= 0 else 0,
             generated=call.output_tokens,
             rereads=self._rereads(call),
+            is_decode=call.is_decode,
             own=1 if call.blocks is None else len(objects),
             objects=np.array(objects, np.int64),
             sources=self._sources(objects, session.draw),
@@ -201,7 +203,8 @@ class Importer:
     def _session_of(self, call: Call) -> _Session | None:
         """The session that a call belongs to, or None where the sample leaves it out."""
         if call.session is None:
-            found = self._continued(call) if call.blocks is None else None
+            found = self._continued(call) if call.blocks is None and self._options.sessions == "guess" else None
+            self.counts["requests_in_guessed_sessions"] += found is not None
             return found or self._new_session()
         if call.session not in self._sessions:
             self._sessions[call.session] = self._new_session()

@@ -7,7 +7,7 @@ import polars as pl
 
 from tracegen.reuse import QUANTILES as DISTANCES
 from tracegen.reuse import Reuse
-from tracegen.schema import InputError, Trace
+from tracegen.schema import InputError, Trace, guessed_sessions
 
 SPREADS = (
     "turns_per_session",
@@ -113,6 +113,8 @@ def render(facts: dict[str, Any]) -> str:
         f"  source       {source['name']} (sha256 {str(source.get('sha256'))[:12]}…, licence: {source.get('licence')})"
         for source in metadata["sources"]
     ]
+    if guessed_sessions(metadata["recipe"]):
+        lines.append("  sessions     guessed: the source names none, so reuse across turns is an assumption")
     if metadata["block_tokens"]:
         chained = "prefix-chained" if metadata["prefix_chained"] else "not chained"
         lines.append(f"  blocks       of {metadata['block_tokens']} tokens, {chained}")

@@ -11,6 +11,7 @@ from tracegen.inputs import InputError
 
 FORMAT_VERSION: Final = 1
 METADATA_KEY: Final = b"kv-trace"
+_EARLIER: Final[dict[Any, str]] = {"azure": "guessed"}  # what earlier releases did without recording it
 
 
 @dataclass
@@ -79,6 +80,21 @@ def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
             raise InputError(f"{path}: its trace metadata has no proper {name}; write it as specified.")
     known = {item.name for item in fields(Metadata)}
     return Metadata(**{name: value for name, value in values.items() if name in known})
+
+
+def guessed_sessions(recipe: Mapping[str, Any]) -> bool:
+    """Whether an import guessed which requests belong together: of this trace, or of one that it was made of."""
+    found: list[Any] = [recipe]
+    while found:
+        made = found.pop()
+        if not isinstance(made, dict):
+            continue
+        options = made.get("import")
+        if isinstance(options, dict) and options.get("sessions", _EARLIER.get(options.get("format"))) == "guessed":
+            return True
+        parts = made.get("of")
+        found += [one.get("recipe") for one in parts if isinstance(one, dict)] if isinstance(parts, list) else []
+    return False
 
 
 def _is_count(value: object, least: int = 0) -> bool:

@@ -83,9 +83,9 @@ def _expand(requests: Requests, number: int, decode_batch: int, token_ns: int) -
     think = np.zeros(len(of), np.int64)
     think[np.cumsum(requests.touches) - requests.touches] = requests.think_ns
     phase = np.full(len(of), DECODE, np.uint8)
-    phase[: len(prefill)] = PREFILL
+    phase[: len(prefill)] = np.where(requests.is_decode[of_prefill], DECODE, PREFILL)
     source = requests.source[place]
-    source[len(prefill) :] = USER
+    source[phase == DECODE] = USER
     return {
         "time_ns": requests.time_ns[of] + lag * token_ns,
         "request_id": number + of,

@@ -18,6 +18,7 @@ class Requests:
         turn: from 1.
         generated: tokens.
         decodes: whether decoding reads the request's own objects back.
+        is_decode: whether what it touches, it touches in decoding: an I/O of a log that knows no requests.
         touches: number of objects that prefill touches; of them the last `own` are the request's own.
         saves: number of objects stored after decoding; they follow the touches in the arrays below.
         object, source, step, tokens: of each object, request by request, shape (sum of touches and saves,).
@@ -32,6 +33,7 @@ class Requests:
     qos: Ints
     generated: Ints
     decodes: NDArray[np.bool_]
+    is_decode: NDArray[np.bool_]
     touches: Ints
     own: Ints
     saves: Ints

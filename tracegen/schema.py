@@ -24,6 +24,7 @@ from tracegen.invariants import Invariants, Problem
 from tracegen.metadata import FORMAT_VERSION, read_metadata
 from tracegen.metadata import METADATA_KEY as METADATA_KEY  # noqa: PLC0414
 from tracegen.metadata import Metadata as Metadata  # noqa: PLC0414
+from tracegen.metadata import guessed_sessions as guessed_sessions  # noqa: PLC0414
 
 ROW_GROUP: Final = 1 << 18
 PART_COLUMNS: Final = ("person", "shared")

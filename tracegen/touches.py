@@ -84,6 +84,7 @@ def touched(batch: Columns, shared: Shared, tokens: Window, session: Ints) -> Re
         session=session,
         turn=batch["turn"] + 1,
         decodes=batch["decodes"] > 0,
+        is_decode=np.zeros(len(first), np.bool_),
         touches=count[:, line <= _OWN].sum(axis=1),
         own=count[:, line == _OWN].sum(axis=1),
         saves=count[:, line > _OWN].sum(axis=1),

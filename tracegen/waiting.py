@@ -31,6 +31,7 @@ class Planned:
     pause_ns: int
     generated: int
     rereads: bool
+    is_decode: bool
     own: int
     objects: Ints
     sources: NDArray[np.uint8]

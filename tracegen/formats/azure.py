@@ -14,6 +14,7 @@ BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False
 TIME_UNIT = "datetime"
 SORTED = True
+MAY_LACK_SESSIONS = True
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 

@@ -13,6 +13,7 @@ BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False
 TIME_UNIT = "s"
 SORTED = True
+MAY_LACK_SESSIONS = True
 
 
 def read(rows: Rows) -> Iterator[Call]:

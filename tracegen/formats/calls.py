@@ -22,6 +22,7 @@ LINE_MAX: Final = 1 << 26  # bytes; the longest honest line (1 M blocks of 64-bi
 RATIO_MAX: Final = 1000  # more text than this per compressed byte is a bomb, not a trace
 RATIO_FROM: Final = 1 << 16  # compressed bytes; a shorter file may be ever so repetitive
 TIME_MAX: Final = 1 << 62  # nanoseconds, 146 years: what is added to it stays within 64 bits
+DECODE_BATCH: Final = 32  # tokens generated per decode read
 TOKENS_MAX: Final = 1 << 28  # per request: over 100 times the longest context there is
 _CHUNK: Final = 1 << 20
 # Exponents and digits are bounded so that no arithmetic on a number can overflow or take long.
@@ -48,6 +49,7 @@ class Call:
         delay_ns: pause after the session's request before has ended (a closed loop), or None: `time_ns` counts.
         scope: ids of blocks are alike only within one scope.
         tokens: of each block, where they are not the format's; else None.
+        is_decode: the blocks are read by decoding, not by prefill.
     """
 
     time_ns: int
@@ -59,6 +61,7 @@ class Call:
     delay_ns: int | None = None
     scope: Hashable = None
     tokens: list[int] | None = None
+    is_decode: bool = False
 
 
 class Fields(dict[str, str]):
@@ -72,15 +75,20 @@ class Rows:
         path: the file.
         skip_bad: count bad rows by reason instead of refusing the file.
         progress: called with the number of bytes read, as they are.
+        token_ns: nominal time to generate a token.
 
     Attributes:
+        batch_ns: nominal time to generate the tokens of a decode read.
         skipped: bad rows that were left out, by reason.
         left_out: rows that are good but not a request's, by what they are.
         line: the number of the line that was read last.
         block_tokens: of the file, where it says so itself.
     """
 
-    def __init__(self, path: Path, *, skip_bad: bool = False, progress: Progress = lambda _: None) -> None:
+    def __init__(
+        self, path: Path, *, skip_bad: bool = False, progress: Progress = lambda _: None, token_ns: int = 0
+    ) -> None:
+        self.batch_ns = DECODE_BATCH * token_ns
         self.path, self.skipped, self.left_out = path, Counter[str](), Counter[str]()
         self.line = 0
         self.block_tokens: int | None = None

@@ -24,6 +24,7 @@ BLOCK_TOKENS: int | None = 512
 PREFIX_CHAINED = True
 TIME_UNIT = "ms"
 SORTED = True
+MAY_LACK_SESSIONS = True
 DELAYS = True  # in place of times
 _MS = 10**6
 _TIMES = ("timestamp", "created_time", "not_before_ms")
