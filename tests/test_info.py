@@ -1,8 +1,9 @@
 """Reuse distances are LRU's stack distances, and the picture shows what the trace holds, in one file."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests import traces
 from tests.conftest import Run
 from tests.test_cli import sentence
 from tests.test_import import EXCERPT, imported
+from tracegen import reuse
 from tracegen.info import describe
 from tracegen.plot import plot
 from tracegen.reuse import measure
@@ -70,15 +72,66 @@ def test_an_lru_cache_of_that_many_blocks_hits(capacity: int, tmp_path: Path) ->
 
 
 def test_a_sample_of_the_objects_tells_nearly_the_same(tmp_path: Path) -> None:
-    """Of 4,000 equally popular objects a fifth is looked at: counts and median within a tenth."""
+    """Of 4,000 equally popular objects a fifth is looked at: counts are exact, distances within thrice their errors."""
     rng = np.random.Generator(np.random.PCG64(3))
     keys = np.concatenate([np.arange(4000), rng.integers(0, 4000, 60_000)])
     steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
     trace = traces.write(tmp_path / "t.parquet", columns(steps))
-    exact, sampled = measure(trace).summary()[-1], measure(trace, trace.ops // 5).summary()[-1]
-    assert measure(trace, trace.ops // 5).share == pytest.approx(0.2, abs=1e-6)
-    for name in ("reuses", "touches", "distance_p50", "distance_p90"):
-        assert sampled[name] == pytest.approx(exact[name], rel=0.1), name
+    sample = measure(trace, trace.ops // 5)
+    exact, sampled = measure(trace).summary()[-1], sample.summary()[-1]
+    assert sample.share == pytest.approx(0.2, abs=1e-6)
+    assert (sampled["touches"], sampled["reuses"]) == (exact["touches"], exact["reuses"]) == (64_000, 60_000)
+    for name, error in sample.error.items():
+        assert error is not None
+        assert 0 < error < 0.1, name
+        assert sampled[name] == pytest.approx(exact[name], rel=3 * error), name
+    assert measure(trace).error == {}
+
+
+def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -> None:
+    """One object has half of the reuses, all at once, and falls out of the sample: the other half has the quantiles."""
+    rng = np.random.Generator(np.random.PCG64(5))
+    spread, popular = rng.integers(0, 4000, 30_000), int(np.argmax(reuse._hash(np.arange(4000))))
+    keys = np.concatenate([np.arange(4000), np.stack([np.full_like(spread, popular), spread], axis=1).ravel()])
+    steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
+    trace = traces.write(tmp_path / "t.parquet", columns(steps))
+    exact, sample = measure(trace).summary()[-1], measure(trace, trace.ops // 5)
+    assert len(sample.distance) < 0.15 * trace.ops, "it is not in the sample"
+    assert sample.summary()[-1]["distance_p90"] == pytest.approx(exact["distance_p90"], rel=0.1)
+    sizes, hits = sample.curve()
+    assert hits[np.searchsorted(sizes, 100)] == pytest.approx(0.5, abs=0.02)
+
+
+def test_counts_are_exact_where_objects_are_deleted_and_stored_again(tmp_path: Path) -> None:
+    rng = np.random.Generator(np.random.PCG64(7))
+    keys = np.concatenate([np.arange(300), rng.integers(0, 300, 100_000)])
+    steps = [("w" if row < 300 else "rrrx"[key % 4], int(key), 10) for row, key in enumerate(keys)]
+    steps = [(op if rng.random() < 0.5 or op == "w" else "r", key, tokens) for op, key, tokens in steps]
+    batch = columns(steps)
+    batch["op"] = np.array(["wrx".index(op) for op, _, _ in steps], np.uint8)
+    batch["source"] = (batch["key"] % 3).astype(np.uint8)
+    trace = traces.write(tmp_path / "t.parquet", batch)
+    whole, sampled = measure(trace), measure(trace, trace.ops // 5)
+    again = whole.distance >= 0
+    assert whole.reuses.tolist() == sampled.reuses.tolist() == np.bincount(whole.source[again], minlength=5).tolist()
+    assert whole.touches.tolist() == sampled.touches.tolist() == np.bincount(whole.source, minlength=5).tolist()
+
+
+def test_info_of_a_long_trace_says_what_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.setattr("tracegen.cli.measure", lambda trace: measure(trace, 2000))
+    run("tracegen", "generate", "--set", "mix.rag=1", "--requests", "400", "--users", "5", "-o", tmp_path / "t.parquet")
+    shown = run("tracegen", "info", tmp_path / "t.parquet").stdout
+    facts = json.loads(run("tracegen", "info", tmp_path / "t.parquet", "--json").stdout)
+    assert (facts["users"], facts["documents"]) == (105, 100)
+    assert "sessions of 5 users and 100 documents over" in shown
+    assert re.search(r"standard error of all +±[\d.]+% +±[\d.]+% +±[\d.]+%\n", shown)
+    assert f"distances are those of {facts['reuse_distance']['share']:.2%} of the objects" in shown
+    by_source = {row["source"]: row for row in facts["reuse_distance"]["sources"]}
+    assert by_source["all"]["reuses"] == facts["reads"]
+    reads = Counter(dict.fromkeys(by_source, 0))
+    for row in facts["reuse"]:
+        reads[row["source"]] += row["reads"]
+    assert all(by_source[name]["reuses"] == reads[name] for name in by_source if name != "all")
 
 
 def columns(steps: list[tuple[str, int, int]]) -> dict[str, np.ndarray]:

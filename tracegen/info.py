@@ -35,6 +35,7 @@ def describe(trace: Trace) -> dict[str, Any]:
         requests=pl.col("request_id").max() + 1,
         sessions=pl.col("session_id").max() + 1,
         users=pl.col("user_id").max() + 1,
+        documents=pl.col("user_id").max() + 1 - pl.col("user_id").filter(pl.col("source") != "rag").n_unique(),
         keys=pl.col("key").max() + 1,
         tokens_stored=tokens.filter(is_write).sum(),
         tokens_read=tokens.filter(is_read).sum(),
@@ -71,7 +72,13 @@ def describe(trace: Trace) -> dict[str, Any]:
 
 def with_reuse(facts: dict[str, Any], reuse: Reuse) -> dict[str, Any]:
     """The facts, with reuse distances: in tokens, per source, of a sample where the trace is long."""
-    return facts | {"reuse_distance": {"share": reuse.share, "sources": reuse.summary()}}
+    return facts | {"reuse_distance": {"share": reuse.share, "error": reuse.error, "sources": reuse.summary()}}
+
+
+def users(facts: dict[str, Any]) -> str:
+    """How many users, in words: documents are users that only store chunks."""
+    documents = facts["documents"]
+    return f"{facts['users'] - documents:,} users" + (f" and {documents:,} documents" if documents else "")
 
 
 def _spread(column: str) -> list[pl.Expr]:
@@ -88,7 +95,7 @@ def render(facts: dict[str, Any]) -> str:
         f"  fingerprint  {metadata['fingerprint']}",
         f"  ops          {facts['ops']:,} = {facts['writes']:,} writes + {facts['reads']:,} reads"
         f" + {facts['deletes']:,} deletes; {facts['decode_ops']:,} of them decode",
-        f"  requests     {facts['requests']:,} in {facts['sessions']:,} sessions of {facts['users']:,} users"
+        f"  requests     {facts['requests']:,} in {facts['sessions']:,} sessions of {users(facts)}"
         f" over {facts['duration_s']:,.1f} s",
         f"  tokens       {facts['tokens_stored']:,} stored under {facts['keys']:,} keys,"
         f" {facts['tokens_read']:,} read, {facts['tokens_generated']:,} generated",
@@ -128,10 +135,13 @@ def render(facts: dict[str, Any]) -> str:
 
 def _reuse_lines(facts: dict[str, Any]) -> list[str]:
     """Per source: how often an object is found again, and after how many tokens of others."""
-    share = facts["reuse_distance"]["share"]
-    sampled = "" if share == 1 else f", {share:.1%} of the objects sampled"
-    lines = ["", f"  {'reuse distance, tokens' + sampled:30}{'reuses':>10}{'p50':>16}{'p90':>16}{'p99':>16}{'max':>16}"]
+    of_all = facts["reuse_distance"]
+    lines = ["", f"  {'reuse distance, tokens':30}{'reuses':>10}{'p50':>16}{'p90':>16}{'p99':>16}{'max':>16}"]
     for row in facts["reuse_distance"]["sources"]:
         numbers = "".join(f"{'-' if row[name] is None else format(row[name], ',.0f'):>16}" for name in DISTANCES)
         lines.append(f"  {row['source']:30}{row['reuses']:>10,}{numbers}")
+    if of_all["share"] < 1:
+        errors = "".join(f"{'-' if error is None else f'±{error:.1%}':>16}" for error in of_all["error"].values())
+        lines.append(f"  {'standard error of all':40}{errors}")
+        lines.append(f"  counts are exact; distances are those of {of_all['share']:.2%} of the objects")
     return lines

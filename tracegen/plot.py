@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.command_line import lacking
+from tracegen.info import users
 from tracegen.objects import Window
 from tracegen.outputs import check_free, opened
 from tracegen.reuse import Reuse
@@ -59,7 +60,7 @@ def _draw(figure: Any, trace: Trace, facts: dict[str, Any], measured: Reuse) -> 
     from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
     figure.suptitle(
-        f"{trace.path.name}: {facts['ops']:,} ops, {facts['requests']:,} requests of {facts['users']:,} users,"
+        f"{trace.path.name}: {facts['ops']:,} ops, {facts['requests']:,} requests of {users(facts)},"
         f" fingerprint {trace.metadata.fingerprint[:12]}…",
         fontsize=11,
     )

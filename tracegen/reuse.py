@@ -13,49 +13,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.draws import Ints
+from tracegen.objects import Window
 from tracegen.schema import DELETE, ENUMS, READ, Columns, Trace, chosen, joined
 
 TOUCHES_MAX: Final = 1 << 20
 CURVE_POINTS: Final = 64
-QUANTILES: Final = ("distance_p50", "distance_p90", "distance_p99", "distance_max")
+QUANTILES: Final = {"distance_p50": 0.5, "distance_p90": 0.9, "distance_p99": 0.99, "distance_max": 1.0}
+GROUPS: Final = 8  # of the sampled objects, whose quantiles tell how far those of the whole sample may be off
 _HASHES: Final = 1 << 24
+_SOURCES: Final = len(ENUMS["source"])
 
 
 @dataclass(frozen=True)
 class Reuse:
-    """Of the touches of a trace, or of the sampled share of its objects.
+    """Counts of the touches of a trace, and the distances of all of them, or of those of the sampled objects.
 
     Attributes:
+        touches: exactly, by source; shape (sources,).
+        reuses: of them those whose object was there before, exactly, by source.
         share: of the objects that were sampled; 1: all.
-        distance: in tokens, of each touch; -1 where the object was not there before; shape (touches,).
-        source: of each touch, as a code.
-        is_read: whether the touch is a read.
-        tokens: of the object touched.
+        distance: in tokens, of each sampled touch; -1 where the object was not there before; shape (sampled touches,).
+        source: of each sampled touch, as a code.
+        is_read: whether the sampled touch is a read.
+        error: relative standard errors of the quantiles of all reuses but the highest, by name; None where the sample
+            is too small to tell; empty where it is everything.
+        reads: exactly.
     """
 
+    touches: Ints
+    reuses: Ints
     share: float
     distance: Ints
     source: NDArray[np.uint8]
     is_read: NDArray[np.bool_]
-    tokens: Ints
+    error: dict[str, float | None]
+    reads: int
 
     def summary(self) -> list[dict[str, Any]]:
         """Per source and in all: touches, reuses (hits of an unlimited cache), quantiles of the distance in tokens."""
         rows = []
-        for name, mask in [*((name, self.source == code) for code, name in enumerate(ENUMS["source"])), ("all", None)]:
-            distance = self.distance if mask is None else self.distance[mask]
-            if not len(distance):
-                continue
-            again = distance[distance >= 0]
-            quantiles = np.quantile(again, [0.5, 0.9, 0.99, 1]).tolist() if len(again) else [None] * 4
-            rows.append(
-                {
-                    "source": name,
-                    "touches": round(len(distance) / self.share),
-                    "reuses": round(len(again) / self.share),
-                    **dict(zip(QUANTILES, quantiles, strict=True)),
-                }
-            )
+        for code, name in enumerate((*ENUMS["source"], "all")):
+            of = slice(None) if name == "all" else slice(code, code + 1)
+            touches, reuses = int(self.touches[of].sum()), int(self.reuses[of].sum())
+            if touches:
+                distance = self.distance if name == "all" else self.distance[self.source == code]
+                rows.append(
+                    {"source": name, "touches": touches, "reuses": reuses, **_quantiles(distance, reuses, self.share)}
+                )
         return rows
 
     def curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -65,31 +69,94 @@ class Reuse:
         if not len(known):
             return np.ones(1), np.zeros(1)
         sizes = np.geomspace(max(1, int(known[0])), max(2, int(known[-1])), CURVE_POINTS)
-        return sizes, np.searchsorted(known, sizes, side="right") / len(reads)
+        expected = self.reads * self.share
+        hits = np.searchsorted(known, sizes, side="right") + expected - len(reads)
+        return sizes, np.clip(hits / expected, 0, 1)
+
+
+def _quantiles(distance: Ints, reuses: int, share: float) -> dict[str, float | None]:
+    """Quantiles of the distances of so many reuses, of which the sampled ones are known; None where there are none.
+
+    What the sample has too few or too many is taken to be of the nearest reuses: a few popular objects that are reused
+    at once fall into it or not (SHARDS-adj).
+    """
+    again = np.sort(distance[distance >= 0])
+    if not len(again):
+        return dict.fromkeys(QUANTILES)
+    expected = reuses * share
+    places = np.array(list(QUANTILES.values())) * (expected - 1) - (expected - len(again))
+    found = np.interp(places, np.arange(len(again)), again)
+    return dict(zip(QUANTILES, found.tolist(), strict=True))
+
+
+class _Counts:
+    """Counts touches and reuses, exactly; of deleted keys alone it remembers something, a byte per key."""
+
+    def __init__(self) -> None:
+        self.touches, self.reuses, self.reads = np.zeros(_SOURCES, np.int64), np.zeros(_SOURCES, np.int64), 0
+        self._highest, self._gone = -1, Window(np.bool_)
+
+    def add(self, batch: Columns) -> None:
+        """Count the next ops of a trace, whose keys are numbered in order of first appearance."""
+        key, is_touch = batch["key"], batch["op"] != DELETE
+        before = np.maximum.accumulate(np.concatenate([[self._highest], key[:-1]]))
+        again = (key <= before) & is_touch
+        self._highest = max(self._highest, int(key.max()))
+        if not is_touch.all() or self._gone.end:
+            again &= ~self._deleted(key, is_touch)
+        self.reads += int((batch["op"] == READ).sum())
+        self.touches += np.bincount(batch["source"][is_touch], minlength=_SOURCES)
+        self.reuses += np.bincount(batch["source"][again], minlength=_SOURCES)
+
+    def _deleted(self, key: Ints, is_touch: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether each row's key was deleted by the last op on it."""
+        self._gone.cover(key)
+        previous = previous_rows(key)
+        deleted = np.where(previous >= 0, ~is_touch[previous], self._gone[key])
+        self._gone[key] = ~is_touch  # of rows that set one entry the last one stays
+        return deleted
 
 
 def measure(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
-    """The reuse distances of a trace; in memory that does not grow with it.
+    """The reuse of a trace, in memory that does not grow with it, but for a byte per key where something is deleted.
 
     Args:
         trace: read once.
         touches_max: sample objects so that about so many touches are looked at.
     """
     threshold = min(_HASHES, -(-_HASHES * touches_max // trace.ops))
-    parts: list[Columns] = []
+    counts, parts = _Counts(), list[Columns]()
     for batch in trace.batches():
-        kept = np.flatnonzero(_hash(batch["key"]) < threshold)
-        parts.append({name: batch[name][kept] for name in ("key", "tokens", "source", "op")})
-    columns = joined(parts)
+        counts.add(batch)
+        hashed = _hash(batch["key"])
+        kept = np.flatnonzero(hashed < threshold)
+        parts.append({name: batch[name][kept] for name in ("key", "tokens", "source", "op")} | {"hash": hashed[kept]})
+    columns, share = joined(parts), threshold / _HASHES
+    columns, distance = _measured(columns, share)
+    error = {} if share == 1 else _errors(joined(parts), threshold, int(counts.reuses.sum()))
+    is_read = columns["op"] == READ
+    return Reuse(counts.touches, counts.reuses, share, distance, columns["source"], is_read, error, counts.reads)
+
+
+def _measured(columns: Columns, share: float) -> tuple[Columns, Ints]:
+    """The touches among the ops on a share of the objects, and the distance of each."""
     touch = columns["op"] != DELETE
     before = previous_rows(columns["key"])
     deleted = (columns["op"][before] == DELETE)[touch]
     columns = chosen(columns, touch)
     previous, weight = previous_rows(columns["key"]), columns["tokens"].astype(np.int64)
-    share = threshold / _HASHES
     again = (previous >= 0) & ~deleted
-    found = np.where(again, _distances(previous, weight) / share, -1).astype(np.int64)
-    return Reuse(share, found, columns["source"], columns["op"] == READ, weight)
+    return columns, np.where(again, _distances(previous, weight) / share, -1).astype(np.int64)
+
+
+def _errors(columns: Columns, threshold: int, reuses: int) -> dict[str, float | None]:
+    """Relative standard errors of quantiles of a sample: of those of its groups, by the square root of their number."""
+    share = threshold / _HASHES / GROUPS
+    groups = [chosen(columns, columns["hash"] % GROUPS == group) for group in range(GROUPS)]
+    quantiles = [_quantiles(_measured(group, share)[1], reuses, share) for group in groups]
+    found = np.array([list(one.values()) for one in quantiles], np.float64)[:, :-1]  # nan: a group without a reuse
+    spread = np.std(found, axis=0, ddof=1) / np.mean(found, axis=0) / np.sqrt(GROUPS)
+    return {name: None if np.isnan(one) else float(one) for name, one in zip(QUANTILES, spread, strict=False)}
 
 
 def _hash(key: Ints) -> Ints:
