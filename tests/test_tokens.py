@@ -1,5 +1,8 @@
 """Tokenizers: bundled ones count as the library does, a directory loads, whatever else is refused."""
 
+import json
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,35 @@ def test_the_digest_is_of_the_file() -> None:
 def test_what_does_not_load_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="tekken_240911"):
         tokens.load(str(tmp_path))
+
+
+def test_a_tokenizer_that_brings_code_is_refused_whatever_is_answered(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    (directory / "evil.py").write_text(f"open({str(directory / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    config = {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}, "tokenizer_class": "Evil"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    (directory / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="tekken_240911"):
+        tokens.load(str(directory))
+    assert not (directory / "ran").exists()
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["no network", "a hub that hangs"])
+def test_a_hub_name_without_a_hub_is_refused_at_once(
+    answers: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tokens, "HUB_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        if not answers:
+            server.close()
+        began = time.monotonic()
+        with pytest.raises(InputError, match=r"nosuch/model.*the hub does not answer"):
+            tokens.load("nosuch/model")
+    assert time.monotonic() - began < 20, "its own client takes most of a minute"
+    assert capfd.readouterr().err == ""
 
 
 def test_batches_come_back_in_order() -> None:

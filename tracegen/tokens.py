@@ -3,16 +3,22 @@
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from ssl import SSLError
 from typing import Any, Final, TypeVar
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from tracegen.command_line import lacking
 from tracegen.schema import InputError
 
 ALIASES: Final = {"tekken": "tekken_240911"}  # a name of a family means this one, for ever
+HUB_TIMEOUT_S: Final = 5
+_HUB_NAME: Final = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 Item = TypeVar("Item")
 
 
@@ -67,8 +73,15 @@ def _load_auto(name: str, shipped: list[str]) -> Tokenizer:
         what = f"--tokenizer {name}, which is not bundled ({', '.join(shipped)}),"
         raise lacking(what, "transformers", "hub") from None
 
+    local = {"local_files_only": True, "trust_remote_code": False}  # a tokenizer that needs code of its own is refused
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(name)
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(name, **local)
+        except OSError:
+            if Path(name).exists():
+                raise
+            _check_hub(name)
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
@@ -83,6 +96,29 @@ def _load_auto(name: str, shipped: list[str]) -> Tokenizer:
 
     # Fast tokenizers spread a batch over threads of their own.
     return Tokenizer(name, hashlib.sha256(content.encode()).hexdigest(), count, 1)
+
+
+def _check_hub(name: str) -> None:
+    """Ask the hub once: its own client asks for most of a minute.
+
+    Raises:
+        OSError: the name is none of the hub's, or the hub cannot be reached.
+    """
+    from huggingface_hub import constants  # noqa: PLC0415
+
+    if not _HUB_NAME.fullmatch(name):
+        raise FileNotFoundError("there is no such directory")
+    try:
+        with urlopen(f"{constants.ENDPOINT}/api/models/{name}", timeout=HUB_TIMEOUT_S):  # noqa: S310 (the hub's own)
+            pass
+    except HTTPError:
+        pass  # it answers; what it says, its client says better
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        if not isinstance(reason, SSLError):  # its client brings certificates of its own
+            raise ConnectionError(
+                f"it is not in the hub's local cache, and the hub does not answer ({reason})"
+            ) from None
 
 
 def count_all(tokenizer: Tokenizer, batches: Iterable[tuple[Item, list[str]]]) -> Iterator[tuple[Item, list[int]]]:
