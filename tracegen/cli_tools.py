@@ -141,6 +141,8 @@ def export(format_: str, trace: Path, bytes_per_token: int, output: Path, force:
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
     """
     refuse_zeros("bytes_per_token")
+    if bytes_per_token and format_ not in exchange.COUNT_BYTES:
+        raise InputError(f"{format_} counts tokens; leave out --bytes-per-token.")
     counts = exchange.export_trace(format_, _checked(trace), output, ExportOptions(bytes_per_token, force))
     text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
     click.echo(json.dumps(counts, indent=2) if as_json else f"{output}: {text}")

@@ -35,6 +35,7 @@ FORMATS: Final[dict[str, ModuleType]] = {
     "weka": weka,
 }
 IMPORTS: Final = [name for name, module in FORMATS.items() if hasattr(module, "read")]
+COUNT_BYTES: Final = [name for name, module in FORMATS.items() if hasattr(module, "COUNTS_BYTES")]
 EXPORTS: Final = [name for name, module in FORMATS.items() if hasattr(module, "write")]
 
 
@@ -150,7 +151,7 @@ def _check(format_: str, options: ImportOptions) -> None:
     for flag, holds, demand in demands:
         if not holds:
             raise InputError(f"{flag} must be {demand}.")
-    counts_bytes = getattr(FORMATS[format_], "COUNTS_BYTES", False)
+    counts_bytes = format_ in COUNT_BYTES
     if counts_bytes and not options.bytes_per_token:
         raise InputError(f"{format_} {HOLDS_BYTES}")
     if options.decode_reads is not None and getattr(FORMATS[format_], "OWN_DECODE_READS", False):
@@ -176,7 +177,5 @@ def export_trace(format_: str, trace: Trace, output: Path, options: ExportOption
     Raises:
         InputError: the trace cannot be said in that format, or the output exists already.
     """
-    if options.bytes_per_token and not getattr(FORMATS[format_], "COUNTS_BYTES", False):
-        raise InputError(f"{format_} counts tokens; leave out --bytes-per-token.")
     counts: dict[str, Any] = FORMATS[format_].write(trace, output, options)
     return counts
