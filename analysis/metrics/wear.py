@@ -57,6 +57,7 @@ def device(log: Log) -> pl.LazyFrame:
     """
     weight, judged = after_warm_up(log), judged_ns(log)
     span = judged.sum()
+    busy = (pl.col("system_cpu") / pl.col("host_cores") * judged).sum()
     own = ~pl.col("shared")
     read, written = ((pl.col(f"{name}_bytes") * weight).filter(own) for name in ("read", "written"))
     known = pl.col("read_bytes").filter(own).count() > 0
@@ -68,7 +69,7 @@ def device(log: Log) -> pl.LazyFrame:
         cpu_share=pl.when(span > 0).then(
             (pl.col("process_cpu") * judged).sum() / span * pl.col("rank").n_unique() / log.cores
         ),
-        system_cpu_share=pl.when(span > 0).then((pl.col("system_cpu") / pl.col("host_cores") * judged_ns).sum() / span),
+        system_cpu_share=pl.when(span > 0).then(busy / span),
     )
     logical = log.cells.select(
         pl.col("size_bytes").filter(SIDES[f"nvme_{side}"]).sum().alias(side) for side in ("read", "write")
