@@ -43,7 +43,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/cor
 , := ,
 
 demo: setup  ## what DRAM before a drive brings: a trace, its plan, three replays with it and three without, the ratio
-	@rm -rf $(DEMO) && mkdir -p $(DEMO)
+	@rm -rf $(DEMO) && mkdir -p $(DEMO)/cache
 	tracegen generate demo -o $(DEMO)/trace.parquet
 	@echo
 	replayer plan $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0.1
@@ -64,6 +64,7 @@ submission: setup  ## MLPerf's options: traces, trials, package, validation; CAC
 	$(call need,SYSTEM,the name of the system under test)$(call need,ORG,the name of your organisation)
 	$(if $(filter cut full,$(WORK)),,$(error WORK=$(WORK) must be cut (300 s a trial) or full (to the end of the trace)))
 	$(if $(and $(filter full,$(WORK)),$(filter closed,$(DIVISION))),$(error WORK=full is not CLOSED: pass DIVISION=open))
+	$(if $(filter file,$(origin CACHE_DIR)),@mkdir -p '$(CACHE_DIR)')
 	analysis submission begin '$(SUBMISSION)' --org '$(ORG)' --system '$(SYSTEM)' --division '$(DIVISION)' \
 	  --scale '$(SCALE)' --trials '$(TRIALS)' --cache-dir '$(CACHE_DIR)' --results '$(RESULTS)'
 	replayer sweep '$(or $(GRID),traces/submissions/$(SCALE).toml)' --cache-dir '$(CACHE_DIR)' --trials '$(TRIALS)' --ranks '$(RANKS)' \

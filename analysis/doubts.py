@@ -8,7 +8,7 @@ from analysis.evidence import GIB, Doubt, Evidence, Found
 from analysis.machine_doubts import busy_machine, lacks_cpu, paused, starved
 from analysis.terms import CAUSES
 from analysis.wording import counted
-from replayer.schema import TIERS
+from replayer.schema import TIERS, commonest
 from tracegen.schema import guessed_sessions
 
 PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against our plan
@@ -25,7 +25,6 @@ DEVICE_SHARE: Final = 0.05  # of the time of large objects: opening and Python n
 LARGE_BYTES: Final = 1 << 20  # below it opening a file may well take longer than its bytes
 BEYOND_PERCENTILE: Final = 5  # samples: with fewer the next run's percentile is another
 STILL_RUNNING: Final = "still running: figures so far"
-
 
 
 def of_run(run: Evidence) -> list[Doubt]:
@@ -62,6 +61,7 @@ def _errors(run: Evidence) -> Found:
         after = "it" if failed == 1 else "them"
         more = f"{run.values['upstream_moves']:,} more could not be made after {after}"
         text = f"{counted(failed, 'move')} failed and {more}"
+        text += f": {commonest(run.causes)}" if run.causes else ""
         why = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
         yield Doubt("errors", text, why, invalidates=True)
 
@@ -85,6 +85,15 @@ def _device_time(run: Evidence) -> Found:
             continue
         advice = "do not quote them; find out what the replayer timed"
         yield Doubt("device times", f"{text}: they do not cover the data", advice, invalidates=True)
+
+
+def _root(run: Evidence) -> Found:
+    """The disk of the machine itself, which --cache-dir names where nothing is mounted under it, too."""
+    storages = [(info.get("machine") or {}).get("storage") or {} for info in run.infos]
+    found = {str(storage.get("device")) for storage in storages if storage.get("mount_point") == "/"}
+    if found and not run.stands_in:
+        text = f"the nvme tier lay on the root file system ({', '.join(sorted(found))}), which the whole machine uses"
+        yield Doubt("root file system", text, "mount the drive that is meant, and pass a --cache-dir on it")
 
 
 def _percentiles(run: Evidence) -> Found:
@@ -219,6 +228,7 @@ COVERED: Final = {  # words of the replayer's own warnings, and the kind of doub
     "a cache served reads": "page cache",
     "the page cache": "page cache",
     "no block device counts": "unchecked reads",
+    "is on the root file system": "root file system",
     "null layout": "emulated tier",
     "emulated in host memory": "emulated tier",
     "tier is throttled": "throttled tier",
@@ -239,6 +249,6 @@ def _replayer(run: Evidence, found: set[str]) -> Found:
 
 
 CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
-    _status, _errors, _ranks, paused, page_cache, counters, foreign_io, _device_time, _stand_ins, busy_machine, starved,
-    _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small, _guessed,
+    _status, _errors, _ranks, _root, paused, page_cache, counters, foreign_io, _device_time, _stand_ins, busy_machine,
+    starved, _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small, _guessed,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """What doubts are drawn from, and what a doubt is."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 GIB: Final = 2**30
@@ -53,6 +53,7 @@ class Evidence:
         device: what the devices under the caches did; None where nothing counted it.
         process: what the kernel did on devices for the replayer's processes; None where it does not count that.
         host_cores: all that the hosts have; None where run.json does not say.
+        causes: of moves that failed, as the log's column `error` has them; how many.
     """
 
     infos: Infos
@@ -61,6 +62,7 @@ class Evidence:
     device: Moved | None
     process: Moved | None
     host_cores: int | None
+    causes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def conditions(self) -> dict[str, Any]:

@@ -264,11 +264,21 @@ def _conditions(summary: Summary) -> str:
         if size != 0
     )
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions["direct"]]
+    storage = f"; {place(summary['storage'])}" if summary["storage"] else ""
     return (
         f"{summary['run']}: {conditions['model']} at {conditions['bytes_per_token']:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{counted(conditions['workers'], 'worker')}, pace {conditions['pace']},"
-        f" {orders.described(conditions)}{direct}, verify {conditions['verify']}"
+        f" {orders.described(conditions)}{direct}, verify {conditions['verify']}{storage}"
     )
+
+
+def place(storage: dict[str, Any] | None) -> str:
+    """Device, file system and mount point of the nvme tier, as far as the run says."""
+    if not storage:
+        return ""
+    model = f" ({storage['device_model']})" if storage.get("device_model") else ""
+    kind, point = storage.get("filesystem"), storage.get("mount_point")
+    return f"nvme tier on {f'{kind} at {point}, ' if kind and point else ''}{storage.get('device')}{model}"
 
 
 def _machine(summary: Summary) -> str:

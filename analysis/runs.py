@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +19,7 @@ from analysis.evidence import Doubt, Moved
 from analysis.log import Log, Targets, held, scan
 from analysis.samples import counted, pooled, read_samples
 from analysis.terms import KEPT, SIDES, SIZE
-from replayer.schema import LOG_ENUMS, counters, parts, read_above, read_run
+from replayer.schema import LOG_ENUMS, causes_of, counters, parts, read_above, read_run
 from tracegen.schema import InputError
 
 Info = dict[str, Any]
@@ -159,6 +160,19 @@ class Run:
         """
         found = {place: path for place in self.ranks if (path := counters(place)) is not None}
         return {place: read_samples(path) for place, path in found.items()}
+
+    def causes(self) -> dict[str, int]:
+        """Why moves failed, by the log's column `error`; how many.
+
+        Raises:
+            InputError: a log cannot be read.
+        """
+        found = Counter[str]()
+        for place, files in self.files.items():
+            with readable(place):
+                errors = scan(files).select(pl.col("error").drop_nulls().cast(pl.String)).collect()["error"]
+            found.update(causes_of(errors))
+        return dict(found)
 
     def moved(self) -> Moved:
         """What the nvme tier read and wrote by the log: moves that ended before the last look at the counters.

@@ -79,6 +79,7 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
         device=run.counted(by_process=False),
         process=run.counted(by_process=True),
         host_cores=run.host_cores,
+        causes=run.causes() if values["failed_moves"] else {},
     )
     edited = audit.altered(run.infos, run.facts, audit.tally(cells.filter(~pl.col("beyond"))))
     found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])
@@ -105,6 +106,7 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
             (machine.get("storage") or {}).get("device"),
         ],
         "host_cores": run.host_cores,
+        "storage": machine.get("storage"),
         **values,
     }
 

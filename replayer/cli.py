@@ -12,9 +12,12 @@ from tqdm import tqdm
 from replayer import cli_series, offered
 from replayer.flag_types import Count
 from replayer.flags import plan_options, run_options
+from replayer.opening import NVME
+from replayer.pace import Span, Window
 from replayer.plan import Plan, PlanOptions
 from replayer.ranks import ALONE, Ranks, world
-from replayer.resolving import resolve, settings_of
+from replayer.resolving import resolve, settings_of, time_of
+from replayer.room import needs, takes
 from replayer.run import replay
 from replayer.run_directory import check_free
 from replayer.schema import TIERS, ops_executed
@@ -62,6 +65,9 @@ def plan(trace: Path, as_json: bool, **flags: Any) -> None:
         made = Plan(opened, options)
         load = offered.OfferedLoad(made.workload)
         planned = made.simulate(bar.update, load.add)
+    about = [takes(made, Span(*time_of(opened, flags)))]
+    if options.usable()[NVME] != 0:
+        about.insert(0, needs(made, planned, Window.of(options.demand.pace)))
     del planned["plan_checkpoints"]
     planned |= {"trace_fingerprint": opened.metadata.fingerprint, "order": options.order.described()}
     planned |= {"offered": load.summary(options)}
@@ -73,6 +79,7 @@ def plan(trace: Path, as_json: bool, **flags: Any) -> None:
                 planned,
                 f"{trace} for {model}, {options.bytes_per_token.per_token:,} bytes per token{_load(options)}",
                 offered.rooms(options),
+                about,
             )
         )
 
@@ -85,7 +92,7 @@ def _load(options: PlanOptions) -> str:
     return "; in trace order" if order.kind == "trace" else f"; in the order of {order.name}"
 
 
-def _render(planned: dict[str, Any], title: str, rooms: list[str]) -> str:
+def _render(planned: dict[str, Any], title: str, rooms: list[str], about: list[str]) -> str:
     hits = sum(planned["hits"].values())
     rate = "no reads"
     if planned["reads"]:
@@ -107,7 +114,14 @@ def _render(planned: dict[str, Any], title: str, rooms: list[str]) -> str:
         sizes = (planned[name][tier] / 2**30 for name in ("read_bytes", "write_bytes", "peak_bytes"))
         lines.append(f"  {tier:6}{counts}" + "".join(f"{size:>14,.3f}" for size in sizes))
     return "\n".join(
-        [*lines, "", *offered.lines(planned["offered"]), "", f"  plan fingerprint {planned['plan_fingerprint']}"]
+        [
+            *lines,
+            "",
+            *offered.lines(planned["offered"]),
+            "",
+            *(f"  {line}" for line in about),
+            f"  plan fingerprint {planned['plan_fingerprint']}",
+        ]
     )
 
 

@@ -16,6 +16,7 @@ from replayer.passing import Passing
 from replayer.search import NEAR_PEAK
 from replayer.series import Series
 from replayer.steps import Step, stats
+from replayer.tiers.cache_dir import check_parent
 from replayer.wording import counted
 from tracegen.command_line import SECONDS, Quantity
 from tracegen.schema import InputError, Trace
@@ -24,6 +25,7 @@ from tracegen.schema import InputError, Trace
 @click.command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
 @click.argument("grid", type=click.Path(path_type=Path))
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
+@click.option("--make-cache-dir", is_flag=True, help="Make --cache-dir where it does not exist.")
 @click.option("--trials", type=Count(1, 1000), help="Replays of each case.  [default: the file's, else 3]")
 @click.option(
     "--flag", "overrides", multiple=True, metavar="NAME=VALUE", help="A flag of `replayer run` for all cases."
@@ -45,6 +47,7 @@ def sweep(
     ranks: int,
     mpirun: str,
     *,
+    make_cache_dir: bool,
     dry_run: bool,
     as_json: bool,
     output: Path,
@@ -55,7 +58,7 @@ def sweep(
     """
     found = sweeps.load(grid, trials, overrides)
     if not dry_run:
-        with Series(output, sweeps.asked(found), cache_dir, ranks, mpirun) as series:
+        with Series(output, sweeps.asked(found), cache_dir, ranks, mpirun, make_cache_dir=make_cache_dir) as series:
             sweeps.run(found, series)
     runs = {case.name: [f"{output}/{case.name}/trial_{n}" for n in range(1, found.trials + 1)] for case in found.cases}
     if as_json:
@@ -115,12 +118,20 @@ def _planned(found: sweeps.Sweep) -> list[str]:
     help="Where bisection ends, as a share.",
 )
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
+@click.option("--make-cache-dir", is_flag=True, help="Make --cache-dir where it does not exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: what autoscale.json holds.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The directory to make or go on with."
 )
 def autoscale(
-    trace: Path, cache_dir: Path | None, output: Path, flags: tuple[str, ...], *, as_json: bool, **own: Any
+    trace: Path,
+    cache_dir: Path | None,
+    output: Path,
+    flags: tuple[str, ...],
+    *,
+    make_cache_dir: bool,
+    as_json: bool,
+    **own: Any,
 ) -> None:
     """Find how many users a system carries (docs/sizing.md).
 
@@ -129,7 +140,7 @@ def autoscale(
     """
     asked = _asked(trace, flags, own)
     metric = scaling.described(asked)
-    with Series(output, vars(asked), cache_dir) as series:
+    with Series(output, vars(asked), cache_dir, make_cache_dir=make_cache_dir) as series:
         click.echo(_HEAD, err=True)
         found = scaling.autoscale(asked, metric, series, lambda step: click.echo(_line(step), err=True))
     if as_json:
@@ -181,6 +192,7 @@ def _line(step: Step) -> str:
     "--trials", type=Count(1, 100), default=suite.TRIALS, show_default=True, help="Of each scenario, in its time."
 )
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
+@click.option("--make-cache-dir", is_flag=True, help="Make --cache-dir where it does not exist.")
 @click.option(
     "--gpu-device", default="cuda", show_default=True, help="As PyTorch names it; cpu emulates one, for tests."
 )
@@ -197,6 +209,7 @@ def scenarios(
     cache_dir: Path | None,
     gpu_device: str,
     *,
+    make_cache_dir: bool,
     dry_run: bool,
     as_json: bool,
     output: Path,
@@ -206,6 +219,8 @@ def scenarios(
     Without names all of them; sizes follow from the memory and disk that are free. Interrupted, the same command goes
     on.
     """
+    if cache_dir is not None:
+        check_parent(cache_dir, make=make_cache_dir)
     hardware = suite.known(output) or suite.detect(cache_dir, gpu_device)
     what = suite.planned(names, hardware, model, budget, trials)
     for line in suite.said(what):
@@ -213,7 +228,7 @@ def scenarios(
     if dry_run:
         return
     asked = {"names": names, "model": model, "budget": budget, "trials": trials, "gpu_device": gpu_device}
-    with Series(output, asked, cache_dir) as series:
+    with Series(output, asked, cache_dir, make_cache_dir=make_cache_dir) as series:
         found = suite.run(what, series, cache_dir, gpu_device, lambda text: click.echo(text, err=True))
     if as_json:
         click.echo(json.dumps(found, indent=2))

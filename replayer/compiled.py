@@ -97,7 +97,7 @@ class State(Structure):
     _fields_ = tuple(
         _numbers(
             "over cut cut_ns stopped_ns issued_ns ended_ns steady_ns retired executed failures warmup_position"
-            " nvme_read_bytes log_stalled_ns reads hits moved_bytes in_window too_many_errors stuck"
+            " nvme_read_bytes log_stalled_ns reads hits moved_bytes in_window too_many_errors stuck left"
         )
     )
 
@@ -120,7 +120,7 @@ class ObjectStruct(Structure):
     _fields_ = (
         ("tier", c_void_p),
         ("key", c_uint64),
-        *_numbers("size device_ns extents"),
+        *_numbers("size device_ns extents promised"),
         ("one", Extent),
         ("many", c_void_p),
         ("descriptor", c_int),
@@ -191,6 +191,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "tier_slab": (_P, (_P, _I, _I, _I, _I, _P, c_char_p)),
     "tier_free": (_VOID, (_P,)),
     "tier_budget": (_VOID, (_P, _I)),
+    "tier_reserve": (_VOID, (_P, _I)),
     "tier_throttle": (_VOID, (_P, c_double, c_double, c_double)),
     "tier_pass": (_VOID, (_P, c_int, _I, _I)),
     "tier_hurry": (_VOID, (_P,)),

@@ -7,6 +7,7 @@ ahead; the main thread writes the log and shows progress.
 import ctypes
 import gc
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
@@ -20,6 +21,7 @@ from replayer.faults import described
 from replayer.pace import Span, Window
 from replayer.payload import Payload
 from replayer.plan import Plan, Totals, free_live
+from replayer.schema import causes_of, commonest
 from replayer.tiers.contract import Tier
 
 POLL_S: Final = 0.05
@@ -53,6 +55,7 @@ class Engine:
 
     Attributes:
         began_ns: perf_counter_ns() at time 0.
+        causes: why moves failed, and how many did.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class Engine:
             reference(plan.rules()), reference(handles), payload.handle,
         )  # fmt: skip
         self._crash: BaseException | None = None
-        self.began_ns = 0
+        self.began_ns, self.causes = 0, Counter[str]()
 
     def run(
         self,
@@ -147,7 +150,8 @@ class Engine:
         if state.stuck:
             raise RuntimeError("the reference system cannot go on: this is a defect of the replayer")
         if state.too_many_errors:
-            raise TooManyErrorsError(f"{state.failures:,} moves failed, more than --max-errors {self._span.max_errors}")
+            limit = f", more than --max-errors {self._span.max_errors}"
+            raise TooManyErrorsError(f"{state.failures:,} moves failed{limit}: {commonest(self.causes)}")
 
     def _work(self, worker: int, staging: Staging) -> None:
         job, resumed = Job(), 0
@@ -170,6 +174,7 @@ class Engine:
         for number in records["error"][records["error"] >= 0].tolist():
             _fault(self._handle, number, ctypes.byref(fault))
             errors[number] = described(fault)
+        self.causes.update(causes_of(errors.values()))
         return records, errors, rows
 
     def state(self) -> State:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from replayer.schema import TIERS
+from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 from tracegen.command_line import BYTES, MIB_S, MICROSECONDS, SECONDS
 
@@ -133,3 +134,18 @@ class Depth(click.ParamType[int]):
             return 0
         depth: int = Count(1).convert(value, param, ctx)
         return depth
+
+
+class Left(click.ParamType[Reserve]):
+    """Room to leave free: a share of the file system, as 5%, or GiB."""
+
+    name = "reserve"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Reserve:
+        """Parse the reserve."""
+        if isinstance(value, Reserve):
+            return value
+        found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(%?)", str(value))
+        if not found or (found[2] and float(found[1]) >= 100):
+            self.fail(f"{value!r} is neither a share below 100%, as 5%, nor GiB, as 10.", param, ctx)
+        return Reserve(float(found[1]) / 100) if found[2] else Reserve(bytes=int(float(found[1]) * 2**30))

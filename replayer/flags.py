@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from replayer import model as models
-from replayer.flag_types import Count, Depth, Number, OrUnlimited, Size, Slower, Warmup
+from replayer.flag_types import Count, Depth, Left, Number, OrUnlimited, Size, Slower, Warmup
 from replayer.pace import TOKEN_MS
 from tracegen.command_line import GIB, MILLISECONDS, SECONDS, Quantity
 
@@ -135,6 +135,15 @@ PLAN_FLAGS = (
 
 RUN_FLAGS = (
     click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files."),
+    click.option("--make-cache-dir", is_flag=True, help="Make --cache-dir where it does not exist."),
+    click.option(
+        "--reserve",
+        type=Left(),
+        default="5%",
+        show_default=True,
+        metavar="GIB|SHARE%",
+        help="New objects leave so much of --cache-dir's file system free; 0: they may fill it.",
+    ),
     click.option(
         "--duration",
         type=OrUnlimited(Quantity(SECONDS)),

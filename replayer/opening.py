@@ -1,8 +1,7 @@
 """What a run needs of the machine: refused where it is not to be had, before anything is written; then opened."""
 
-import os
-import resource
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +11,15 @@ from typing import Any, Final, Literal
 from replayer import machine
 from replayer.execution import Staging, Verify
 from replayer.pace import Demand, Pace, Span, Window
-from replayer.payload import MAX_OBJECT, Payload
+from replayer.payload import Payload
 from replayer.plan import Plan
 from replayer.schema import TIERS
-from replayer.tiers import gpu
+from replayer.tiers import cache_dir, gpu
 from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gds import GdsTier
-from replayer.tiers.memory import CpuTier, NullTier, arena_bytes, unit_of
-from replayer.tiers.nvme import SLAB, BlockIO, FileTier, SlabTier
+from replayer.tiers.memory import CpuTier, NullTier, unit_of
+from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
+from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 from tracegen.schema import InputError
 
@@ -50,6 +50,8 @@ class Settings:
         gpu_read: where what is read from the gpu tier goes.
         gds: hits and stores of the nvme tier go between its files and the gpu's memory (GPUDirect Storage).
         throttles: tiers to be slowed down.
+        reserve: what new objects leave free on their file system.
+        make_cache_dir: make cache_dir where it does not exist.
         clean: remove what killed runs left in cache_dir.
         notes: what was asked for and cannot be had here.
     """
@@ -68,6 +70,8 @@ class Settings:
     gpu_read: gpu.GpuRead = "host"
     gds: bool = False
     throttles: dict[str, Throttle] = field(default_factory=dict)
+    reserve: Reserve = field(default_factory=Reserve)
+    make_cache_dir: bool = False
     keep_cache: bool = False
     clean: bool = False
     force: bool = False
@@ -125,6 +129,8 @@ class OpenTiers:
             return NullTier()
         if settings.cache_dir is None:
             raise InputError("the nvme tier needs a place: pass --cache-dir DIR, or --storage-capacity-gb 0.")
+        if settings.make_cache_dir:
+            cache_dir.make_parent(settings.cache_dir)
         keep = settings.keep_cache
         if settings.gds:
             if settings.layout != "files" or self._gpu is None:
@@ -132,8 +138,10 @@ class OpenTiers:
             self.nvme = GdsTier(settings.cache_dir, run, settings.io, keep=keep)
         elif settings.layout == "slab":
             self.nvme = SlabTier(settings.cache_dir, run, room, settings.io, keep=keep)
+            return self.nvme
         else:
             self.nvme = FileTier(settings.cache_dir, run, settings.io, keep=keep)
+        self.nvme.reserve(settings.reserve.of(settings.cache_dir))
         return self.nvme
 
     def staging(self, _worker: int) -> Staging:
@@ -166,8 +174,10 @@ class OpenTiers:
         """Whether /proc/self/io counts the nvme tier's I/O; of cuFile's that is not known."""
         return self.nvme is not None and self.nvme.counted and not self._settings.gds
 
-    def precondition(self, room: int, seed: int, progress: Callable[[int], object]) -> dict[str, Any] | None:
+    def precondition(self, room: int, payload: Payload, progress: Callable[[int], object]) -> dict[str, Any] | None:
         """Write so much to the nvme tier as was asked for, filling its room again and again; None for nothing.
+
+        Every object has a key of its own, so that no bytes are written twice.
 
         Raises:
             InputError: there is no nvme tier on a disk, or it cannot be written.
@@ -177,14 +187,13 @@ class OpenTiers:
             return None
         if self.nvme is None:
             raise InputError("--precondition writes to the nvme tier, and this run has none on a disk.")
-        payload, buffer, began = Payload(seed), Buffer(self._settings.chunk), monotonic()
-        keys: list[int] = []
+        buffer, began, keys, unused = Buffer(self._settings.chunk), monotonic(), list[int](), itertools.count(_KEYS)
         try:
             while left > 0:
                 if (len(keys) + 1) * _OBJECT > room:
                     self._discard(keys)
                 size = min(_OBJECT, left, max(room, ALIGNMENT))
-                keys.append(_KEYS + len(keys))
+                keys.append(next(unused))
                 with self.nvme.create(keys[-1], size) as target:
                     for offset in range(0, size, self._settings.chunk):
                         length = min(self._settings.chunk, size - offset)
@@ -232,89 +241,9 @@ def nvme_room(plan: Plan, planned: dict[str, Any] | None, window: Window) -> int
     return int(most + objects * unit_of(most))
 
 
-def existing(place: Path) -> Path:
-    """A directory, or the nearest above it that there is."""
-    return next(path for path in (place, *place.absolute().parents) if path.exists())
-
-
-def free_bytes(place: Path) -> int:
-    """What is free to users where a directory is or is to be made."""
-    found = os.statvfs(existing(place))
-    return found.f_bavail * found.f_frsize
-
-
-def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, ranks: int = 1) -> str | None:
-    """Refuse a plan whose peak does not fit the memory or the disk, before anything is written.
-
-    How far a run gets that is cut at a time is not known before: where its disk could fill, that is a warning.
-
-    Args:
-        plan: planned to its end, but where placement is decided on the way.
-        planned: its summary.
-        settings: of the run.
-        ranks: how many do the same on this host, and on this disk.
-
-    Raises:
-        InputError: it does not fit.
-    """
-    largest = int(plan.largest_object)
-    if largest > MAX_OBJECT:
-        raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    memory, need = machine.meminfo("MemAvailable") // ranks, 0
-    if plan.usable[CPU]:
-        need = arena_bytes(plan.capacity[CPU] or 0, most_objects(plan, plan.peak_objects, settings.window)[CPU])
-    if memory and need > memory:
-        raise InputError(
-            f"--cpu-mem-gb: {need / 2**30:.1f} GiB, but {memory / 2**30:.1f} GiB of memory are available;"
-            f" pass at most {_gib_below(memory * 0.9)}."
-        )
-    buffers = settings.workers * settings.chunk
-    if memory and need + buffers > memory:
-        raise InputError(
-            f"--workers {settings.workers}: their buffers take {buffers / 2**30:.1f} GiB, {memory / 2**30:.1f} GiB of"
-            " memory are available; pass fewer, or a smaller --io-size or --io-depth."
-        )
-    _allow_files(plan, planned, settings)
-    if plan.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
-        return None
-    peak = nvme_room(plan, planned, settings.window)
-    free = free_bytes(settings.cache_dir) // ranks
-    if peak > free:
-        lack = f"the plan needs {peak / 2**30:,.2f} GiB at its peak, {free / 2**30:,.2f} GiB are free"
-        if plan.usable[NVME] is None and settings.span.duration_s is not None and settings.layout == "files":
-            return f"{lack}; a system that gets there within --duration {settings.span.duration_s:g} will fail."
-        room = _gib_below(free * 0.95)
-        remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
-        raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}.")
-    return None
-
-
-def _allow_files(plan: Plan, planned: dict[str, Any] | None, settings: Settings) -> None:
-    """Have as many files open at once as the run may need."""
-    slabs = nvme_room(plan, planned, settings.window) // SLAB if settings.layout == "slab" else 0
-    need, (soft, hard) = 256 + settings.workers + slabs, resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and need > hard:
-        raise InputError(f"the run needs {need:,} files open at once, {hard:,} are allowed; raise `ulimit -n`.")
-    if soft != resource.RLIM_INFINITY and need > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
-
-
-def _gib_below(size: float) -> str:
-    return f"{int(size / 2**30 * 100) / 100:.2f}"
-
-
 def warnings(settings: Settings, tiers: OpenTiers) -> list[str]:
     """What makes the run's times doubtful."""
-    found = list(settings.notes)
-    nvme = tiers.nvme
-    if nvme is not None:
-        kind = machine.storage(nvme.folder)["filesystem"]
-        if settings.io.direct == "off":
-            found.append(f"--direct off: the page cache of {settings.cache_dir} ({kind}) may serve its reads.")
-        elif not nvme.direct:
-            found.append(f"{settings.cache_dir} ({kind}) refuses O_DIRECT; the page cache may serve its reads.")
-        if tiers.block_device() is None:
-            found.append(f"no block device counts what {settings.cache_dir} ({kind}) does; nothing checks its reads.")
+    found = [*settings.notes, *_drive_warnings(settings, tiers)]
     limit, simulated = settings.throttles.get("nvme"), settings.layout == "null" and tiers.all[NVME] is not None
     if simulated:
         times = "the replayer's own" if limit is None else f"those of --throttle, {limit}"
@@ -327,3 +256,19 @@ def warnings(settings: Settings, tiers: OpenTiers) -> list[str]:
     if settings.verify == "off":
         found.append("verification is off; wrong bytes will go unnoticed.")
     return found
+
+
+def _drive_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[str]:
+    nvme = tiers.nvme
+    if nvme is None:
+        return
+    facts = machine.storage(nvme.folder)
+    kind = facts["filesystem"]
+    if facts["mount_point"] == "/":
+        yield f"{settings.cache_dir} is on the root file system ({kind}), which the whole machine uses."
+    if settings.io.direct == "off":
+        yield f"--direct off: the page cache of {settings.cache_dir} ({kind}) may serve its reads."
+    elif not nvme.direct:
+        yield f"{settings.cache_dir} ({kind}) refuses O_DIRECT; the page cache may serve its reads."
+    if tiers.block_device() is None:
+        yield f"no block device counts what {settings.cache_dir} ({kind}) does; nothing checks its reads."

@@ -104,3 +104,8 @@ class Window:
 
     ops: int = 4096
     bytes: int | None = None
+
+    @classmethod
+    def of(cls, pace: Pace, ops: int | None = None, size: int | None = None) -> "Window":
+        """As wide as a pace asks for, where nobody has said how wide."""
+        return cls(ops or (4096 if pace.kind == "asap" else 65536), size)

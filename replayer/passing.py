@@ -9,7 +9,9 @@ from replayer.flags import plan_options, run_options
 from tracegen.command_line import refuse_empty
 
 TYPED: Final = "replayer.passing.typed"
-_NEVER: Final = ("trace", "cache_dir", "as_json", "force", "clean", "keep_cache")  # the commands' own business
+_NEVER: Final = (  # the commands' own business
+    *("trace", "cache_dir", "make_cache_dir", "as_json", "force", "clean", "keep_cache"),
+)
 
 
 def _run_command() -> click.Command:

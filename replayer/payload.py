@@ -1,7 +1,7 @@
-"""What is written to the tiers: incompressible bytes, every sector stamped, a pure function of (seed, key, offset).
+"""What is written to the tiers: incompressible bytes, every sector stamped; a function of seed, nonce, key and offset.
 
-A block of 1 MiB is a pool of random words (from the seed) xor one word per (key, block); then the first word of each
-512-byte sector is replaced by its stamp, a bijection of (key, sector). `core/payload.c` makes and compares them.
+A block of 1 MiB is a pool of random words (from seed and nonce) xor one word per (key, block); then the first word of
+each 512-byte sector is replaced by its stamp, a bijection of (key, sector). `core/payload.c` makes and compares them.
 """
 
 import ctypes
@@ -26,12 +26,16 @@ _new, _free, _fill, _pad, _check = (call(f"payload_{name}") for name in ("new", 
 class Payload:
     """Fills and checks buffers; a buffer is an array of uint64 that begins at a sector of an object.
 
+    Args:
+        seed: of the trace, and the rank; below 2^64.
+        nonce: of one run, below 2^64. Payloads of two nonces share no block, and no stamp of one is right in the other.
+
     Attributes:
         handle: of the compiled core.
     """
 
-    def __init__(self, seed: int) -> None:
-        pool = np.random.Philox(key=seed).random_raw(BLOCK // 8)
+    def __init__(self, seed: int, nonce: int = 0) -> None:
+        pool = np.random.Philox(key=seed | nonce << 64).random_raw(BLOCK // 8)
         self.handle: int = _new(address(pool))
 
     def __del__(self) -> None:

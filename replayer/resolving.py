@@ -108,6 +108,19 @@ def resolve(trace: Trace, flags: dict[str, Any], part: tuple[int, int] = (0, 1))
     )
 
 
+def time_of(trace: Trace, flags: dict[str, Any]) -> tuple[float | None, float | None]:
+    """How many seconds a replay starts new ops, and how many more it drains; None where nothing limits it.
+
+    Raises:
+        InputError: the recipe is not one.
+    """
+    given, drain = {"duration": None} | flags, flags.get("drain")
+    duration_s = _given(trace, given, "duration", "duration_s")
+    if drain is None and duration_s is not None:
+        return duration_s, duration_s / 10
+    return duration_s, None if drain == UNLIMITED else drain
+
+
 def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
     """How the plan is executed: flags first, then the recipe that the trace carries.
 
@@ -115,10 +128,7 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
         InputError: the recipe is not one.
     """
     demand = demand_of(trace, flags)
-    duration_s, (warmup_ops, warmup_s) = _given(trace, flags, "duration", "duration_s"), flags["warmup"]
-    drain_s = None if flags["drain"] == UNLIMITED else flags["drain"]
-    if drain_s is None and flags["drain"] is None and duration_s is not None:
-        drain_s = duration_s / 10
+    (duration_s, drain_s), (warmup_ops, warmup_s) = time_of(trace, flags), flags["warmup"]
     for flag, value in (("--duration", duration_s), ("--precondition", flags["precondition"] or None)):
         if value is not None and not 0 < value < 1e9:
             raise InputError(f"{flag} {value:g} must be more than 0 and below 1e9.")
@@ -139,10 +149,7 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
         io=io,
         pace=demand.pace,
         verify=flags["verify"],
-        window=Window(
-            flags["window"] or (4096 if demand.pace.kind == "asap" else 65536),
-            None if window_gib is None else int(window_gib * 2**30),
-        ),
+        window=Window.of(demand.pace, flags["window"], None if window_gib is None else int(window_gib * 2**30)),
         span=Span(duration_s, drain_s, flags["ops"], warmup_ops, warmup_s, flags["max_errors"]),
         allocs=demand.allocs,
         precondition_gib=flags["precondition"],
@@ -150,6 +157,8 @@ def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
         gpu_read=flags["gpu_read"],
         gds=flags["gds"],
         throttles=dict(flags["throttle"]),
+        reserve=flags["reserve"],
+        make_cache_dir=flags["make_cache_dir"],
         keep_cache=flags["keep_cache"],
         clean=flags["clean"],
         force=flags["force"],

@@ -1,6 +1,7 @@
 """One replay from a trace to a run directory: plan, refuse what cannot work, execute, leave things as they were."""
 
 import os
+import secrets
 import sys
 import time
 from contextlib import ExitStack
@@ -18,12 +19,14 @@ from replayer.counters import Sampler
 from replayer.engine import Engine, Records, Rows, TooManyErrorsError
 from replayer.execution import Elsewhere
 from replayer.log import Log
-from replayer.opening import GPU, OpenTiers, Settings, check_room, nvme_room, warnings
+from replayer.opening import GPU, NVME, OpenTiers, Settings, nvme_room, warnings
 from replayer.payload import Payload
 from replayer.plan import Plan, PlanHash, PlanOptions
 from replayer.progress import RunBar, bar
 from replayer.ranks import ALONE, Ranks, combined
+from replayer.room import check_room, needs, place, takes
 from replayer.run_directory import RunDirectory, check_free
+from replayer.schema import commonest
 from replayer.tiers import cache_dir, gpu
 from tracegen.schema import InputError, Trace
 from tracegen.signals import INTERRUPTS
@@ -32,9 +35,24 @@ CACHED: Final = 0.9  # a device that delivered less of what was read did not ser
 
 
 def replay(
-    trace: Trace, model: str, options: PlanOptions, settings: Settings, output: Path, ranks: Ranks = ALONE
+    trace: Trace,
+    model: str,
+    options: PlanOptions,
+    settings: Settings,
+    output: Path,
+    ranks: Ranks = ALONE,
+    nonce: int | None = None,
 ) -> dict[str, Any]:
     """Replay a trace; returns what run.json says at the end.
+
+    Args:
+        trace: what is replayed.
+        model: its name.
+        options: of the plan.
+        settings: how it is executed.
+        output: the run directory to make.
+        ranks: this process among its peers.
+        nonce: of the payload, below 2^64; None: a new one, so that no two runs write the same bytes.
 
     Raises:
         InputError: before any I/O on a tier, where the trace, the tiers or the places for files will not do.
@@ -43,10 +61,15 @@ def replay(
     with ExitStack() as opened:
         try:
             check_free(output, force=settings.force)
+            if settings.cache_dir is not None:
+                cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
+            if options.usable()[NVME] != 0 and settings.layout != "null" and settings.cache_dir is not None:
+                _say(place(settings), ranks)
             if ranks.rank == 0:
                 _offer_to_clean(settings)
             ranks.agree(None)  # before anybody asks how much room there is
-            run = _prepare(trace, model, options, settings, ranks, opened)
+            payload_nonce = secrets.randbits(64) if nonce is None else nonce
+            run = _prepare(trace, model, options, settings, ranks, opened, payload_nonce)
         except InputError as problem:
             ranks.agree(problem.message)
             raise
@@ -125,9 +148,9 @@ def _prepare(
     settings: Settings,
     ranks: Ranks,
     opened: ExitStack,
+    nonce: int,
 ) -> "_Run":
     """Plan the trace, check that it can run, open the tiers."""
-    options.usable()
     plan, planned = Plan(trace, options), None
     if options.order.kind != "live":
         with bar("planning", plan.workload.ops, "op") as shown:
@@ -135,6 +158,8 @@ def _prepare(
     if not plan.workload.ops:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
     doubt = check_room(plan, planned, settings, ranks.on_host())
+    for line in (needs(plan, planned, settings.window), takes(plan, settings.span)):
+        _say(line, ranks)
     started = datetime.now(UTC)
     name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
     tiers = OpenTiers(plan, planned, settings, name, opened)
@@ -145,17 +170,18 @@ def _prepare(
         "rank": ranks.rank,
         "trace": {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata),
         "plan": planned,
+        "payload_nonce": f"{nonce:016x}",
         "conditions": conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
         "machine": machine.describe() | {"storage": tiers.storage()},
         "warnings": [*([doubt] if doubt else []), *warnings(settings, tiers)],
     }
     if tiers.all[GPU] is not None:
         info["machine"]["gpu"] = gpu.describe(settings.gpu_device)
-    seed, size = (trace.metadata.seed + ranks.rank) % 2**64, int(settings.precondition_gib * 2**30)
-    with bar("preconditioning", size, "B") as shown:
+    payload = Payload((trace.metadata.seed + ranks.rank) % 2**64, nonce)
+    with bar("preconditioning", int(settings.precondition_gib * 2**30), "B") as shown:
         room = nvme_room(plan, planned, settings.window)
-        info["precondition"] = tiers.precondition(room, seed, shown.update)
-    return _Run(plan, planned, settings, tiers, ranks, info, seed)
+        info["precondition"] = tiers.precondition(room, payload, shown.update)
+    return _Run(plan, planned, settings, tiers, ranks, info, payload)
 
 
 class _Run:
@@ -173,11 +199,10 @@ class _Run:
         tiers: OpenTiers,
         ranks: Ranks,
         info: dict[str, Any],
-        seed: int,
+        payload: Payload,
     ) -> None:
         self._plan, self._planned, self._settings, self._tiers, self._ranks = plan, planned, settings, tiers, ranks
         self.info, self._hash = info, PlanHash(plan.options.order.plan_version)
-        payload = Payload(seed)
         elsewhere = Elsewhere(tiers.all, payload, settings.verify)
         self._engine = Engine(
             plan, tiers.all, payload, tiers.staging, elsewhere, settings.verify, settings.chunk, settings.window,
@@ -191,7 +216,7 @@ class _Run:
         try:
             self.info["clock"] = self._ranks.start()
             directory.save(self.info)
-            with sampler, RunBar(self._plan.workload.ops, self._settings.span.duration_s) as shown:
+            with sampler, RunBar(self._plan.workload.ops, self._settings.span) as shown:
 
                 def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
                     if self._engine.began_ns and "zero_ns" not in self.info["clock"]:
@@ -229,7 +254,7 @@ class _Run:
     def _verdict(self) -> tuple[str, str | None]:
         state, span = self._engine.state(), self._settings.span
         if state.failures:
-            return "failed", f"{state.failures:,} moves failed; their rows say why"
+            return "failed", f"{state.failures:,} moves failed: {commonest(self._engine.causes)}"
         if not state.retired:
             return "failed", "no op was executed before --duration was over"
         whole = not state.cut and (span.ops is None or span.ops >= self._plan.workload.ops)
@@ -317,6 +342,12 @@ def _confirmed(question: str) -> bool:
 
 def _asks() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _say(line: str, ranks: Ranks) -> None:
+    """A line about the run before it starts, once where there are ranks."""
+    if ranks.rank == 0:
+        click.echo(line, err=True)
 
 
 def _warn(message: str, ranks: Ranks) -> None:

@@ -101,8 +101,8 @@ _NULLABLE: Final = {  # the same, where null is an answer
 }
 _LATER: Final = {  # absent, or null, where the writer was older or the run died before it knew
     "text": (
-        "started trace.path plan.plan_fingerprint executed_fingerprint conditions.headroom conditions.fsync"
-        " conditions.order.name"
+        "started payload_nonce trace.path plan.plan_fingerprint executed_fingerprint conditions.headroom"
+        " conditions.fsync conditions.order.name"
         " conditions.gpu_device conditions.gpu_read machine.host machine.cpu machine.kernel machine.python"
         " machine.storage.filesystem machine.storage.mount_point machine.storage.mount_options machine.storage.device"
         " machine.storage.device_model machine.gpu.device"

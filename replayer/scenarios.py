@@ -9,14 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from replayer import machine
+from replayer import machine, memory
 from replayer import model as models
 from replayer.autoscale import THROUGHPUT, Asked, autoscale, described
-from replayer.opening import existing, free_bytes
 from replayer.plan import Plan, PlanOptions
 from replayer.series import Series, analysis
 from replayer.steps import Step
 from replayer.tiers import gpu
+from replayer.tiers.reserve import Reserve, existing, free_bytes
 from replayer.wording import counted
 from tracegen.schema import InputError, Trace
 
@@ -54,7 +54,7 @@ class Hardware:
 
 def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:
     """What is free on this machine."""
-    absent, free, device = {}, {"gpu": 0, "cpu": machine.meminfo("MemAvailable"), "nvme": 0}, "no cache directory"
+    absent, free, device = {}, {"gpu": 0, "cpu": memory.available().bytes, "nvme": 0}, "no cache directory"
     try:
         free["gpu"] = gpu.free_bytes(gpu_device)
     except InputError as error:
@@ -62,7 +62,7 @@ def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:
     if cache_dir is None:
         absent["nvme"] = "pass --cache-dir DIR"
     else:
-        free["nvme"] = free_bytes(cache_dir)
+        free["nvme"] = max(0, free_bytes(cache_dir) - Reserve().of(cache_dir))
         facts = machine.storage(existing(cache_dir))
         device = f"{facts['device']} ({facts['filesystem']})"
     for tier, size in free.items():
@@ -273,7 +273,7 @@ def run(
         trace = series.trace(scenario.recipe.__name__.strip("_"), None, [*recipe, f"replay.model={what.model}"])
         flags = (*scenario.flags(what.sizes, _stored(trace, what.model), what.hardware), "--gpu-device", gpu_device)
         if name == "autoscaling":
-            found[name], runs[name] = _autoscaled(what, series.place / name, trace, flags, cache_dir)
+            found[name], runs[name] = _autoscaled(what, series, trace, flags, cache_dir)
             told(found[name]["result"]["text"])
         else:
             flags = (*flags, "--duration", f"{what.sizes.trial_s:g}")
@@ -299,7 +299,7 @@ def _stored(path: Path, model: str) -> int:
 
 
 def _autoscaled(
-    what: Planned, place: Path, trace: Path, flags: tuple[str, ...], cache_dir: Path | None
+    what: Planned, above: Series, trace: Path, flags: tuple[str, ...], cache_dir: Path | None
 ) -> tuple[dict[str, Any], list[Path]]:
     """A search for capacity in a dozen or so replays, and those at its answer."""
     seconds = max(1.0, what.sizes.seconds / 20)
@@ -308,7 +308,8 @@ def _autoscaled(
         trace, "capacity", THROUGHPUT, target=0, users=None, trials=2, precision=0.25, duration_s=seconds, flags=flags
     )
     steps: list[Step] = []
-    with Series(place, vars(asked), cache_dir) as series:
+    place = above.place / "autoscaling"
+    with Series(place, vars(asked), cache_dir, make_cache_dir=above.make_cache_dir) as series:
         found = autoscale(asked, described(asked), series, steps.append)
     rows = {row["users"]: row["runs"] for row in found["autoscaling_stats"]}
     return found, [Path(run) for run in rows.get(found["result"]["users"], [])]

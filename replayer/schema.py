@@ -5,6 +5,8 @@
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,6 +135,22 @@ DEVICE_SCHEMA: Final = pa.schema(
     ],
     metadata={"kv-run": str(RUN_VERSION)},
 )
+
+
+def causes_of(errors: Iterable[str]) -> Counter[str]:
+    """How often each cause stands in the log's column `error`: without file names, numbers and where it happened."""
+    return Counter(_NUMBER.sub("N", _WHERE.sub("", text)) for text in errors)
+
+
+_WHERE: Final = re.compile(r"^\w+: (\[Errno \d+\] )?|: .*$", re.DOTALL)
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def commonest(causes: Mapping[str, int]) -> str:
+    """The commonest cause, and how many there are beside it, in words."""
+    cause, count = max(causes.items(), key=lambda one: one[1])
+    others = f", and {sum(causes.values()) - count:,} for other causes" if len(causes) > 1 else ""
+    return f"{count:,} × {cause}{others}"
 
 
 def read_run(path: Path) -> dict[str, Any]:

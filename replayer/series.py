@@ -18,6 +18,7 @@ from typing import Any, Final
 import click
 
 from replayer.schema import ops_executed, read_above, read_run
+from replayer.tiers.cache_dir import check_parent
 from replayer.wording import counted
 from tracegen.schema import InputError, Trace
 
@@ -35,6 +36,7 @@ class Series:
         place: the directory; made, or gone on with where it was made for the same.
         asked: what the replays follow from; another series is not mixed with it.
         cache_dir: of every replay.
+        make_cache_dir: make it where it does not exist.
         ranks: processes of every replay.
         mpirun: the command that starts them, where there are several.
 
@@ -43,8 +45,18 @@ class Series:
     """
 
     def __init__(
-        self, place: Path, asked: dict[str, Any], cache_dir: Path | None, ranks: int = 1, mpirun: str = "mpirun"
+        self,
+        place: Path,
+        asked: dict[str, Any],
+        cache_dir: Path | None,
+        ranks: int = 1,
+        mpirun: str = "mpirun",
+        *,
+        make_cache_dir: bool = False,
     ) -> None:
+        if cache_dir is not None and ranks == 1:  # that of ranks may be on other hosts
+            check_parent(cache_dir, make=make_cache_dir)
+        self.make_cache_dir = make_cache_dir
         self.place, self._cache_dir, self._ranks, self._mpirun = place, cache_dir, ranks, shlex.split(mpirun)
         if ranks > 1 and not shutil.which(self._mpirun[0] if self._mpirun else ""):
             raise InputError(
@@ -157,7 +169,8 @@ class Series:
             if log.exists():
                 log.rename(aside.with_name(f"log-failed-{number}-{place.name}.txt"))
             click.secho(f"{place} had failed; it lies in {aside.name} now.", err=True, bold=True)
-        cache = ["--cache-dir", str(self._cache_dir), "--clean"] if self._cache_dir else []
+        make = ["--make-cache-dir"] if self.make_cache_dir else []
+        cache = ["--cache-dir", str(self._cache_dir), "--clean", *make] if self._cache_dir else []
         force = ["--force"] if status else []
         command = [*PYTHON, "replayer", "run", str(trace), *flags, *cache, *force, "-o", str(place)]
         if self._ranks > 1:

@@ -107,6 +107,19 @@ class Workload:
         after = self._request["next"][before]
         return bool(((whole[before] & (last[before] < first[after])) | (last[after] < 0)).all())
 
+    def least_s(self, pace: str, speedup: float) -> float:
+        """Seconds that pass at least until the last request starts, however fast the system is."""
+        taken = self._request[self._request["count"] > 0]
+        if pace == "asap" or not len(taken):
+            return 0.0
+        if pace == "open":
+            return float(taken["time_ns"].max()) / 1e9 / speedup
+        pauses = np.bincount(taken["user"], weights=taken["think_ns"], minlength=self.users)
+        first = self._first[self._first >= 0]
+        users = self._request["user"][first]
+        begun = self._request["time_ns"][first] - self._request["think_ns"][first]
+        return float((pauses[users] + begun).max()) / 1e9 / speedup
+
     def op_ids(self) -> NDArray[np.int64]:
         """By row."""
         return self._op["op_id"]

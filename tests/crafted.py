@@ -174,7 +174,8 @@ def clean(
     info |= {
         "plan": deepcopy(whole), "executed": deepcopy(counted), "executed_fingerprint": fingerprint,
         "executed_ops": trace.ops if executed is None else executed, "warnings": [],
-        "machine": info["machine"] | {"cores": 16, "host_cores": 16},
+        "machine": info["machine"]
+        | {"cores": 16, "host_cores": 16, "storage": info["machine"]["storage"] | {"mount_point": "/mnt/nvme"}},
     }  # fmt: skip
     if executed is not None:
         asked_s = float(rows["start_ns"].max()) / 1e9

@@ -97,7 +97,11 @@ def read(path: Path, targets: Dict | None = None) -> Facts:
         if (place / "device.parquet").exists():
             name = (machine.get("host"), (machine.get("storage") or {}).get("device"))
             mine = [
-                row | {"time_ns": row["time_ns"] + shift, "host_cores": machine.get("host_cores") or machine.get("cores", 1)}
+                row
+                | {
+                    "time_ns": row["time_ns"] + shift,
+                    "host_cores": machine.get("host_cores") or machine.get("cores", 1),
+                }
                 for row in pq.read_table(place / "device.parquet").to_pylist()
             ]
             sampled.setdefault(name, {})[rank] = mine

@@ -27,7 +27,17 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     trace = place / "trace.parquet"
     run("tracegen", "generate", DEMO, "--requests", 60, "-o", trace)
     for name, workers in (("one", 1), ("many", 32)):
-        command = ["--model", "tiny-1b", "--cpu-mem-gb", "0.05", "--cache-dir", place / "cache", "--workers", workers]
+        command = [
+            "--model",
+            "tiny-1b",
+            "--cpu-mem-gb",
+            "0.05",
+            "--make-cache-dir",
+            "--cache-dir",
+            place / "cache",
+            "--workers",
+            workers,
+        ]
         command += ["--order", "trace"]  # which does not depend on the workers
         run("replayer", "run", trace, *command, "-o", place / name)
     return [place / "one", place / "many"]

@@ -20,7 +20,8 @@ GOLDEN = "76865a5dc115f14193936e194c87917f8ddddbc97ef035a03e14063471e18d87"
 def sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
     """Bad input: exit code 2, one sentence that names things, no traceback, nothing on stdout."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(("Usage:", "Try '")) and line]
+    passed_over = ("Usage:", "Try '", "nvme tier: ")
+    lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(passed_over) and line]
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("Error: ")
     assert done.stdout == ""
@@ -98,7 +99,7 @@ def test_names_are_names_and_no_patterns_or_addresses(run: Run, tmp_path: Path) 
     trace, folder, made = tmp_path / "abc:1[x]*?.parquet", tmp_path / "run:[1]*", ["--model", "tiny-1b"]
     run("tracegen", "generate", DEMO, "--requests", 9, "-o", trace.name, cwd=tmp_path)
     assert json.loads(run("tracegen", "info", trace.name, "--json", cwd=tmp_path).stdout)["ops"] > 0
-    run("replayer", "run", trace.name, *made, "--cache-dir", "c*", "-o", folder.name, cwd=tmp_path)
+    run("replayer", "run", trace.name, *made, "--make-cache-dir", "--cache-dir", "c*", "-o", folder.name, cwd=tmp_path)
     assert "VALID" in run("analysis", "summary", folder.name, cwd=tmp_path).stdout
 
 
@@ -185,7 +186,7 @@ BAD_PLAN = {
 def test_plan_and_run_refuse(run: Run, demo_trace: Path, tmp_path: Path, name: str, command: str) -> None:
     arguments, words = BAD_PLAN[name]
     places = {"dir": str(tmp_path), "trace": str(demo_trace), "sample": str(SAMPLE)}
-    more = ["--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"] if command == "run" else []
+    more = ["--make-cache-dir", "--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"] if command == "run" else []
     sentence(here("replayer", command, *(one.format(**places) for one in arguments), *more), *words)
     assert not (tmp_path / "run").exists()
 
@@ -193,11 +194,17 @@ def test_plan_and_run_refuse(run: Run, demo_trace: Path, tmp_path: Path, name: s
 BAD_RUN = {
     "no cache dir": (["-o", "{dir}/run"], ["--cache-dir"]),
     "cache dir is a file": (["-o", "{dir}/run", "--cache-dir", "{sample}"], ["--cache-dir", "file"]),
-    "no workers": (["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--workers", "0"], ["--workers 0"]),
-    "no window": (["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--window", "0"], ["--window 0"]),
-    "no output": (["--cache-dir", "{dir}/c"], ["-o"]),
-    "gpu": (["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--gpu-mem-gb", "1"], ["--gpu-mem-gb"]),
-    "too much memory": (["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--cpu-mem-gb", "900000"], ["--cpu-mem-gb"]),
+    "no workers": (
+        ["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--workers", "0"],
+        ["--workers 0"],
+    ),
+    "no window": (["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--window", "0"], ["--window 0"]),
+    "no output": (["--make-cache-dir", "--cache-dir", "{dir}/c"], ["-o"]),
+    "gpu": (["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--gpu-mem-gb", "1"], ["--gpu-mem-gb"]),
+    "too much memory": (
+        ["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--cpu-mem-gb", "900000"],
+        ["--cpu-mem-gb"],
+    ),
 }
 
 

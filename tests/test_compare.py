@@ -475,7 +475,16 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two real replays of one plan, one of them cut short."""
     place = tmp_path_factory.mktemp("replays")
     run("tracegen", "generate", DEMO, "--requests", 40, "-o", place / "trace.parquet")
-    command = ["replayer", "run", place / "trace.parquet", "--model", "tiny-1b", "--cache-dir", place / "cache"]
+    command = [
+        "replayer",
+        "run",
+        place / "trace.parquet",
+        "--model",
+        "tiny-1b",
+        "--make-cache-dir",
+        "--cache-dir",
+        place / "cache",
+    ]
     slow = ["--workers", 2, "--pace", "asap", "--throttle", "nvme=2000,1000", "--layout", "null", "--verify", "off"]
     run(*command, *slow, "-o", place / "whole")
     run(*command, *slow, "--duration", 0.2, "-o", place / "short")

@@ -258,11 +258,15 @@ def test_what_was_written_before_the_run_fills_caches_too(tmp_path: Path) -> Non
 def test_errors_and_what_they_took_along(tmp_path: Path) -> None:
     run = clean()
     run.info |= {"status": "failed", "reason": "1 moves failed"}
-    run.rows["status"][5], run.rows["error"][5] = CODE["status"]["error"], "OSError: [Errno 5]"
+    run.rows["status"][5], run.rows["error"][5] = (
+        CODE["status"]["error"],
+        "OSError: [Errno 5] Input/output error: '/c/1.kv'",
+    )
     run.rows["status"][9] = CODE["status"]["upstream"]
     told = found(run, tmp_path)
     assert set(told) == {"incomplete", "errors"}
-    assert told["errors"][0].text == "1 move failed and 1 more could not be made after it"
+    text = "1 move failed and 1 more could not be made after it: 1 × Input/output error"
+    assert told["errors"][0].text == text
     assert all(doubt.invalidates for kind in told.values() for doubt in kind)
 
 
@@ -367,6 +371,7 @@ WARNINGS = {
     "/mnt (ext4) refuses O_DIRECT; the page cache may serve its reads.": "page cache",
     "a cache served reads: the nvme tier read 3.00 GiB, the device delivered 1.00 GiB (67% less).": "page cache",
     "no block device counts what /mnt (nfs) does; nothing checks its reads.": "unchecked reads",
+    "/mnt is on the root file system (ext4), which the whole machine uses.": "root file system",
     "the nvme tier is the null layout: nothing is stored, its times are the replayer's own.": "emulated tier",
     "the gpu tier is emulated in host memory (--gpu-device cpu); its times are no GPU's.": "emulated tier",
     "the nvme tier is throttled to 470 MiB/s and 80 us; its times are of that limit.": "throttled tier",
@@ -392,7 +397,7 @@ def test_every_warning_of_the_replayer_is_known(tmp_path: Path) -> None:
         assert words in source, words
     for text, kind in WARNINGS.items():
         assert next(kind for words, kind in doubts.COVERED.items() if words in text) == kind
-    assert source.count("found.append(") == 7, "a new warning: say in COVERED which doubt it is"
+    assert source.count("found.append(") == 8, "a new warning: say in COVERED which doubt it is"
 
 
 def test_a_cache_that_the_replayer_saw_invalidates_without_its_counters(tmp_path: Path) -> None:

@@ -68,7 +68,14 @@ def trace(tmp_path: Path) -> Trace:
 
 def go(trace: Trace, place: Path, gpu_tokens: int, **more: Any) -> tuple[dict[str, Any], pl.DataFrame]:
     plan = PlanOptions(TokenBytes(UNIT), (Decimal(gpu_tokens * UNIT) / 2**30, Decimal(0), None), Decimal(1))
-    flags = {"workers": 4, "cache_dir": place / "cache", "gpu_device": "cpu", "gds": True, "verify": "full"} | more
+    flags = {
+        "workers": 4,
+        "cache_dir": place / "cache",
+        "make_cache_dir": True,
+        "gpu_device": "cpu",
+        "gds": True,
+        "verify": "full",
+    } | more
     info = replay(trace, "test", plan, Settings(**flags), place / "run")
     return info, pl.read_parquet(parts(place / "run"))
 

@@ -85,6 +85,7 @@ def place(tmp_path: Path) -> Path:
     one = GRID.replace("RECIPE", "smoke")
     (tmp_path / "grid.toml").write_text(one)
     (tmp_path / "traces" / "sweeps" / "drive.toml").write_text(one)
+    (tmp_path / "cache").mkdir()
     options = "".join(one.replace("trials = 1", "").replace("option_1", f"option_{n}") for n in (1, 2, 3))
     (tmp_path / "options.toml").write_text(options)
     return tmp_path

@@ -31,6 +31,7 @@ from tests.test_cli import sentence
 from tracegen.schema import InputError, Trace
 
 MODEL = ("--model", "tiny-1b")
+CACHE = ("--make-cache-dir", "--cache-dir")
 SLOW = ("--throttle", "nvme=64", "--workers", "4")
 USERS, READS = 4, 5000
 TIMES = ("_ns", "worker", "rank", "waited_for")
@@ -120,7 +121,7 @@ def going(trace: Path, place: Path, *flags: object, cache: Path | None = None) -
     """A replay into place/run that is storing and reading."""
     cache, output = cache or place / "cache", place / "run"
     command: list[object] = [sys.executable, "-m", "replayer", "run", trace, *MODEL, *SLOW, *flags]
-    started = Going([*command, "--cache-dir", cache, "-o", output], output)
+    started = Going([*command, *CACHE, cache, "-o", output], output)
     try:
         mine = f"{MARKER}-*-{started.process.pid}"
         started.wait_for(lambda: "clock" in info(output) and any(map(is_written, cache.glob(f"{mine}/*.kv"))))
@@ -130,7 +131,7 @@ def going(trace: Path, place: Path, *flags: object, cache: Path | None = None) -
 
 
 def replayed(run: Run, trace: Path, place: Path, *flags: object, ok: bool = True) -> Any:
-    return run("replayer", "run", trace, *MODEL, "--cache-dir", place / "cache", *flags, "-o", place / "run", ok=ok)
+    return run("replayer", "run", trace, *MODEL, *CACHE, place / "cache", *flags, "-o", place / "run", ok=ok)
 
 
 def log_of(run: Path) -> pl.DataFrame:
@@ -215,7 +216,7 @@ def test_both_signals_at_once_are_one(endless: Path, tmp_path: Path) -> None:
 def test_a_signal_before_the_run_leaves_nothing(endless: Path, tmp_path: Path) -> None:
     """While the nvme tier is filled beforehand: there is no run yet, and the cache is gone."""
     command = [sys.executable, "-m", "replayer", "run", endless, *MODEL, "--precondition", "500"]
-    started = Going([*command, "--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"], tmp_path / "run")
+    started = Going([*command, *CACHE, tmp_path / "cache", "-o", tmp_path / "run"], tmp_path / "run")
     started.wait_for(lambda: list(tmp_path.glob("cache/*/*.kv")))
     started.process.send_signal(signal.SIGTERM)
     assert (ended := started.end())[0] == 143, ended
@@ -290,7 +291,7 @@ def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path,
     ],
 )
 def test_flags_that_mean_nothing_are_refused(short: Path, tmp_path: Path, flags: list[object], words: Any) -> None:
-    command = ["run", short, *MODEL, "--cache-dir", tmp_path / "cache", *flags, "-o", tmp_path / "run"]
+    command = ["run", short, *MODEL, *CACHE, tmp_path / "cache", *flags, "-o", tmp_path / "run"]
     sentence(here("replayer", *command), *words)
     assert list(tmp_path.iterdir()) == []
 
@@ -460,7 +461,7 @@ def mpirun() -> list[object]:
 
 
 def ranked(mpirun: list[object], trace: object, place: Path, *flags: object, cache: Path | None = None) -> Going:
-    command = [*mpirun, trace, *MODEL, "--cache-dir", cache or place / "cache", *flags, "-o", place / "run"]
+    command = [*mpirun, trace, *MODEL, *CACHE, cache or place / "cache", *flags, "-o", place / "run"]
     return Going(command, place / "run")
 
 

@@ -755,9 +755,7 @@ def test_the_glossary_defines_every_name_and_no_other() -> None:
     assert all(re.search(r"\w", term.definition) for term in glossary.terms())
 
 
-UNITS = (
-    "s ms cpu bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec per_s day compliance utilisation"
-)
+UNITS = "s ms cpu bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec per_s day compliance utilisation"
 COUNTS = (
     "requests tokens_generated nvme_tokens_processed mean_inflight evictions logged_ops failed_moves upstream_moves"
     " compulsory_misses left_objects"

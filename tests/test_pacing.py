@@ -843,7 +843,7 @@ def unreadable(tmp_path: Path) -> Iterator[dict[str, Any]]:
         return true(descriptor, memory, size, offset)
 
     with injected(pread=pread):
-        yield {"layout": "files", "cache_dir": tmp_path / "cache"}
+        yield {"layout": "files", "cache_dir": tmp_path / "cache", "make_cache_dir": True}
 
 
 @pytest.mark.parametrize("budget", [0, 4])

@@ -192,3 +192,24 @@ def test_a_torn_write_is_seen() -> None:
 def test_the_largest_object_can_be_numbered() -> None:
     buffer = make((1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK)
     assert PAYLOAD.check_stamps(buffer, (1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK) is None
+
+
+def blocks(payload: Payload) -> set[bytes]:
+    """The 4-KiB blocks of some objects."""
+    found = (make(key, 0, 1 << 18, payload).tobytes()[: 1 << 18] for key in range(4))
+    return {whole[at : at + 4096] for whole in found for at in range(0, len(whole), 4096)}
+
+
+def test_payloads_of_two_runs_share_no_block() -> None:
+    first, second = (blocks(Payload(SEED, nonce)) for nonce in (1, 2))
+    assert len(first) == len(second) == 4 * 64
+    assert not first & second
+    assert first == blocks(Payload(SEED, 1))
+    assert blocks(Payload(SEED, 2**64 - 1)) != blocks(Payload(SEED + 1, 2**64 - 1))
+
+
+def test_a_block_that_an_earlier_run_left_is_found() -> None:
+    stale, mine = make(3, 0, 8 * SECTOR, Payload(SEED, 1)), Payload(SEED, 2)
+    wrong = mine.check_stamps(stale, 3, 0, 8 * SECTOR)
+    assert wrong is not None
+    assert wrong.startswith("8 of 8 sectors wrong")

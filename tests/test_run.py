@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from replayer import engine as engines
 from replayer import log as logs
-from replayer import opening
+from replayer import machine, opening
 from replayer.compiled import call
 from replayer.engine import Engine
 from replayer.execution import Elsewhere, Staging
@@ -41,6 +41,7 @@ from replayer.schema import parts, read_run
 from replayer.selection import Selection
 from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import ROOT, tmpfs
@@ -91,7 +92,7 @@ def kept_files(place: Path) -> dict[str, bytes]:
 
 
 def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
-    chosen = Settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
+    chosen = Settings(**({"workers": 4, "cache_dir": place / "cache", "make_cache_dir": True} | settings))
     info = replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run")
     return info, pl.read_parquet(parts(place / "run"))
 
@@ -276,7 +277,8 @@ def test_a_plan_that_fits_but_for_its_padding_is_refused(
     exact = sum(1 + key % 5 for key in range(12)) * UNIT
 
     def free(size: int) -> None:
-        monkeypatch.setattr(os, "statvfs", lambda _: type("Free", (), {"f_bavail": size, "f_frsize": 1}))
+        sizes = {"f_blocks": 0, "f_bavail": size, "f_frsize": 1}
+        monkeypatch.setattr(os, "statvfs", lambda _: type("Free", (), sizes))
 
     free(exact)
     assert "the plan needs" in refused(trace, tmp_path, chosen)
@@ -343,7 +345,7 @@ def test_a_disk_that_fills_up_fails_the_run_with_rows(
     with tmpfs(tmp_path / "small", "1m") as place:
         free = os.statvfs(tmp_path)
         monkeypatch.setattr(os, "statvfs", lambda _: free)
-        info, log = go(trace, tmp_path, options(0, None), cache_dir=place)
+        info, log = go(trace, tmp_path, options(0, None), cache_dir=place, reserve=Reserve(bytes=0))
         assert (info["status"], info["executed_ops"]) == ("failed", trace.ops)
         errors = log.filter(pl.col("status").cast(pl.String) == "error")
         assert "No space left on device" in errors["error"][0]
@@ -597,7 +599,7 @@ def test_a_dead_worker_fails_the_run(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setattr(opening, "CpuTier", Dying)
-    chosen = Settings(workers=workers, cache_dir=tmp_path / "cache")
+    chosen = Settings(workers=workers, cache_dir=tmp_path / "cache", make_cache_dir=True)
     info = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
     assert info["status"] == "failed"
     assert "ZeroDivisionError" in info["reason"]
@@ -617,12 +619,12 @@ def refused(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> st
 
 def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Small:
-        f_bavail, f_frsize = 1, 1_000_000
+        f_blocks, f_bavail, f_frsize = 1, 1, 1_000_000
 
     monkeypatch.setattr(os, "statvfs", lambda _: Small)
     assert "name another directory" in refused(trace, tmp_path, options(0, None))
     monkeypatch.undo()
-    monkeypatch.setattr(opening.machine, "meminfo", lambda _: UNIT)
+    monkeypatch.setattr(machine, "meminfo", lambda _: UNIT)
     assert "--cpu-mem-gb" in refused(trace, tmp_path, options(6, None))
 
 
@@ -652,7 +654,7 @@ def long_run(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     steps: list[traces.Step] = [("w", 0, 64), *[("d", 0, 64)] * 400_000]
     trace = traces.write(tmp_path / "long.parquet", traces.columns([("w", 0, 64), ("d", 0, 64)]) | _many(steps))
     command = [sys.executable, "-m", "replayer", "run", trace.path, "--model", "tiny-1b", "--workers", "2"]
-    command += ["--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"]
+    command += ["--cache-dir", tmp_path / "cache", "--make-cache-dir", "-o", tmp_path / "run"]
     process = subprocess.Popen(list(map(str, command)), cwd=ROOT, text=True, stderr=subprocess.PIPE)
     for _ in range(600):
         if list((tmp_path / "run" / "moves").glob("part-*.parquet")) or process.poll() is not None:

@@ -60,7 +60,7 @@ def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> Non
     names = [name for name, scenario in suite.SCENARIOS.items() if scenario.recipe is suite._tiers]
     assert len(names) == 6
     what = suite.planned(names, small, "tiny-1b", 60, trials=1)
-    with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
+    with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache", make_cache_dir=True) as series:
         found = suite.run(what, series, tmp_path / "cache", emulated, lambda text: None)
     assert [row["system"] for row in found["ranking"]][-1] in {"storage-only", "cpu+storage", "gpu+cpu+storage"}
     by_name = {row["system"]: row for row in found["ranking"]}
@@ -89,7 +89,7 @@ def test_pressed_scenarios_and_the_search(tmp_path: Path, monkeypatch: pytest.Mo
     small = suite.Hardware(0, GIB // 4, GIB, 0, "a disk, few cores, few users", {"gpu": "none"})
     names = ["storage-saturation", "realistic-production", "autoscaling"]
     what = suite.planned(names, small, "tiny-1b", 3, trials=1)
-    with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache") as series:
+    with Series(tmp_path / "suite", {"names": names}, tmp_path / "cache", make_cache_dir=True) as series:
         found = suite.run(what, series, tmp_path / "cache", "cuda", lambda text: None)
     assert found["autoscaling"]["result"]["peak"] > 0
     assert list(found["runs"]) == names

@@ -26,7 +26,10 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 SHARED = {"tracegen.schema", "tracegen.command_line"}
 MAY_IMPORT = {"tracegen": set(), "replayer": SHARED, "analysis": SHARED | {"replayer.schema"}}
 LOADS_C = {"tracegen.compiled", "tracegen.compiled.library"}
-SIGNALS = {"tracegen.signals", *(f"tracegen.signals.{name}" for name in ("INTERRUPTS", "Interrupted", "end", "end_at_once"))}
+SIGNALS = {
+    "tracegen.signals",
+    *(f"tracegen.signals.{name}" for name in ("INTERRUPTS", "Interrupted", "end", "end_at_once")),
+}
 CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
 
 

@@ -86,7 +86,7 @@ def save(place: Path, runs: list[Crafted]) -> None:
 def begun(place: Path, about: About, ranks: int = 1, slower: Slower = lambda *_: 1.0, **conditions: Any) -> Path:
     """The directory of a submission whose replays are complete and whose system is described."""
     work = place / "work"
-    beginning.begin(work, about, Path("/proc/kv"), place / "results", TRIALS)
+    beginning.begin(work, about, Path("/proc"), place / "results", TRIALS)
     described = (work / "system.yaml").read_text()
     (work / "system.yaml").write_text(re.sub(r"\bnull\b", "known", described))
     for option in OPTIONS:
@@ -731,7 +731,7 @@ def test_what_is_no_submission_is_refused(tmp_path: Path) -> None:
 
 REFUSED: Final[dict[str, tuple[Dict, str]]] = {
     "trials": ({"trials": 3}, "--trials 3: CLOSED asks for 2; choose --division open."),
-    "one file system": ({"cache": "cache"}, "are on one file system; the rules ask for two."),
+    "one file system": ({"cache": "."}, "are on one file system; the rules ask for two."),
     "path as organisation": ({"organisation": "../acme"}, "--org '../acme' must be of letters, digits and _.-"),
     "hidden organisation": ({"organisation": ".acme"}, "--org '.acme' must be of letters, digits and _.-"),
     "empty organisation": ({"organisation": ""}, "--org '' must be of letters, digits and _.-"),
@@ -743,7 +743,7 @@ REFUSED: Final[dict[str, tuple[Dict, str]]] = {
 }
 
 
-def begin(place: Path, *, trials: int = TRIALS, cache: str = "/proc/kv", **names: str) -> list[str]:
+def begin(place: Path, *, trials: int = TRIALS, cache: str = "/proc", **names: str) -> list[str]:
     about = About(**({"organisation": "acme", "system": "box", "division": "closed", "scale": "tiny"} | names))
     return beginning.begin(place / "work", about, place / cache, place / "results", trials)
 
@@ -778,7 +778,10 @@ def test_a_submission_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> Non
 
 def test_begin_says_what_is_ahead(tmp_path: Path) -> None:
     names = ["--org", "acme", "--system", "box", "--results", tmp_path / "results"]
-    done = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", "/proc/kv")
+    done = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", "/proc")
+    missing = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
+    assert f"--cache-dir {tmp_path}/cache: no such directory; is it mounted?" in missing.stderr
+    (tmp_path / "cache").mkdir()
     assert done.stdout.splitlines()[0] == "3 options, 3 trials each: 48 minutes, and what drains after them"
     assert "solution.nodes" in done.stdout
     again = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
@@ -1012,7 +1015,7 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
         beginning.begin(work, About("acme", "box", "closed", "real"), tmp_path / "cache", results, 1)
         (tmp_path / "grid.toml").write_text(GRID)
         mpirun = ["--ranks", ranks, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]
-        places = ["--cache-dir", tmp_path / "cache", "-o", replays]
+        places = ["--make-cache-dir", "--cache-dir", tmp_path / "cache", "-o", replays]
         run("replayer", "sweep", tmp_path / "grid.toml", "--trials", 1, *mpirun, *places)
         made = [Trace(path).metadata.fingerprint for path in sorted((replays / "traces").glob("*.parquet"))]
         patch.setattr(ruling, "_pins", lambda: {"real": {"option_1": made}})

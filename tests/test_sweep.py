@@ -53,7 +53,18 @@ def content(folder: Path) -> dict[str, Any]:
 
 def swept(run: Run, grid: Path, *flags: object, ok: bool = True) -> subprocess.CompletedProcess[str]:
     place = grid.parent
-    return run("replayer", "sweep", grid, "--cache-dir", place / "cache", *flags, "-o", place / "sweep", ok=ok)
+    return run(
+        "replayer",
+        "sweep",
+        grid,
+        "--make-cache-dir",
+        "--cache-dir",
+        place / "cache",
+        *flags,
+        "-o",
+        place / "sweep",
+        ok=ok,
+    )
 
 
 # Grids
@@ -307,7 +318,7 @@ def test_a_sweep_leaves_its_runs_and_what_they_printed(finished: Path) -> None:
     first, *_, last = (sweep / "b" / "log-trial_1.txt").read_text().splitlines()
     assert first == (
         f"$ {sys.executable} -P -m replayer run {sweep}/traces/b.parquet"
-        f" --model tiny-1b --pace asap --duration unlimited --cache-dir {finished}/cache --clean -o {sweep}/b/trial_1"
+        f" --model tiny-1b --pace asap --duration unlimited --cache-dir {finished}/cache --clean --make-cache-dir -o {sweep}/b/trial_1"
     )
     assert last == "exit 0"
     assert list((finished / "cache").iterdir()) == []
@@ -329,7 +340,16 @@ def test_another_sweep_in_its_place_is_refused(run: Run, finished: Path, tmp_pat
     sentence(done, f"{finished}/sweep was begun with other settings (cases); name a new directory with -o")
     (tmp_path / "killed").mkdir()
     (tmp_path / "killed" / "series.partial").write_text("{")
-    run("replayer", "sweep", finished / "grid.toml", "--cache-dir", tmp_path / "c", "-o", tmp_path / "killed")
+    run(
+        "replayer",
+        "sweep",
+        finished / "grid.toml",
+        "--make-cache-dir",
+        "--cache-dir",
+        tmp_path / "c",
+        "-o",
+        tmp_path / "killed",
+    )
     assert not (tmp_path / "killed" / "series.partial").exists(), "what a killed process had begun is gone on with"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
@@ -347,7 +367,16 @@ def test_a_trial_that_failed_is_put_aside(run: Run, finished: Path, tmp_path: Pa
         path = trial / "run.json"
         path.write_text(json.dumps(read_run(trial) | {"status": "failed", "reason": f"disk {number}"}))
         before = content(tmp_path / "sweep")
-        done = run("replayer", "sweep", finished / "grid.toml", "--cache-dir", tmp_path / "c", "-o", tmp_path / "sweep")
+        done = run(
+            "replayer",
+            "sweep",
+            finished / "grid.toml",
+            "--make-cache-dir",
+            "--cache-dir",
+            tmp_path / "c",
+            "-o",
+            tmp_path / "sweep",
+        )
         assert f"{trial} had failed; it lies in failed-{number}-trial_1 now." in done.stderr
         aside = trial.with_name(f"failed-{number}-trial_1")
         assert read_run(aside)["reason"] == f"disk {number}"
@@ -382,7 +411,18 @@ def test_a_trial_that_fails_ends_the_sweep(run: Run, place: Path, tmp_path: Path
 def going(path: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A sweep that runs while the test goes on; what it started ends with it."""
     place = path.parent
-    command = [sys.executable, "-m", "replayer", "sweep", path, "--cache-dir", place / "cache", "-o", place / "sweep"]
+    command = [
+        sys.executable,
+        "-m",
+        "replayer",
+        "sweep",
+        path,
+        "--make-cache-dir",
+        "--cache-dir",
+        place / "cache",
+        "-o",
+        place / "sweep",
+    ]
     with (place / "said").open("w") as said:
         started = subprocess.Popen([*map(str, command)], cwd=ROOT, text=True, stdout=said, stderr=said)
     try:

@@ -807,6 +807,7 @@ def test_an_execution_may_have_more_objects_than_its_plan(tmp_path: Path, tier: 
         steps, [0] * 10 + [1] * 5, step=[*range(10), *range(5)], new_tokens=[0] * 4 + [400] + [0] * 10
     )
     room, none = Decimal(10 * 4097) / 2**30, Decimal(0)
+    (tmp_path / "cache").mkdir()
     flags = Settings(4, tmp_path / "cache", layout="slab", pace=Pace(token_ms=1), verify="full")
     usable = (none, room, none) if tier == "cpu" else (none, none, room)
     plan = PlanOptions(TokenBytes(1), usable, headroom=Decimal(1), demand=flags.demand)

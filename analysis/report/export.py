@@ -13,7 +13,7 @@ import polars as pl
 from analysis import orders
 from analysis.csv_cells import as_text
 from analysis.percentiles import note
-from analysis.render import verdict
+from analysis.render import place, verdict
 from analysis.report import wording
 from analysis.report.gather import Gathered
 from analysis.tables import TABLES
@@ -113,7 +113,8 @@ def as_markdown(data: Gathered) -> bytes:
 def _ran(summary: dict[str, Any]) -> str:
     conditions = summary["conditions"]
     sizes = (f"{t} {wording.setting('usable_bytes', s)}" for t, s in conditions["usable_bytes"].items() if s != 0)
-    machine = ", ".join(str(part) for part in summary["machine"] if part is not None)
+    parts = [*summary["machine"][:3], place(summary["storage"]) or None]
+    machine = ", ".join(str(part) for part in parts if part is not None)
     trace, plan = (str(summary[f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
     return (
         f"{machine}; {conditions['model']}; {', '.join(sizes)}; {counted(conditions['workers'], 'worker')}, pace"

@@ -30,6 +30,8 @@ def begin(work: Path, about: About, cache_dir: Path, results: Path, trials: int)
     about.check()
     if about.division == "closed" and trials != about.rules.trials:
         raise InputError(f"--trials {trials}: CLOSED asks for {about.rules.trials}; choose --division open.")
+    if not cache_dir.is_dir():
+        raise InputError(f"--cache-dir {cache_dir}: no such directory; is it mounted?")
     place = {"cache": _device(cache_dir), "results": _device(results)}
     if about.division == "closed" and about.rules.submittable and place["cache"] == place["results"]:
         raise InputError(
@@ -88,7 +90,7 @@ def unfilled(value: Any, name: str = "") -> list[str]:
 
 def describe(about: About, cache_dir: Path) -> dict[str, Any]:
     """MLPerf's system description with what this machine says of itself; null for what only people know."""
-    free = shutil.disk_usage(_there(cache_dir))
+    free = shutil.disk_usage(cache_dir)
     release = platform.freedesktop_os_release()
     client = {
         "friendly_description": None,

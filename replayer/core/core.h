@@ -189,6 +189,7 @@ typedef struct {
     Tier *tier;
     uint64_t key;
     int64_t size, device_ns, extents;
+    int64_t promised;           /* bytes of a new file that are not written yet */
     Extent one;
     Extent *many;
     int fd;
@@ -200,6 +201,7 @@ Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, in
 Tier *tier_elsewhere(void);     /* its moves are made by the caller of engine_work */
 void tier_free(Tier *t);
 void tier_budget(Tier *t, int64_t bytes);
+void tier_reserve(Tier *t, int64_t bytes);
 void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latency_us);
 void tier_pass(Tier *t, int side, int64_t bytes, int64_t began);
 void tier_hurry(Tier *t);

@@ -625,6 +625,7 @@ void engine_state(Engine *e, State *out) {
         for (int to = 0; to < 4; to++) out->hits += e->totals.counts[HIT][tier][to] + e->totals.counts[PROMOTE][tier][to];
     out->moved_bytes = e->totals.moved_bytes;
     out->in_window = scheduler_in_window(e->scheduler);
+    out->left = out->cut && e->limit >= out->executed ? e->limit + 1 - out->executed : 0;
     pthread_mutex_unlock(&e->lock);
 }
 

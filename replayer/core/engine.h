@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
     int64_t over, cut, cut_ns, stopped_ns, issued_ns, ended_ns, steady_ns, retired, executed, failures, warmup_position;
     int64_t nvme_read_bytes, log_stalled_ns, reads, hits, moved_bytes, in_window, too_many_errors, stuck;
+    int64_t left;               /* of a run that is cut: positions that are still to be executed, at most */
 } State;
 
 typedef struct Engine Engine;

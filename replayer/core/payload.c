@@ -1,6 +1,7 @@
-/* What is written to the tiers: incompressible bytes, every sector stamped, a pure function of (seed, key, offset).
+/* What is written to the tiers: incompressible bytes, every sector stamped, a pure function of
+ * (seed, nonce, key, offset).
  *
- * A block of 1 MiB is a pool of random words (from the seed) xor one word per (key, block); then the first word of each
+ * A block of 1 MiB is a pool of random words (from both) xor one word per (key, block); then the first word of each
  * 512-byte sector is replaced by its stamp, a bijection of (key, sector). So no two sectors are equal, a sector found in
  * a wrong place names where it belongs, and a fill or a check costs one pass over memory.
  */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,6 +43,9 @@ struct Tier {
     int64_t unit, budget;       /* budget: bytes still to be taken, before rounding to units */
     char *arena;
     int folder, direct;
+    int64_t reserve;            /* bytes that new files leave free on the file system; 0: it is not looked at */
+    int64_t promised;           /* of files that are being written, what is not written yet */
+    int64_t allowed;            /* bytes of new files until the file system is looked at again */
     const int *files;
     int64_t slab, slabs;        /* bytes of one; how many */
     BlockIO io;
@@ -113,6 +117,9 @@ void tier_free(Tier *t) {
 
 /* Bytes that may be held, where that is less than the units add up to. */
 void tier_budget(Tier *t, int64_t bytes) { t->budget = bytes; }
+
+/* Bytes that new files leave free on their file system. */
+void tier_reserve(Tier *t, int64_t bytes) { t->reserve = bytes; }
 
 int tier_keeps_bytes(const Tier *t) { return t->kind != NOTHING; }
 int tier_chunked(const Tier *t) { return t->kind != NOTHING || t->throttled; }
@@ -299,16 +306,47 @@ static int of_path(const Tier *t, uint64_t key, int fd, int error, Fault *f) {
     return fault(f, error, FAULT_CALL, "%.200s/%s", t->name, name);
 }
 
+static int64_t aligned(int64_t length) { return (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
 static int open_file(Tier *t, Object *o, int flags, Fault *f) {
     char name[32];
     name_of(o->key, name, sizeof name);
-    o->fd = openat(t->folder, name, flags | O_CLOEXEC | (t->direct ? O_DIRECT : 0), 0600);
+    o->fd = openat(t->folder, name, flags | O_CLOEXEC | O_NOFOLLOW | (t->direct ? O_DIRECT : 0), 0600);
     return o->fd < 0 ? of_path(t, o->key, NONE, errno, f) : 0;
+}
+
+enum { LOOK_BYTES = 256 << 20 };
+
+static void keep_promise(Object *o, int64_t bytes) {
+    if (bytes > o->promised) bytes = o->promised;
+    if (!bytes) return;
+    o->promised -= bytes;
+    __atomic_sub_fetch(&o->tier->promised, bytes, __ATOMIC_RELAXED);
+}
+
+/* Whether a new file leaves the reserve free. The file system is asked once per LOOK_BYTES of new files, not for each. */
+static int promise(Tier *t, Object *o, Fault *f) {
+    o->promised = aligned(o->size);
+    int64_t promised = __atomic_add_fetch(&t->promised, o->promised, __ATOMIC_RELAXED);
+    if (__atomic_sub_fetch(&t->allowed, o->promised, __ATOMIC_RELAXED) >= 0) return 0;
+    struct statvfs now;
+    int error = fstatvfs(t->folder, &now) ? of_path(t, o->key, NONE, errno, f) : 0;
+    int64_t left = error ? 0 : (int64_t)now.f_bavail * (int64_t)now.f_frsize - t->reserve - promised;
+    if (left < 0) error = fault(f, ENOSPC, FAULT_OWN, "No space left above the reserve that the file system keeps (--reserve)");
+    if (error) keep_promise(o, o->promised);
+    __atomic_store_n(&t->allowed, error ? 0 : left < LOOK_BYTES ? left : LOOK_BYTES, __ATOMIC_RELAXED);
+    return error;
+}
+
+static int create_file(Tier *t, Object *o, Fault *f) {
+    int error = t->reserve ? promise(t, o, f) : 0;
+    if (!error && (error = open_file(t, o, O_WRONLY | O_CREAT | O_EXCL, f))) keep_promise(o, o->promised);
+    return error;
 }
 
 int object_create(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
     *o = (Object){.tier = t, .key = key, .size = size, .fd = -1};
-    return t->kind == FILES ? open_file(t, o, O_WRONLY | O_CREAT | O_EXCL, f) : create_held(t, o, f);
+    return t->kind == FILES ? create_file(t, o, f) : create_held(t, o, f);
 }
 
 int object_open(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
@@ -317,6 +355,7 @@ int object_open(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
 }
 
 void object_close(Object *o) {
+    keep_promise(o, o->promised);
     if (o->fd >= 0) close(o->fd);
     o->fd = -1;
 }
@@ -330,8 +369,6 @@ int object_discard(Tier *t, uint64_t key, Fault *f) {
     name_of(key, name, sizeof name);
     return unlinkat(t->folder, name, 0) && errno != ENOENT ? of_path(t, key, NONE, errno, f) : 0;
 }
-
-static int64_t aligned(int64_t length) { return (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 static void copy_memory(Object *o, int64_t offset, int64_t length, char *buffer, int write) {
     const Extent *extents = o->many ? o->many : &o->one;
@@ -424,7 +461,8 @@ static int move_bytes(Object *o, int64_t offset, int64_t length, char *buffer, i
     int64_t began = clock_ns();
     int error = 0;
     if (t->kind == MEMORY) copy_memory(o, offset, length, buffer, write);
-    else if (t->kind == FILES || t->kind == SLABS) error = move_files(o, offset, length, buffer, write, f);
+    else if (t->kind == FILES && write) keep_promise(o, aligned(length));  /* from now on the file system may count it */
+    if (t->kind == FILES || t->kind == SLABS) error = move_files(o, offset, length, buffer, write, f);
     if (t->throttled && !error) pass_through(t, write, length, began);
     o->device_ns += clock_ns() - began;
     return error;

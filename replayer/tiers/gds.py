@@ -12,7 +12,7 @@ from typing import Any, Self
 from replayer.compiled import call
 from replayer.tiers.contract import Buffer, Landing, Object, aligned
 from replayer.tiers.gpu import tensor_of
-from replayer.tiers.nvme import BlockIO, FileTier
+from replayer.tiers.nvme import BlockIO, FileTier, name_of
 from tracegen.command_line import lacking
 from tracegen.schema import InputError
 
@@ -66,7 +66,8 @@ class GdsTier(FileTier):
 
     def _with_cufile(self, plain: Object, key: int, flags: str) -> Object:
         try:
-            file = self._kvikio.CuFile(self.path(key), flags)
+            # By the folder's descriptor, as the kernel's own calls: its name may have come to mean another folder.
+            file = self._kvikio.CuFile(Path(f"/proc/self/fd/{self._cache.descriptor}") / name_of(key), flags)
         except RuntimeError as error:  # what kvikio makes of cuFile's errors
             plain.__exit__()
             raise OSError(errno.EIO, str(error)) from None

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from replayer import machine
+from replayer import memory
 from replayer.compiled import call
 from replayer.tiers.contract import Buffer, Landing, Object, Plain
 from replayer.tiers.extents import Extents, pieces
@@ -52,7 +52,7 @@ def free_bytes(device: str) -> int:
         InputError: as `torch_for`.
     """
     torch = torch_for(device)
-    return machine.meminfo("MemAvailable") // 4 if device == "cpu" else int(torch.cuda.mem_get_info(device)[0])
+    return memory.available().bytes // 4 if device == "cpu" else int(torch.cuda.mem_get_info(device)[0])
 
 
 def describe(device: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tracegen.schema import InputError
 
 SLAB: Final = 1 << 30
 
-_files, _slab, _probe = call("tier_files"), call("tier_slab"), call("uring_probe")
+_files, _slab, _reserve, _probe = (call(name) for name in ("tier_files", "tier_slab", "tier_reserve", "uring_probe"))
 
 Engine = Literal["psync", "uring"]
 
@@ -49,6 +49,11 @@ class BlockIO:
         return BlockIOStruct(self.size, self.depth, self.fsync == "data", self.engine == "uring")
 
 
+def name_of(key: int) -> str:
+    """Of an object's file."""
+    return f"{key:08x}.kv"
+
+
 class FileTier(NativeTier):
     """One file per object in a folder of its own under `parent`, removed by `close` unless it is to be kept.
 
@@ -63,18 +68,21 @@ class FileTier(NativeTier):
     def __init__(self, parent: Path, run: str, io: BlockIO = BlockIO(), *, keep: bool = False) -> None:
         self._cache, self._keep = CacheFolder(parent, run, io.direct), keep
         self.folder, self.direct, self.counted = self._cache.path, self._cache.direct, self._cache.counted
-        self._folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        super().__init__(_files(self._folder, os.fsencode(self.folder), reference(io.struct()), self.direct))
+        place = os.fsencode(self.folder)
+        super().__init__(_files(self._cache.descriptor, place, reference(io.struct()), self.direct))
 
     def path(self, key: int) -> Path:
         """Where an object lies."""
-        return self.folder / f"{key:08x}.kv"
+        return self.folder / name_of(key)
+
+    def reserve(self, left: int) -> None:
+        """From now on new objects leave so many bytes free on the file system; 0: they may fill it."""
+        _reserve(self._open_handle(), left)
 
     def close(self) -> None:
         if self.handle is None:
             return
         super().close()
-        os.close(self._folder)
         if self._keep:
             self._cache.keep()
         else:
@@ -96,15 +104,15 @@ class SlabTier(NativeTier):
     def __init__(self, parent: Path, run: str, room: int, io: BlockIO = BlockIO(), *, keep: bool = False) -> None:
         self._cache, self._keep = CacheFolder(parent, run, io.direct), keep
         self.folder, self.direct, self.counted = self._cache.path, self._cache.direct, self._cache.counted
-        self._slabs, self._files = list[int](), list[Path]()
+        self._slabs, self._files = list[int](), list[str]()
         self.handle = None
         unit = unit_of(room)
         room = -(-aligned(room) // unit) * unit
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | (os.O_DIRECT if self.direct else 0)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | (os.O_DIRECT if self.direct else 0)
         try:
             for start in range(0, room, SLAB):
-                self._files.append(self.folder / f"slab-{start // SLAB}.kv")
-                self._slabs.append(os.open(self._files[-1], flags, 0o600))
+                self._files.append(f"slab-{start // SLAB}.kv")
+                self._slabs.append(self._cache.open(self._files[-1], flags))
                 os.posix_fallocate(self._slabs[-1], 0, min(SLAB, room - start))
         except BaseException as error:  # Ctrl-C, too: claiming room takes its time
             self._keep = False

@@ -88,7 +88,17 @@ def disk(folder: Path) -> None:
             for layout in ("slab", "files"):
                 runs = []
                 for _ in range(PAIRS + 1):
-                    flags = ("--layout", layout, "--verify", "off", "--workers", 4, "--cache-dir", mount / "c")
+                    flags = (
+                        "--layout",
+                        layout,
+                        "--verify",
+                        "off",
+                        "--workers",
+                        4,
+                        "--make-cache-dir",
+                        "--cache-dir",
+                        mount / "c",
+                    )
                     ours = Replay.of(trace, folder / "run", *flags, *(("--precondition", 3) * (layout == "slab")))
                     runs.append((ours, best(mount, "read", 4, sizes), best(mount, "write", 4, sizes)))
                 runs = runs[1:]
@@ -110,11 +120,11 @@ def cost(folder: Path, mount: Path) -> None:
     )
     print(f"fast disk: objects of 16 MiB; CPU seconds per GB moved beyond fio's {fios:.3f}, planning alone taken off")
     for verify, most in (("off", 0.01), ("stamps", 0.02), ("full", 0.06)):
-        flags = ("--verify", verify, "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
+        flags = ("--verify", verify, "--workers", 4, "--make-cache-dir", "--cache-dir", mount / "c", "--layout", "slab")
         runs = [Replay.of(trace, folder / "run", *flags) for _ in range(PAIRS)]
         mine = statistics.median((run.cpu_s - start) / run.gb for run in runs)
         print(f"  verify {verify:39} {mine - fios:+10.3f} s (wanted at most +{most})", flush=True)
-    run = Replay.of(trace, folder / "run", "--workers", 16, "--cache-dir", mount / "c")
+    run = Replay.of(trace, folder / "run", "--workers", 16, "--make-cache-dir", "--cache-dir", mount / "c")
     print(f"  {'peak memory with 16 workers':46} {run.peak_mib:10.0f} MiB (wanted at most 350)")
 
 
@@ -140,7 +150,17 @@ def requests(folder: Path) -> None:
         for size in ("256K", "512K", "1M", "2M", "4M"):
             figures = []
             for depth in (1, 4):
-                flags = ("--io-size", size, "--io-depth", depth, "--workers", 4, "--cache-dir", mount / "c")
+                flags = (
+                    "--io-size",
+                    size,
+                    "--io-depth",
+                    depth,
+                    "--workers",
+                    4,
+                    "--make-cache-dir",
+                    "--cache-dir",
+                    mount / "c",
+                )
                 runs = [Replay.of(trace, folder / "run", *flags, "--verify", "off") for _ in range(3)]
                 figures.append(statistics.median(run.summary["nvme_read_busy_gib_s"] for run in runs))
             print(f"  {size:6} depth 1 {figures[0]:8.2f}   depth 4 {figures[1]:8.2f}", flush=True)
@@ -218,7 +238,17 @@ def _fio_ratio(mount: Path) -> float:
 def _throttled(folder: Path, mount: Path, trace: Path, speed: float, *flags: object) -> Replay:
     with throttled(mount, speed) as prefix:
         return Replay.of(
-            trace, folder / "run", "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab", *flags, prefix=prefix
+            trace,
+            folder / "run",
+            "--workers",
+            4,
+            "--make-cache-dir",
+            "--cache-dir",
+            mount / "c",
+            "--layout",
+            "slab",
+            *flags,
+            prefix=prefix,
         )
 
 
@@ -228,7 +258,9 @@ def quarter(folder: Path, mount: Path) -> None:
     limit = best(mount, "read", 4, ("1M", "4M")) * 1024 / 4
     measured = []
     for _ in range(PAIRS):
-        fast = Replay.of(trace, folder / "run", "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
+        fast = Replay.of(
+            trace, folder / "run", "--workers", 4, "--make-cache-dir", "--cache-dir", mount / "c", "--layout", "slab"
+        )
         slow = _throttled(folder, mount, trace, limit)
         name = "nvme_read_busy_gib_s"
         theirs = best(mount, "read", 4, ("1M", "4M")) * 1024 / limit
