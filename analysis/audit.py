@@ -1,29 +1,22 @@
 """What a log and its run.json must have in common: what was lost, swapped or edited does not pass for a run."""
 
-import hashlib
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import polars as pl
 
 from analysis.evidence import Doubt
 from analysis.log import scan
 from analysis.orders import kind_of
-from analysis.terms import MAX_REQUESTS
-from analysis.wording import counted
-from replayer.schema import CHECKPOINT_OPS, LOG_ENUMS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts
+from analysis.terms import MAX_REQUESTS, SIDES
+from replayer.schema import LOG_ENUMS, TIERS, parts
 from tracegen.schema import InputError
 
 MAX_NS: Final = 1 << 49  # 6.5 days: no move takes longer, and no clocks of ranks are as far apart
 MAX_STAMP_NS: Final = 1 << 56  # 2.3 years: no run takes longer
 CLOCK_S: Final = 1e-6  # seconds in run.json are floats, those of the log integers of nanoseconds
-
-PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
-HASHED_OPS: Final = CHECKPOINT_OPS * 64  # whose moves are sorted at once
 
 Info = dict[str, Any]
 Facts = dict[str, Any]
@@ -82,60 +75,6 @@ def examine(place: Path, files: list[Path], cells: pl.DataFrame, info: Info) -> 
         if facts.pop(name) or more.get(name):
             raise InputError(f"{place}: its log holds {name}: it was altered or damaged; copy the run anew.")
     return facts
-
-
-def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
-    """What only a look at every row beside the others shows: other moves than the plan's, keys and workers at odds."""
-    rows = scan(parts(place))
-    texts = [*_of_plan(place, info, rows)]
-    tokens = rows.group_by("key").agg(unlike=pl.col("tokens").min() != pl.col("tokens").max())
-    if unlike := tokens.select(pl.col("unlike").sum()).collect(engine="streaming").item():
-        texts.append(f"the number of tokens changes within {counted(unlike, 'object')} of {place}")
-    spent = (pl.col("end_ns") - pl.col("start_ns") + pl.col("verify_ns")).sum()
-    there = (pl.col("end_ns") + pl.col("verify_ns")).max() - pl.col("start_ns").min()
-    workers = rows.group_by("worker").agg(over=spent > there)
-    if over := workers.select(pl.col("over").sum()).collect(engine="streaming").item():
-        texts.append(f"{counted(over, 'worker')} of {place} spent more time in moves than passed")
-    for text in texts:
-        yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
-
-
-def _of_plan(place: Path, info: Info, rows: pl.LazyFrame) -> Iterator[str]:
-    """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
-    planned = info["plan"].get("plan_checkpoints")
-    version = PLAN_VERSION if kind_of(info["conditions"]) == "trace" else ORDERED_PLAN_VERSION
-    fingerprint, checkpoints = _fingerprint(rows, info.get("executed_ops"), len(planned or ()) + 1, version)
-    if info.get("executed_fingerprint") not in (None, fingerprint):
-        yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"
-    if planned is not None and planned[: len(checkpoints)] != checkpoints:
-        yield f"the rows of {place} are no prefix of the plan that run.json names"
-
-
-def _fingerprint(
-    rows: pl.LazyFrame, executed_ops: int | None, most: int, version: int = PLAN_VERSION
-) -> tuple[str, list[str]]:
-    """The plan fingerprint of rows below a position, and that at each checkpoint, at most so many.
-
-    docs/waterfall.md and docs/ordering.md specify it.
-    """
-    codes = [
-        pl.col(name).cast(pl.Enum(words)).to_physical().cast(pl.Int64)
-        for name, words in (("move", MOVES), ("from_tier", TIERS), ("to_tier", TIERS))
-    ]
-    if executed_ops is not None:
-        rows = rows.filter(pl.col("position") < executed_ops)
-    rows = rows.with_columns(codes).select("position", pl.col(PLAN_COLUMNS).cast(pl.Int64).fill_null(-1))
-    hashed, checkpoints = hashlib.sha256(version.to_bytes(8, "little")), list[str]()
-    stretch_of = pl.col("position") // HASHED_OPS
-    for stretch in rows.select(stretch_of.unique()).collect(engine="streaming")["position"].sort():
-        some = rows.filter(stretch_of == stretch).collect(engine="streaming").sort("position", "seq")
-        blocks = some["position"].to_numpy() // CHECKPOINT_OPS
-        moves = some.select(PLAN_COLUMNS).to_numpy(order="c").astype("<i8")
-        for begin, end in itertools.pairwise([0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(moves)]):
-            while len(checkpoints) < min(blocks[begin], most):
-                checkpoints.append(hashed.hexdigest())
-            hashed.update(moves[begin:end].data)
-    return hashed.hexdigest(), checkpoints
 
 
 def _impossible(info: Info) -> dict[str, pl.Expr]:
@@ -225,6 +164,21 @@ def tally(cells: pl.DataFrame) -> dict[str, int]:
     return found | {"new_tokens": int(cells["new_tokens"].sum())}
 
 
+def lost(cells: pl.DataFrame) -> dict[str, tuple[int, int, int]]:
+    """Per side of the nvme tier: moves, their time in ns, and what of it was neither reading nor writing.
+
+    Args:
+        cells: rows added up by their enums; moves of the gpu tier, whose clock may be another, are left out.
+    """
+    gone = pl.col("io_ns") - pl.col("read_ns") - pl.col("write_ns")
+    on_host = pl.col("from_tier").ne_missing("gpu") & pl.col("to_tier").ne_missing("gpu")
+    found = {}
+    for side in ("read", "write"):
+        mine = cells.filter(SIDES[f"nvme_{side}"] & on_host)
+        found[side] = mine.select(pl.col("rows").sum(), pl.col("io_ns").sum(), gone.sum().alias("gone")).row(0)
+    return found
+
+
 def altered(infos: list[Info], facts: list[Facts], counted: dict[str, int]) -> Iterator[Doubt]:
     """Where a run that says it is complete contradicts itself.
 
@@ -274,6 +228,11 @@ def _of_times(info: Info, facts: Facts) -> Iterator[str]:
     warmup, window = info.get("warmup") or {}, info.get("window") or {}
     if warmup and facts["flags"]:
         yield "rows are marked as warm-up, or not, unlike run.json says"
+    asked = info["conditions"].get("warmup") or {}
+    if warmup and asked and not asked.get("s"):
+        ops = min(asked.get("ops") or 0, info.get("executed_ops") or 0)
+        if (warmup.get("ops") or 0) != ops:
+            yield f"run.json says that {warmup.get('ops'):,} ops were warm-up, and {ops:,} were asked for"
     if warmup and (warmup.get("end_ns") or 0) != (facts["first_steady_ns"] or 0):
         yield "the warm-up did not end when run.json says that it did"
     issued_s, drain_s, asked_s = (window.get(name) for name in ("issued_s", "drain_s", "duration_s"))

@@ -71,16 +71,22 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
         echo(render(summaries))
 
 
-@main.command(epilog="Example: analysis check run1")
+@main.command(epilog="Example: analysis check run1 --trace trace.parquet")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="Plan this trace anew and compare every row with it; {rank} in its name is the number of the rank.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object for one run, an array for several.")
 @click.pass_context
-def check(ctx: click.Context, runs: tuple[Path, ...], as_json: bool) -> None:
+def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_json: bool) -> None:
     """Look for what speaks against runs.
 
     Every row of the log is looked at, and the plan's fingerprint computed from them; exit 1 where a run is not valid.
+    With --trace rows are compared with the plan of that trace, which runs of no other can be.
     """
-    summaries = together([checked(run) for run in runs_in(runs)])
+    summaries = together([checked(run, trace) for run in runs_in(runs)])
     if as_json:
         told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in summaries]
         echo(json.dumps(told[0] if len(told) == 1 else told, indent=2))

@@ -11,11 +11,11 @@ from analysis.submission import about as beginning
 from analysis.submission import package as packaging
 from analysis.submission import ranking
 from analysis.submission import validate as validation
-from analysis.submission.claims import Trial
 from analysis.submission.layout import DIVISIONS, About, Package, packages
 from analysis.submission.rules import RULES
 from analysis.terminal import echo
 from analysis.wording import counted
+from tracegen.schema import InputError
 
 
 @click.group()
@@ -65,39 +65,56 @@ def package(work: Path, results: Path) -> None:
 
 @submission.command(epilog="Example: analysis submission validate results/closed/acme")
 @click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="OPTION=FILE",
+    help="The trace of an option of OPEN that cannot be made anew; {rank} in its name is the number of the rank.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an array with an object for each system.")
 @click.pass_context
-def validate(ctx: click.Context, directory: Path, as_json: bool) -> None:
+def validate(ctx: click.Context, directory: Path, traces: tuple[str, ...], as_json: bool) -> None:
     """Check a package: files, runs, traces, conditions, claims.
 
-    Needs nothing but the package; computes every metric again from its logs. Exit 1 where anything is wrong.
+    Needs nothing but the package; computes every metric again from its logs, makes traces and plans anew and compares
+    every row with them. Exit 1 where anything is wrong.
     """
-    found = [(one, *validation.validate(one)) for one in packages(directory)]
+    given = dict(map(_given, traces))
+    found = [(one, validation.validate(one, given)) for one in packages(directory)]
     if as_json:
         told = [
             {
                 "system": one.about.system,
-                "valid": not wrong,
-                "submittable": not wrong and not validation.notes(one),
-                "problems": wrong,
+                "valid": not verdict.problems,
+                "submittable": not verdict.problems and not validation.left(one),
+                "problems": verdict.problems,
+                "notes": [] if verdict.problems else validation.notes(one, verdict.untied),
             }
-            for one, wrong, _ in found
+            for one, verdict in found
         ]
         echo(json.dumps(told, indent=2))
     else:
-        for one, wrong, trials in found:
-            echo("\n".join(_judged(one, wrong, trials)))
-    ctx.exit(1 if any(wrong for _, wrong, _ in found) else 0)
+        for one, verdict in found:
+            echo("\n".join(_judged(one, verdict)))
+    ctx.exit(1 if any(verdict.problems for _, verdict in found) else 0)
 
 
-def _judged(package: Package, wrong: list[str], trials: dict[str, list[Trial]]) -> list[str]:
-    where = f"{package.top}, system {package.about.system}"
+def _given(text: str) -> tuple[str, Path]:
+    option, equals, file = text.partition("=")
+    if not equals or not file:
+        raise InputError(f"--trace {text}: write it as OPTION=FILE, e.g. option_1=trace.parquet.")
+    return option, Path(file)
+
+
+def _judged(package: Package, verdict: validation.Verdict) -> list[str]:
+    where, wrong = f"{package.top}, system {package.about.system}", verdict.problems
     if wrong:
         return [*(f"{text}." for text in wrong), f"NOT VALID: {where}: {counted(len(wrong), 'problem')}."]
-    runs = sum(map(len, trials.values()))
-    judged = f"{counted(len(trials), 'option')}, {counted(runs, 'trial')}"
+    runs = sum(map(len, verdict.trials.values()))
+    judged = f"{counted(len(verdict.trials), 'option')}, {counted(runs, 'trial')}"
     return [
-        *(f"Note: {text}." for text in validation.notes(package)),
+        *(f"Note: {text}." for text in validation.notes(package, verdict.untied)),
         f"VALID: {where}: {judged}; every file, row and metric is as claimed.",
     ]
 

@@ -24,6 +24,8 @@ ONE_REQUEST_GIB_S: Final = 64.0  # one object from one device: what PCIe 5.0 x16
 DEVICE_SHARE: Final = 0.05  # of the time of large objects: opening and Python never take the other 95%
 LARGE_BYTES: Final = 1 << 20  # below it opening a file may well take longer than its bytes
 BEYOND_PERCENTILE: Final = 5  # samples: with fewer the next run's percentile is another
+LOST_SHARE: Final = 0.08  # of the moves' time, neither reading nor writing: the compiled core loses 0.2%
+LOST_US: Final = 5.0  # a move: what taking the clock and a lock may cost
 STILL_RUNNING: Final = "still running: figures so far"
 
 
@@ -94,6 +96,16 @@ def _root(run: Evidence) -> Found:
     if found and not run.stands_in:
         text = f"the nvme tier lay on the root file system ({', '.join(sorted(found))}), which the whole machine uses"
         yield Doubt("root file system", text, "mount the drive that is meant, and pass a --cache-dir on it")
+
+
+def _lost_time(run: Evidence) -> Found:
+    """The core does next to nothing between the clock's stamps: what is missing was taken off."""
+    if run.conditions.get("layout") == "null":
+        return
+    for side, (moves, whole_ns, lost_ns) in run.lost.items():
+        if lost_ns > LOST_SHARE * whole_ns and lost_ns > LOST_US * 1e3 * moves:
+            text = f"{lost_ns / whole_ns:.0%} of the time of nvme {side}s is neither reading nor writing"
+            yield Doubt("lost time", text, "times were altered, or cannot be quoted: replay it", invalidates=True)
 
 
 def _percentiles(run: Evidence) -> Found:
@@ -249,6 +261,7 @@ def _replayer(run: Evidence, found: set[str]) -> Found:
 
 
 CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
-    _status, _errors, _ranks, _root, paused, page_cache, counters, foreign_io, _device_time, _stand_ins, busy_machine,
-    starved, _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small, _guessed,
+    _status, _errors, _ranks, _root, paused, page_cache, counters, foreign_io, _device_time, _lost_time, _stand_ins,
+    busy_machine, starved, _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small,
+    _guessed,
 )  # fmt: skip

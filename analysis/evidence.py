@@ -54,6 +54,8 @@ class Evidence:
         process: what the kernel did on devices for the replayer's processes; None where it does not count that.
         host_cores: all that the hosts have; None where run.json does not say.
         causes: of moves that failed, as the log's column `error` has them; how many.
+        lost: per side, of moves that touched the nvme tier and no gpu tier: how many, Σ (end − start) in ns, and
+            what of it was neither reading nor writing.
     """
 
     infos: Infos
@@ -63,6 +65,7 @@ class Evidence:
     process: Moved | None
     host_cores: int | None
     causes: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
 
     @property
     def conditions(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from replayer.schema import LOG_ENUMS, causes_of, counters, parts, read_above, r
 from tracegen.schema import InputError
 
 Info = dict[str, Any]
+MOST_MISSING: Final = 100  # ranks; a run.json may claim a million
 
 
 @dataclass(frozen=True)
@@ -296,9 +297,12 @@ def open_run(path: Path) -> Run:
         several = info["conditions"].get("ranks") or 1
         alone = [_of_ranks(f"this is one of {several} ranks; the others are left out")] if several > 1 else []
         return Run(path, {path: info}, 1, alone)
-    size, ranks, doubts = above["ranks"], {}, []
+    size, ranks, doubts = above["ranks"], dict[Path, Info](), list[Doubt]()
     expected = [path / f"rank_{rank}" for rank in range(size)]
     for rank, place in enumerate(expected):
+        if len(doubts) == MOST_MISSING:
+            doubts.append(_of_ranks(f"ranks from {rank:,} to {size - 1:,} were not looked for, as so many are missing"))
+            break
         try:
             info = _read(place)
             parts(place)

@@ -1,18 +1,21 @@
 """A run in numbers, and how far they may be believed."""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import polars as pl
 from tqdm import tqdm
 
-from analysis import audit, doubts
-from analysis.evidence import Evidence
+from analysis import audit, doubts, replanned
+from analysis.evidence import Doubt, Evidence
 from analysis.log import Log, Targets
 from analysis.metrics import METRICS
+from analysis.recomputed import recomputed
 from analysis.runs import Run, open_run
-from tracegen.schema import InputError
+from tracegen.schema import InputError, Trace
 
 _OF_SYSTEM: Final = ("valid", "device_", "process_", "host_cores")
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
@@ -34,18 +37,36 @@ def summarise(path: Path, targets: Targets | None = None) -> dict[str, Any]:
     return judged(run, open_log(run, targets))
 
 
-def checked(path: Path) -> dict[str, Any]:
+def checked(path: Path, trace: Path | None = None) -> dict[str, Any]:
     """A run's summary, with a doubt more where its rows are not those of its plan.
 
+    Args:
+        path: its directory.
+        trace: what it replayed, to be planned anew; `{rank}` stands for the number of the rank. None: its rows are held
+            against run.json alone.
+
     Raises:
-        InputError: as `summarise`.
+        InputError: as `summarise`; or the trace cannot be planned as the run was.
     """
     run = open_run(path)
     found = judged(run, open_log(run))
-    more = [vars(doubt) for place, info in run.ranks.items() for doubt in audit.recomputed(place, info)]
+    more = [vars(doubt) for place, info in run.ranks.items() for doubt in recomputed(place, info)]
+    if trace is not None:
+        more += [vars(doubt) for doubt in _against(run, trace)]
     texts = [doubt["text"] for doubt in more]
     found |= {"doubts": more + found["doubts"], "findings": texts + found["findings"]}
     return found | {"valid": found["valid"] and not more}
+
+
+def _against(run: Run, trace: Path) -> Iterator[Doubt]:
+    """Where the ranks of a run are not those of a trace."""
+    with TemporaryDirectory(prefix="analysis-plan-") as folder:
+        places = tqdm(run.ranks.items(), desc="planning anew", unit="rank", leave=False, disable=None, delay=1)
+        for number, (place, info) in enumerate(places):
+            own = Trace(str(trace).replace("{rank}", str(info.get("rank") or 0)))
+            planned = replanned.plan_anew(own.path, place, info, Path(folder) / f"{number}.parquet")
+            yield from replanned.deviations(place, info, own, planned)
+            planned.moves.unlink()
 
 
 def open_log(run: Run, targets: Targets | None = None) -> Log:
@@ -80,6 +101,7 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
         process=run.counted(by_process=True),
         host_cores=run.host_cores,
         causes=run.causes() if values["failed_moves"] else {},
+        lost=audit.lost(cells),
     )
     edited = audit.altered(run.infos, run.facts, audit.tally(cells.filter(~pl.col("beyond"))))
     found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from tqdm import tqdm
 from replayer import cli_series, offered
 from replayer.flag_types import Count
 from replayer.flags import plan_options, run_options
+from replayer.like import options_like
 from replayer.opening import NVME
 from replayer.pace import Span, Window
 from replayer.plan import Plan, PlanOptions
+from replayer.planned import PlannedMoves
 from replayer.ranks import ALONE, Ranks, world
 from replayer.resolving import resolve, settings_of, time_of
 from replayer.room import needs, takes
@@ -56,16 +59,21 @@ def main() -> None:
     epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4 --storage-capacity-gb 100"
 )
 @plan_options
-def plan(trace: Path, as_json: bool, **flags: Any) -> None:
+@click.option("--like", type=click.Path(path_type=Path), metavar="RUN", help="As this run of the trace was planned.")
+@click.option("--moves", type=click.Path(path_type=Path), metavar="FILE", help="Write every move, too, as Parquet.")
+def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **flags: Any) -> None:
     """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier."""
     opened = Trace(trace)
-    model, options = resolve(opened, flags)
+    if like is not None:
+        _refuse_others(flags)
+    model, options = resolve(opened, flags) if like is None else options_like(like, opened)
     options.usable()
     with tqdm(desc="planning", total=opened.ops, unit="op", unit_scale=True, disable=None, leave=False) as bar:
         made = Plan(opened, options)
         load = offered.OfferedLoad(made.workload)
-        planned = made.simulate(bar.update, load.add)
-    about = [takes(made, Span(*time_of(opened, flags)))]
+        with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
+            planned = made.simulate(bar.update, [load.add, *([table.add] if table is not None else [])])
+    about = [takes(made, Span(*time_of(opened, flags)))] if like is None else []
     if options.usable()[NVME] != 0:
         about.insert(0, needs(made, planned, Window.of(options.demand.pace)))
     del planned["plan_checkpoints"]
@@ -82,6 +90,14 @@ def plan(trace: Path, as_json: bool, **flags: Any) -> None:
                 about,
             )
         )
+
+
+def _refuse_others(flags: dict[str, Any]) -> None:
+    """Flags that say how to plan, beside --like, which says it all."""
+    ctx = click.get_current_context()
+    named = (name for name in flags if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
+    if (name := next(named, None)) is not None:
+        raise InputError(f"--like says how the run was planned; leave out --{name.replace('_', '-')}.")
 
 
 def _load(options: PlanOptions) -> str:

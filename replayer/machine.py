@@ -8,12 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from replayer.schema import code_digests
+
 BLOCKS: Final = Path("/sys/dev/block")
 PACKAGES = ("kv-tier-bench", "numpy", "polars", "pyarrow")
 
 
 def describe() -> dict[str, Any]:
-    """CPU, memory (bytes), kernel and versions."""
+    """CPU, memory (bytes), kernel, versions, and digests of this tool's own code."""
     return {
         "host": platform.node(),
         "cpu": _field("/proc/cpuinfo", "model name") or platform.processor(),
@@ -22,6 +24,7 @@ def describe() -> dict[str, Any]:
         "memory_bytes": meminfo("MemTotal"),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
+        **code_digests(),
         "packages": {name: version(name) for name in PACKAGES},
     }
 

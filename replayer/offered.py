@@ -30,7 +30,7 @@ class OfferedLoad:
         self._minute = minute.astype(np.int32)
         self._bytes = np.zeros((len(minutes), len(SIDES), len(TIERS)), np.int64)
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: Stretch, *_: object) -> None:
         """Count a stretch of the plan."""
         _offer(
             reference(self._workload.struct), address(stretch.ops), len(stretch.ops), address(stretch.moves),

@@ -3,7 +3,7 @@
 import hashlib
 import importlib.resources
 import tomllib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -113,10 +113,19 @@ def reference(name: str) -> Order:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"--order reference:{name} is not TOML: {error}.") from None
-    if set(content) != set(TIERS):
+    return replace(profiled(name, content), name=name if name in shipped else Path(name).name)
+
+
+def profiled(name: str, profile: Any) -> Order:
+    """A reference system as run.json describes it.
+
+    Raises:
+        InputError: it is no reference.
+    """
+    if not isinstance(profile, dict) or set(profile) != set(TIERS):
         raise InputError(f"--order reference:{name}: it must have the tables {', '.join(TIERS)} and no others.")
-    gpu, cpu, nvme = (_device(name, tier, content[tier]) for tier in TIERS)
-    return Order("reference", name if name in shipped else Path(name).name, (gpu, cpu, nvme))
+    gpu, cpu, nvme = (_device(name, tier, profile[tier]) for tier in TIERS)
+    return Order("reference", name, (gpu, cpu, nvme))
 
 
 def _device(name: str, tier: str, table: Any) -> Device:

@@ -7,7 +7,7 @@ The rules stand in `docs/waterfall.md` and `docs/ordering.md`; compiled code app
 import ctypes
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -103,6 +103,9 @@ class Stretch:
         self.ops, self.moves = ops, moves
 
 
+Look = Callable[[Stretch, NDArray[np.int64], NDArray[np.int64]], object]
+
+
 class Plan:
     """The plan of a trace.
 
@@ -171,15 +174,14 @@ class Plan:
         return int(_waterfall_new(compiled.reference(self.workload.struct), compiled.reference(self.rules())))
 
     def simulate(
-        self,
-        progress: Callable[[int], object] = lambda _: None,
-        look: Callable[["Stretch"], object] = lambda _: None,
+        self, progress: Callable[[int], object] = lambda _: None, looks: Sequence[Look] = ()
     ) -> dict[str, Any]:
         """Plan the whole trace; what run.json says of it.
 
         Args:
-            progress: told how many ops more are planned.
-            look: shown each stretch, which is valid until the next one.
+            progress: told how many ops were planned since its last call.
+            looks: each is shown every stretch, which is valid until the next one, the positions of its ops, and what
+                the fingerprint covers of its moves.
         """
         totals, planner = Totals(), self.planner()
         hashed = PlanHash(self.options.order.plan_version)
@@ -190,7 +192,6 @@ class Plan:
             for stretch in planner.stretches():
                 count = len(stretch.ops)
                 rows = totals.tell(self.workload, stretch)
-                look(stretch)
                 positions = (
                     op_ids[stretch.ops["row"]] if self.options.order.kind == "trace" else np.arange(told, told + count)
                 )
@@ -198,6 +199,8 @@ class Plan:
                 if last is not None:
                     last.result()
                 last = pool.submit(hashed.update, rows, blocks, ends)
+                for look in looks:
+                    look(stretch, positions, rows)
                 told += count
                 progress(count)
             if last is not None:

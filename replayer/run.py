@@ -172,6 +172,7 @@ def _prepare(
         "plan": planned,
         "payload_nonce": f"{nonce:016x}",
         "conditions": conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
+        "token_bytes": asdict(options.bytes_per_token),
         "machine": machine.describe() | {"storage": tiers.storage()},
         "warnings": [*([doubt] if doubt else []), *warnings(settings, tiers)],
     }

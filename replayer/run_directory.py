@@ -69,7 +69,7 @@ class RunDirectory:
         """
         count = len(rows["op_id"])
         columns = [
-            _array(name, rows[name]) if rows[name] is not None else pa.nulls(count, LOG_SCHEMA.field(name).type)
+            array_of(name, rows[name]) if rows[name] is not None else pa.nulls(count, LOG_SCHEMA.field(name).type)
             for name in LOG_COLUMNS
         ]
         self._write(
@@ -133,7 +133,8 @@ _FILES: Final = re.compile(r"(rank_\d+/)?(run\.json|device\.parquet|moves/part-\
 _FOLDERS: Final = re.compile(r"rank_\d+|(rank_\d+/)?moves")
 
 
-def _array(name: str, values: Any) -> pa.Array:
+def array_of(name: str, values: Any) -> pa.Array:
+    """A column of the log as it is written; enums are codes, -1 where there is none."""
     if name in LOG_ENUMS:
         numbers = np.asarray(values).astype(np.int8)
         codes = pa.array(numbers, mask=numbers < 0 if name in OPTIONAL else None)

@@ -105,13 +105,14 @@ _LATER: Final = {  # absent, or null, where the writer was older or the run died
         " conditions.fsync conditions.order.name"
         " conditions.gpu_device conditions.gpu_read machine.host machine.cpu machine.kernel machine.python"
         " machine.storage.filesystem machine.storage.mount_point machine.storage.mount_options machine.storage.device"
-        " machine.storage.device_model machine.gpu.device"
+        " machine.code_sha256 machine.core_sha256 machine.storage.device_model machine.gpu.device"
     ),
     "texts": "plan.plan_checkpoints",
     "counts": "trace.counts",
     "object": "trace.recipe machine.packages conditions.order conditions.order.profile",
     "count": (
-        "rank executed_ops trace.ops plan.reads executed.reads plan.peak_bytes.{tier} warmup.ops warmup.end_ns"
+        "rank executed_ops token_bytes.full token_bytes.windowed token_bytes.window"
+        " trace.ops plan.reads executed.reads plan.peak_bytes.{tier} warmup.ops warmup.end_ns"
         " clock.round_trip_ns conditions.users conditions.request_depth conditions.io_bytes conditions.io_depth"
         " conditions.max_concurrent_allocs conditions.warmup.ops conditions.window_ops conditions.window_bytes"
         " machine.memory_bytes"

@@ -5,6 +5,7 @@
 
 import json
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replayer import run_json
+from replayer.code_digests import code_digests as code_digests  # noqa: PLC0414 (other packages import from here)
 from tracegen.schema import ENUMS, InputError
 
 RUN_VERSION: Final = 2
@@ -88,6 +90,14 @@ LOG_COLUMNS: Final = [
     "order_ns",
     "waited_for",
 ]
+
+
+PLANNED_COLUMNS: Final = (
+    *("position", "seq", "op_id", "request_id", "session_id", "user_id", "turn", "step"),
+    *("qos", "phase", "op", "source", "new_tokens"),
+    *("key", "tokens", "size_bytes", "move", "from_tier", "to_tier"),
+)
+"""What a plan knows of a move: every run of it logs the same."""
 
 
 def plain_model(name: str) -> str:
@@ -185,6 +195,13 @@ def ranks_of(path: Path) -> int | None:
     return None if above is None else int(above["ranks"])
 
 
+MOST_JSON: Final = 1 << 24  # bytes: a plan of 2^31 ops has 2 MB of checkpoints
+_MOST_PARQUET: Final = 1 << 30  # bytes: a part holds 131,072 rows
+_MEMORY: Final = 1 << 24  # bytes beside those of rows
+_BYTE_ROWS: Final = 4  # of the file: honest logs take 24 bytes a row or more
+_ROW_BYTES: Final = 1 << 11  # of memory; the longest error is a path
+
+
 def ops_executed(info: dict[str, Any]) -> int | None:
     """How many ops a run executed, by its run.json or the one above those of ranks; None where it was killed.
 
@@ -207,9 +224,24 @@ _DIGITS: Final = 40
 _DENIED: Final = "{}: you may not read it; ask its owner for the right to."
 
 
+def check_file(path: Path, most: int) -> None:
+    """Refuse what is no regular file, which could be waited for for ever, or is too large to be what it should.
+
+    Raises:
+        InputError: says which.
+        OSError: it is missing, or may not be looked at.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path} is not a regular file; copy the run anew.")
+    if found.st_size > most:
+        raise InputError(f"{path} has {found.st_size:,} bytes, more than any honest one ({most:,}); copy the run anew.")
+
+
 def _load(path: Path) -> dict[str, Any]:
     name = f"{path}/run.json"
     try:
+        check_file(path / "run.json", MOST_JSON)
         info = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_whole)
         version = info["run_version"]
         if not isinstance(info, dict) or type(version) is not int or version < 1:
@@ -263,6 +295,7 @@ def counters(path: Path) -> Path | None:
 def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
     """Columns, their types, that none has nulls where none are written, and the version."""
     try:
+        check_file(path, _MOST_PARQUET)
         about = pq.read_metadata(path.absolute())  # a relative a:b would be taken for an address
         schema = about.schema.to_arrow_schema()
     except PermissionError:
@@ -284,6 +317,12 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
             raise InputError(
                 f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
             )
+    groups = [about.row_group(group) for group in range(about.num_row_groups)]
+    size, memory = path.stat().st_size, sum(group.total_byte_size for group in groups)
+    if about.num_rows > size * _BYTE_ROWS or memory > about.num_rows * _ROW_BYTES + _MEMORY:
+        raise InputError(
+            f"{path} claims {about.num_rows:,} rows in {size:,} bytes: no replay writes it; copy the run anew."
+        )
     _check_chunks(path, about, {field.name for field in wanted if not field.nullable})
 
 

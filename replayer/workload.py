@@ -120,6 +120,22 @@ class Workload:
         begun = self._request["time_ns"][first] - self._request["think_ns"][first]
         return float((pauses[users] + begun).max()) / 1e9 / speedup
 
+    def described(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """What the log says of the ops of these rows, whatever moves they make; one value per row."""
+        ops = self._op[rows]
+        requests = self._request[ops["request"]]
+        return {
+            "request_id": ops["request"],
+            **{f"{name}_id": requests[name] for name in ("session", "user")},
+            "turn": requests["turn"],
+            **{name: ops[name] for name in ("step", "qos", "phase", "source", "new_tokens")},
+        }
+
+    def tokens(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of these objects."""
+        found: NDArray[np.int32] = self._key["tokens"][keys]
+        return found
+
     def op_ids(self) -> NDArray[np.int64]:
         """By row."""
         return self._op["op_id"]

@@ -56,6 +56,7 @@ class Crafted:
             "ops": int(rows["position"][rows["warmup"]].max(initial=-1)) + 1,
             "end_ns": int(steady.min()) if len(steady) else None,
         }
+        info["conditions"]["warmup"] = {"ops": info["warmup"]["ops"], "s": 0.0}
         self.samples = sampled(rows) if self.samples is not None else None
         return self
 

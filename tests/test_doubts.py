@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis import audit, between, device_doubts, doubts, machine_doubts, render
+from analysis import between, device_doubts, doubts, machine_doubts, recomputed, render
 from analysis.between import together
 from analysis.cli import main
 from analysis.evidence import Doubt
@@ -150,12 +150,20 @@ def fast_device(run: Crafted, side: str, gib_s: float) -> None:
     mine = run.rows[f"{side}_ns"] > 0
     run.rows[f"device_{side}_ns"] = np.where(mine, int(SIZE / GIB / gib_s * 1e9), 0)
     run.rows[f"{side}_ns"] = run.rows[f"device_{side}_ns"] * 2
+    run.rows["end_ns"] = run.rows["start_ns"] + run.rows["read_ns"] + run.rows["write_ns"]
+    run.settle()
 
 
 def short_device(run: Crafted, side: str, share: float) -> None:
     """Device times that are a share of whole times, of moves slow enough for any device."""
     run.slower(40)
     run.rows[f"device_{side}_ns"] = (run.rows[f"{side}_ns"] * share).astype(np.int64)
+
+
+def lost(run: Crafted, side: str, share: float) -> None:
+    """Times of which a share was taken off."""
+    for name in (f"{side}_ns", f"device_{side}_ns"):
+        run.rows[name] = (run.rows[name] * (1 - share)).astype(np.int64)
 
 
 ELAPSED_S = 89.95
@@ -174,11 +182,13 @@ THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of 
     ("fell behind", None, lambda run: late(run, 1.01), lambda run: late(run, 0.99)),
     ("device times", "GiB/s", lambda run: fast_device(run, "read", 65), lambda run: fast_device(run, "read", 63)),
     ("device times", "whole times", lambda run: short_device(run, "write", 0.049), lambda run: short_device(run, "write", 0.051)),
+    ("lost time", "reads", lambda run: lost(run, "read", 0.081), lambda run: lost(run, "read", 0.079)),
+    ("lost time", "writes", lambda run: lost(run, "write", 0.081), lambda run: lost(run, "write", 0.079)),
     ("verification off", None, lambda run: conditions(run, verify="off"), lambda run: conditions(run, verify="full")),
     ("emulated tier", "nvme", lambda run: conditions(run, layout="null"), lambda run: conditions(run, layout="slab")),
     ("throttled tier", None, lambda run: conditions(run, throttle={"nvme": {"mib_s": 9.0, "latency_us": 0.0}}), lambda run: conditions(run, throttle=None)),
 ]  # fmt: skip
-INVALIDATING = {"page cache", "device times"}
+INVALIDATING = {"page cache", "device times", "lost time"}
 
 
 @pytest.mark.parametrize(
@@ -877,7 +887,7 @@ def test_logs_that_other_tools_rewrote_stay_readable(tmp_path: Path) -> None:
         (lambda path: rewritten(path, one_cell("interval_ns", 0)), "run backwards"),
         (lambda path: rewritten(path, one_cell("read_bytes", -5)), "run backwards"),
         (lambda path: path.write_bytes(bytes(200) + path.read_bytes()[200:]), "device.parquet"),
-        (lambda path: (path.unlink(), path.mkdir()), "is not readable"),
+        (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
     ],
 )  # fmt: skip
 def test_counters_that_are_none(tmp_path: Path, change: Callable[[Path], object], reason: str) -> None:
@@ -1069,7 +1079,7 @@ def test_tampering_that_a_check_shows(tmp_path: Path, what: str) -> None:
 
 
 def test_windows_of_a_log_that_is_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "HASHED_OPS", 16)
+    monkeypatch.setattr(recomputed, "HASHED_OPS", 16)
     place = clean(60, cpu_objects=5, executed=100).save(tmp_path / "run")
     assert checked(place)["valid"]
     assert not checked(tampered(place, swap("key", HITS)))["valid"]
@@ -1080,7 +1090,7 @@ def ordered(run: Crafted, seed: int = 0) -> Crafted:
     ops = np.random.default_rng(seed).permutation(int(run.rows["position"].max()) + 1)
     run.rows["op_id"] = ops[run.rows["position"]]
     conditions(run, order={"kind": "reference", "name": "nvme-7", "profile": {}, "window": 4096}, placement="planned")
-    rows = [tuple(int(run.rows[n][i]) for n in ("position", *audit.PLAN_COLUMNS)) for i in range(len(ops))]
+    rows = [tuple(int(run.rows[n][i]) for n in ("position", *recomputed.PLAN_COLUMNS)) for i in range(len(ops))]
     executed = sorted(row for row in rows if row[0] < run.info["executed_ops"])
     hashed = hashlib.sha256((2).to_bytes(8, "little") + np.array([row[1:] for row in executed], "<i8").tobytes())
     run.info["executed_fingerprint"] = hashed.hexdigest()
@@ -1292,7 +1302,17 @@ DOC = ROOT / "docs" / "doubts.md"
 
 
 def test_the_docs_list_every_kind_that_the_code_can_tell() -> None:
-    names = ("doubts", "device_doubts", "machine_doubts", "between", "audit", "runs", "summary")
+    names = (
+        "doubts",
+        "device_doubts",
+        "machine_doubts",
+        "between",
+        "audit",
+        "recomputed",
+        "replanned",
+        "runs",
+        "summary",
+    )
     sources = [ROOT / "analysis" / f"{name}.py" for name in names]
     calls = [
         node

@@ -32,7 +32,7 @@ def options(cpu: int = 0, nvme: int | None = None, unit: int = GIB) -> PlanOptio
 def plan_of(steps: list[traces.Step], times: list[int], chosen: PlanOptions) -> tuple[Plan, dict[str, Any]]:
     plan = Plan(traces.Held(traces.columns(steps, time_ns=times)), chosen)
     load = OfferedLoad(plan.workload)
-    plan.simulate(look=load.add)
+    plan.simulate(looks=[load.add])
     return plan, load.summary(chosen)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ import polars as pl
 import pytest
 import yaml
 
+from analysis import replanned
+from analysis.replanned import Planned, plan_anew
+from analysis.runs import open_run
 from analysis.submission import about as beginning
 from analysis.submission import claims as claiming
 from analysis.submission import package as packaging
@@ -24,16 +28,21 @@ from analysis.submission import ranking
 from analysis.submission import rules as ruling
 from analysis.submission import validate as validation
 from analysis.submission.claims import Trial
-from analysis.submission.layout import About, Package, packages, ranks_of
+from analysis.submission.layout import About, Package, opened_as, packages, ranks_of
 from analysis.submission.ranking import ranked
 from analysis.submission.rules import RULES, Option, Rules
+from analysis.submission.traces import Traces
 from replayer import sweep
-from replayer.model import find
+from replayer.model import TokenBytes, find
+from replayer.order import Order
+from replayer.plan import Plan, PlanOptions
+from replayer.planned import PlannedMoves
 from replayer.ranks import combined
-from replayer.schema import read_run
+from replayer.schema import code_digests, read_run
 from tests.conftest import ROOT, Run
-from tests.crafted import PER_TOKEN, SECOND, SIZE, Crafted, clean, frame, sampled
+from tests.crafted import PER_TOKEN, SECOND, SIZE, Crafted, clean, frame, sampled, steps
 from tests.test_doubts import call
+from tests.traces import write
 from tracegen.generate import generate
 from tracegen.recipe import Recipe
 from tracegen.schema import InputError, Trace
@@ -64,13 +73,38 @@ def replayed(option: Option, trial: int, rank: int = 0, ranks: int = 1, slower: 
     info["conditions"] = option.closed | {"ranks": ranks}
     info["window"] |= {"cut_s": DURATION_S}
     info["trace"] |= {"seed": 42 + rank}
-    info["machine"] |= {"host": platform.node()}
+    info["machine"] |= {"host": platform.node(), **code_digests()}
+    info["machine"]["packages"] = info["machine"]["packages"] | {"kv-tier-bench": version("kv-tier-bench")}
     info |= {"rank": rank, "clock": {"offset_ns": 0, "round_trip_ns": 0, "zero_ns": born_ns + rank * 1000}}
     run.rows["rank"] = run.rows["rank"] + rank
-    run.rows["verify_ns"] = run.rows["verify_ns"] + trial  # no two replays take the same time
+    chance = np.random.default_rng([number, trial, rank])  # no two replays take the same times
+    for name in ("start_ns", "end_ns"):
+        run.rows[name] = run.rows[name] + chance.integers(0, 1000, len(run.rows[name])) + 1000 * (name == "end_ns")
     run.slower(slower)
     run.samples = sampled(run.rows, 1.1 * ranks, 1.1 * ranks)  # all ranks are on one device, which sees them all
+    for sample in run.samples:
+        sample["time_ns"] += int(chance.integers(0, 10**6))
     return run
+
+
+def trace_of(option: Option, rank: int, place: Path) -> Trace:
+    """What `replayed` replays."""
+    batch, _ = steps(60 + 20 * OPTIONS.index(option) + rank)
+    counts = {"tokens_generated": len(batch["op_id"])}
+    return write(place / f"{option.name}-{rank}.parquet", batch, seed=42 + rank, counts=counts)
+
+
+def planned_by_hand(trace: Path, place: Path, info: Dict, moves: Path) -> Planned:
+    """Its plan: of a test's own order and memory, which CLOSED does not have."""
+    if info["conditions"]["model"] != "hand-made":
+        return plan_anew(trace, place, info, moves)
+    opened, cpu = Trace(trace), info["conditions"]["usable_bytes"]["cpu"]
+    order = Order("run", "crafted", op_ids=np.arange(opened.ops))
+    capacity = (Decimal(0), Decimal(cpu) / 2**30, None)
+    plan = Plan(opened, PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order))
+    moves.unlink(missing_ok=True)
+    with PlannedMoves(moves, plan) as table:
+        return Planned(plan.simulate(looks=[table.add]), moves)
 
 
 def save(place: Path, runs: list[Crafted]) -> None:
@@ -125,7 +159,7 @@ def tiny(latencies_once: None) -> Iterator[None]:
                 judged[content] = found
         if isinstance(found, InputError):
             raise found
-        return replace(found, path=path)
+        return replace(found, path=path, run=open_run(opened_as(path)))
 
     pins = {
         option.name: [replayed(option, 1, rank).info["trace"]["fingerprint"] for rank in (0, 1)] for option in OPTIONS
@@ -133,6 +167,13 @@ def tiny(latencies_once: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RULES, "tiny", TINY)
         patch.setattr(ruling, "_pins", lambda: PINS | {"tiny": pins})
+        made = Traces.of
+
+        def of(self: Traces, option: Option, rank: int, told: Dict) -> Trace | None:
+            return trace_of(option, rank, self.folder) if option in OPTIONS else made(self, option, rank, told)
+
+        patch.setattr(Traces, "of", of)
+        patch.setattr(replanned, "plan_anew", planned_by_hand)
         patch.setattr(validation, "open_trial", once)
         patch.setattr(packaging, "open_trial", once)
         yield
@@ -175,7 +216,7 @@ def fresh(pristine: dict[str, Path]) -> Open:
 
 
 def problems(package: Package) -> list[str]:
-    return validation.validate(Package(package.top, package.about))[0]
+    return validation.validate(Package(package.top, package.about)).problems
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -184,7 +225,7 @@ def test_a_package_is_valid(fresh: Open, name: str) -> None:
     done = call("submission", "validate", package.top)
     assert f"VALID: {package.top}, system box: 2 options, 4 trials" in done.stdout
     (told,) = json.loads(call("submission", "validate", package.results, "--json").stdout)
-    assert told == {"system": "box", "valid": True, "submittable": True, "problems": []}
+    assert told == {"system": "box", "valid": True, "submittable": True, "problems": [], "notes": []}
 
 
 # What a forger does, by name
@@ -606,7 +647,7 @@ def test_a_forgery_is_told(fresh: Open, name: str) -> None:
     forgery.change(package)
     (package,) = packages(next(package.top.parents[1].glob("*/acme")))
     if forgery.listed is not None:
-        found = list(validation._files(package))
+        found = [*package.irregular(), *validation._files(package)]
         assert [text for text in found if forgery.listed in text], found
     forge(package, claims=forgery.claims)
     found = problems(package)
@@ -788,7 +829,7 @@ def test_begin_says_what_is_ahead(tmp_path: Path) -> None:
     assert "are on one file system; the rules ask for two." in again.stderr
     environment = json.loads((tmp_path / "work" / "environment.json").read_text())
     assert environment["host"] == platform.node()
-    assert environment["code_sha256"] == beginning.code_digest()
+    assert environment["code_sha256"] == code_digests()["code_sha256"]
     assert environment["file_systems"]["cache"] != environment["file_systems"]["results"]
 
 
@@ -964,6 +1005,10 @@ def test_sweeps_are_what_the_rules_fix(scale: str) -> None:
         assert int(cpu_gib * 2**30 * Decimal("0.8")) == option.cpu_bytes
         assert float(flags.pop("--duration", str(recipe.replay.duration_s))) == recipe.duration_s == option.duration_s
         assert flags == {}
+        settings = dict(one.split("=", 1) for one in RULES[scale].settings)
+        changed = {key: parse_value(value) for key, value in settings.items()} | {"users": option.users}
+        made = replace(load(find_recipe(option.recipe), changed), replay=recipe.replay)
+        assert made == recipe, "what the validator makes anew"
 
 
 PINNED = [("smoke", option, rank) for option in (1, 2, 3) for rank in (0, 1, 15)] + [("full", 3, 0), ("full", 3, 127)]
@@ -1011,7 +1056,9 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
     option = Option("option_1", "real", "tiny-1b", 24576, users=3, cpu_bytes=858993459, allocs=16, duration_s=1)
     work, results, replays = tmp_path / "work", tmp_path / "results", tmp_path / "work" / "replays"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RULES, "real", Rules("real", (option,), trials=1, pause_s=0, submittable=False))
+        changed = ("duration_s=4", "personas.coding.weight=0", "personas.document.weight=0")
+        changed = (*changed, "personas.chatbot.context=[256, 512]")
+        patch.setitem(RULES, "real", Rules("real", (option,), 1, pause_s=0, submittable=False, settings=changed))
         beginning.begin(work, About("acme", "box", "closed", "real"), tmp_path / "cache", results, 1)
         (tmp_path / "grid.toml").write_text(GRID)
         mpirun = ["--ranks", ranks, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]

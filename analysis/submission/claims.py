@@ -73,6 +73,11 @@ def open_trial(path: Path) -> Trial:
     return Trial(path, run, summary, alone)
 
 
+def place_of(trial: Trial) -> str:
+    """How a trial is told of."""
+    return f"{trial.path.parent.name}/{trial.path.name}"
+
+
 def claims(about: About, options: Mapping[str, Sequence[Trial]]) -> dict[str, Any]:
     """The content of summary.json over the options of one model."""
     return {

@@ -10,7 +10,9 @@ RESULTS/<closed|open>/<org>/submission.yaml
 """
 
 import json
+import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,10 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.submission.rules import RULES, Rules
+from replayer.schema import check_file
 from tracegen.schema import InputError
 
 SCHEMA: Final = "kv-tier-bench-submission/1"
 DIVISIONS: Final = ("closed", "open")
+MOST_BYTES: Final = {".json": 1 << 26, ".yaml": 1 << 18, "": 1 << 30}
+"""Of a file by its suffix, or of any: nothing larger is read."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ def read_json(path: Path) -> Any:
         InputError: it is missing or none.
     """
     try:
+        check_file(path, MOST_BYTES[".json"])
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; name what `analysis submission` made.") from None
@@ -126,6 +132,20 @@ class Package:
                 trials = (one for one in option.glob("trial_*") if one.is_dir())
                 found.setdefault(option.name, []).extend(sorted(trials, key=number))
         return dict(sorted(found.items()))
+
+    def irregular(self) -> Iterator[str]:
+        """What no package holds: links, pipes and devices, and files of any size; nothing is opened."""
+        above = [self.top / name for name in ("systems", "results", "submission.yaml")]
+        paths = [*above, self.description, self.results, *sorted(self.results.rglob("*"))]
+        for path in dict.fromkeys(one for one in paths if os.path.lexists(one)):
+            name, found = path.relative_to(self.top).as_posix(), path.lstat()
+            most = MOST_BYTES.get(path.suffix, MOST_BYTES[""])
+            if stat.S_ISLNK(found.st_mode):
+                yield f"{name} is a link; a package holds its files"
+            elif not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+                yield f"{name} is a pipe, a socket or a device; a package holds files"
+            elif stat.S_ISREG(found.st_mode) and found.st_size > most:
+                yield f"{name} has {found.st_size:,} bytes, more than any honest one ({most:,})"
 
     def files(self) -> Iterator[Path]:
         """Every file of it but the manifest; what lies beside them, too."""

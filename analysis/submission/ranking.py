@@ -91,8 +91,10 @@ def _names(packages: Sequence[Package]) -> list[str]:
 
 
 def _entry(name: str, package: Package) -> Entry:
-    problems, trials = validate(package)
-    return Entry(name, problems, trials, {} if problems else claims(package.about, trials)["options"])
+    found = validate(package)
+    return Entry(
+        name, found.problems, found.trials, {} if found.problems else claims(package.about, found.trials)["options"]
+    )
 
 
 def _ranking(option: Option, entries: Sequence[Entry]) -> Ranking:

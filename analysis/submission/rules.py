@@ -35,6 +35,11 @@ class Option:
     duration_s: float
 
     @property
+    def recipe(self) -> str:
+        """The name of the recipe that is shipped for it."""
+        return f"mlperf_{self.name}"
+
+    @property
     def primary(self) -> str:
         """The metric that ranks: with a cpu tier storage throughput, without one decode reads (the seeds' advice)."""
         return "storage_tok_s" if self.cpu_bytes else "decode_read_gib_s"
@@ -86,6 +91,7 @@ class Rules:
     Attributes:
         pause_s: at least, between options.
         submittable: whether it is a submission at all.
+        settings: put over the options' recipes, as `tracegen generate --set` takes them.
     """
 
     scale: str
@@ -93,6 +99,7 @@ class Rules:
     trials: int
     pause_s: float
     submittable: bool
+    settings: tuple[str, ...] = ()
 
     def option(self, name: str) -> Option:
         """The option of a name."""
@@ -134,6 +141,7 @@ RULES: Final = {
         trials=3,
         pause_s=0,
         submittable=False,
+        settings=("duration_s=4", "personas.coding.weight=0", "personas.document.context=[1024, 4096]"),
     ),
 }
 

@@ -2,17 +2,21 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tqdm import tqdm
 
-from analysis.between import together
 from analysis.submission.about import description, unfilled
-from analysis.submission.claims import Trial, claims, open_trial, unlike
+from analysis.submission.claims import Trial, claims, open_trial, place_of, unlike
 from analysis.submission.layout import DIVISIONS, Package, model_folder, number, ranks_of, read_json
 from analysis.submission.package import digest, submission_yaml
 from analysis.submission.rules import SEED
+from analysis.submission.system import one_system
+from analysis.submission.tied import compared
+from analysis.submission.traces import check_given
 from tracegen.schema import InputError
 
 Found = Iterator[str]
@@ -23,13 +27,40 @@ REQUIRED: Final = (
 )  # fmt: skip
 SAID: Final = (
     "executed_ops", "executed_fingerprint", "clock.zero_ns", "warmup", "window", "started", "machine.host",
-    "machine.cpu", "machine.packages", "plan.plan_fingerprint", "trace.counts",
+    "machine.cpu", "machine.packages", "machine.code_sha256", "machine.core_sha256",
+    "plan.plan_fingerprint", "trace.counts",
 )  # fmt: skip
 CLIENT: Final = ("chassis", "networking", "drives", "operating_system", "quantity")
 
 
-def validate(package: Package) -> tuple[list[str], dict[str, list[Trial]]]:
-    """What is wrong with a package, and its trials by option as far as they can be opened."""
+@dataclass(frozen=True)
+class Verdict:
+    """What was found.
+
+    Attributes:
+        problems: what is wrong with the package; nothing: it is valid.
+        trials: by option, as far as they can be opened.
+        untied: options of OPEN whose traces can be made of nothing, with the reason.
+    """
+
+    problems: list[str]
+    trials: dict[str, list[Trial]]
+    untied: dict[str, str]
+
+
+def validate(package: Package, given: Mapping[str, Path] | None = None) -> Verdict:
+    """Look at every file, row and metric of a package.
+
+    Args:
+        package: to be validated.
+        given: traces of OPEN by option, where a reviewer has them.
+
+    Raises:
+        InputError: a trace is given for what is no option of OPEN.
+    """
+    check_given(given or {}, package)
+    if irregular := [*package.irregular()]:
+        return Verdict(irregular, {}, {})
     found = [*_files(package), *_tree(package), *_complete(package), *_described(package)]
     trials: dict[str, list[Trial]] = {}
     paths = [(option, path) for option, all_of in package.options.items() for path in all_of]
@@ -44,24 +75,33 @@ def validate(package: Package) -> tuple[list[str], dict[str, list[Trial]]]:
             found += check(package, trials[known.name])
     if trials:
         found += [
-            *_together(trials),
+            *one_system(package, trials),
             *_pauses(package, trials),
             *_claimed(package, trials),
-            *_environment(package, trials),
         ]
-    return list(dict.fromkeys(found)), trials
+    more, untied = compared(package, trials, given or {})
+    return Verdict(list(dict.fromkeys([*found, *more])), trials, untied)
 
 
-def notes(package: Package) -> list[str]:
+def notes(package: Package, untied: Mapping[str, str]) -> list[str]:
+    """What a valid package does not prove, and what keeps it from being a submission."""
+    loose = [
+        f"nothing ties the rows of {option} to its trace ({why}): a reviewer who has it passes --trace {option}=FILE"
+        for option, why in untied.items()
+    ]
+    return [*loose, *left(package)]
+
+
+def left(package: Package) -> list[str]:
     """What keeps a valid package from being a submission."""
     if package.about.rules.submittable:
         return []
-    left = unfilled(description(package.description))
+    empty = unfilled(description(package.description))
     return [
         f"its scale is {package.about.scale}: it shows that everything works, and is not to be submitted",
         *(
-            [f"{len(left)} fields of {package.description.name} are empty, which a submission must fill in"]
-            if left
+            [f"{len(empty)} fields of {package.description.name} are empty, which a submission must fill in"]
+            if empty
             else []
         ),
     ]
@@ -77,8 +117,6 @@ def _files(package: Package) -> Found:
     for name, wanted in listed.items():
         if name not in there:
             yield f"{name} is missing, though manifest.json lists it"
-        elif there[name].is_symlink():
-            yield f"{name} is a link; a package holds its files"
         elif digest(there[name]) != wanted:
             yield f"{name} was changed: its size or sha256 is not that of manifest.json"
     for name in there.keys() - listed.keys():
@@ -160,8 +198,8 @@ def _valid(_package: Package, trials: Sequence[Trial]) -> Found:
     """No invalidating doubt; every row is looked at."""
     for trial in trials:
         for text in trial.summary["findings"]:
-            short = text.replace(f"{trial.path}/", "").replace(str(trial.path), _place(trial))
-            yield f"{_place(trial)} is not valid: {short}"
+            short = text.replace(f"{trial.path}/", "").replace(str(trial.path), place_of(trial))
+            yield f"{place_of(trial)} is not valid: {short}"
 
 
 def _whole(_package: Package, trials: Sequence[Trial]) -> Found:
@@ -173,10 +211,10 @@ def _whole(_package: Package, trials: Sequence[Trial]) -> Found:
                 for key in dotted.split("."):
                     part = part.get(key) if isinstance(part, dict) else None
                 if part is None:
-                    yield f"{_place(trial)}/rank_{rank}: run.json does not say {dotted}"
+                    yield f"{place_of(trial)}/rank_{rank}: run.json does not say {dotted}"
         for place in ranks_of(trial.path):
             if not (place / "device.parquet").exists():
-                yield f"{_place(trial)}/{place.name} has no device.parquet, which says what the device did"
+                yield f"{place_of(trial)}/{place.name} has no device.parquet, which says what the device did"
 
 
 def _stand_ins(_package: Package, trials: Sequence[Trial]) -> Found:
@@ -185,7 +223,7 @@ def _stand_ins(_package: Package, trials: Sequence[Trial]) -> Found:
         for kind in ("emulated tier", "throttled tier", "verification off"):
             for doubt in trial.summary["doubts"]:
                 if doubt["kind"] == kind:
-                    yield f"{_place(trial)} measured no system: {doubt['text']}"
+                    yield f"{place_of(trial)} measured no system: {doubt['text']}"
 
 
 def _ranks(_package: Package, trials: Sequence[Trial]) -> Found:
@@ -194,9 +232,9 @@ def _ranks(_package: Package, trials: Sequence[Trial]) -> Found:
         for place, (rank, info) in zip(ranks_of(trial.path), enumerate(trial.infos), strict=False):
             seed = info["trace"].get("seed")
             if seed != SEED + rank:
-                yield f"{_place(trial)}/{place.name} has a trace of seed {seed}, not {SEED + rank}"
+                yield f"{place_of(trial)}/{place.name} has a trace of seed {seed}, not {SEED + rank}"
             if (info.get("rank") or 0) != rank:
-                yield f"{_place(trial)}/{place.name} says that it is rank {info.get('rank')}"
+                yield f"{place_of(trial)}/{place.name} says that it is rank {info.get('rank')}"
 
 
 def _traces(package: Package, trials: Sequence[Trial]) -> Found:
@@ -206,7 +244,7 @@ def _traces(package: Package, trials: Sequence[Trial]) -> Found:
         for rank, (info, first) in enumerate(zip(trial.infos, trials[0].infos, strict=False)):
             has, planned = info["trace"]["fingerprint"], info["plan"].get("plan_fingerprint")
             wanted = package.about.rules.pinned(option, rank)
-            where = f"{_place(trial)}/rank_{rank}"
+            where = f"{place_of(trial)}/rank_{rank}"
             if package.about.division == "closed" and wanted is None:
                 yield f"{where}: traces are pinned for {package.about.rules.ranks} ranks only; choose OPEN for more"
             elif package.about.division == "closed" and has != wanted:
@@ -232,36 +270,11 @@ def _conditions(package: Package, trials: Sequence[Trial]) -> Found:
                         if closed
                         else f"the first trial has {_shown(wanted, name)}"
                     )
-                    yield f"{_place(trial)}/rank_{rank} ran with {name} = {_shown(has, name)}; {why}"
+                    yield f"{place_of(trial)}/rank_{rank} ran with {name} = {_shown(has, name)}; {why}"
 
 
 def _shown(values: dict[str, Any], name: str) -> str:
     return json.dumps(values[name]) if name in values else "nothing"
-
-
-def _together(trials: dict[str, list[Trial]]) -> Found:
-    """Trials are distinct, and of one system and one release."""
-    every = [trial for all_of in trials.values() for trial in all_of]
-    for doubts in (one["doubts"] for one in together([trial.summary for trial in every])):
-        for doubt in doubts:
-            if doubt["kind"] in ("copies", "unlike machines"):
-                yield f"trials are not of one system, each replayed anew: {doubt['text']}"
-    logs: dict[tuple[str, ...], str] = {}
-    for trial in every:
-        for place in ranks_of(trial.path):
-            parts = tuple(digest(part)["sha256"] for part in sorted((place / "moves").glob("part-*.parquet")))
-            if (first := logs.setdefault(parts, f"{_place(trial)}/{place.name}")) != f"{_place(trial)}/{place.name}":
-                yield f"{_place(trial)}/{place.name} is a copy of {first}: their logs are the same, byte for byte"
-    for name, value_of in _SYSTEM.items():
-        if len(values := dict.fromkeys(str(value_of(info)) for trial in every for info in trial.infos)) > 1:
-            yield f"runs have unlike {name}: {', '.join(values)}"
-
-
-_SYSTEM: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
-    "processors": lambda info: (info.get("machine") or {}).get("cpu"),
-    "devices below the cache": lambda info: ((info.get("machine") or {}).get("storage") or {}).get("device_model"),
-    "releases of this tool": lambda info: ((info.get("machine") or {}).get("packages") or {}).get("kv-tier-bench"),
-}
 
 
 def _pauses(package: Package, trials: dict[str, list[Trial]]) -> Found:
@@ -297,32 +310,6 @@ def _claimed(package: Package, trials: dict[str, list[Trial]]) -> Found:
         for option, (first, *_) in own.items():
             if (model := model_folder(first.run.conditions["model"])) != run.parents[1].name:
                 yield f"{option} lies under the model {run.parents[1].name}, but is of {model}"
-
-
-def _environment(package: Package, trials: dict[str, list[Trial]]) -> Found:
-    """Where it ran, and that results and cache were apart."""
-    try:
-        found = read_json(package.results / "environment.json")
-        hosts = {
-            (info.get("machine") or {}).get("host") for all_of in trials.values() for t in all_of for info in t.infos
-        }
-        if found["host"] not in hosts:
-            yield f"environment.json is of {found['host']}, the runs are of {', '.join(sorted(map(str, hosts)))}"
-        places = found["file_systems"]
-        if (
-            package.about.division == "closed"
-            and package.about.rules.submittable
-            and places["cache"] == places["results"]
-        ):
-            yield "environment.json: results and cache lay on one file system; the rules ask for two"
-    except InputError as error:
-        yield f"environment.json cannot be read: {error.message.removesuffix('.')}"
-    except (KeyError, TypeError, AttributeError):
-        yield "environment.json does not say host and file_systems"
-
-
-def _place(trial: Trial) -> str:
-    return f"{trial.path.parent.name}/{trial.path.name}"
 
 
 CHECKS: Final[tuple[Callable[[Package, Sequence[Trial]], Found], ...]] = (

@@ -1,0 +1,101 @@
+"""That the runs of a package are of one system, made by one tool, each replayed anew."""
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from typing import Any, Final
+
+from analysis.between import together
+from analysis.submission.claims import Trial, place_of
+from analysis.submission.layout import Package, ranks_of, read_json
+from analysis.submission.shared import copies
+from replayer.schema import code_digests
+from tracegen.schema import InputError
+
+Found = Iterator[str]
+Trials = dict[str, list[Trial]]
+
+
+def one_system(package: Package, trials: Trials) -> Found:
+    """What is not of one system, one tool, or one replay."""
+    yield from _together(trials)
+    yield from _anew(trials)
+    yield from _environment(package, trials)
+    yield from _code(package, trials)
+
+
+def _machines(trials: Trials) -> list[dict[str, Any]]:
+    return [info.get("machine") or {} for all_of in trials.values() for trial in all_of for info in trial.infos]
+
+
+def _together(trials: Trials) -> Found:
+    """Trials are distinct, and of one system and one release."""
+    every = [trial for all_of in trials.values() for trial in all_of]
+    for doubts in (one["doubts"] for one in together([trial.summary for trial in every])):
+        for doubt in doubts:
+            if doubt["kind"] in ("copies", "unlike machines"):
+                yield f"trials are not of one system, each replayed anew: {doubt['text']}"
+    for name, value_of in _SYSTEM.items():
+        if len(values := dict.fromkeys(str(value_of(info)) for trial in every for info in trial.infos)) > 1:
+            yield f"runs have unlike {name}: {', '.join(values)}"
+
+
+_SYSTEM: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
+    "processors": lambda info: (info.get("machine") or {}).get("cpu"),
+    "devices below the cache": lambda info: ((info.get("machine") or {}).get("storage") or {}).get("device_model"),
+    "releases of this tool": lambda info: ((info.get("machine") or {}).get("packages") or {}).get("kv-tier-bench"),
+}
+
+
+def _anew(trials: Trials) -> Found:
+    """Each rank of a trial has times of its own."""
+    for all_of in trials.values():
+        for rank in range(max(len(ranks_of(trial.path)) for trial in all_of)):
+            places = [(trial, place) for trial in all_of for place in ranks_of(trial.path)[rank : rank + 1]]
+            yield from copies([(f"{place_of(trial)}/{place.name}", place) for trial, place in places])
+
+
+def _code(package: Package, trials: Trials) -> Found:
+    """One tool made all of it: its modules everywhere, its compiled libraries on each host."""
+    try:
+        known = read_json(package.results / "environment.json")
+        begun = {name: known[name] for name in ("host", "code_sha256", "core_sha256")}
+    except (InputError, KeyError, TypeError):
+        yield "environment.json does not say which code the submission was begun with"
+        return
+    every = [begun, *_machines(trials)]
+    codes = dict.fromkeys(str(one.get("code_sha256")) for one in every)
+    if len(codes) > 1:
+        yield f"the code of this tool is not the same in all runs and environment.json: {_digests(codes)}"
+    for host in dict.fromkeys(str(one.get("host")) for one in every):
+        cores = dict.fromkeys(str(one.get("core_sha256")) for one in every if str(one.get("host")) == host)
+        if len(cores) > 1:
+            yield f"the compiled code of this tool is not the same in all runs on {host}: {_digests(cores)}"
+    own, here = code_digests()["code_sha256"], version("kv-tier-bench")
+    if {(one.get("packages") or {}).get("kv-tier-bench") for one in every[1:]} == {here} and own not in codes:
+        yield f"the runs name the code {_digests(codes)}, release {here} here is {own[:12]}…: one of them was changed"
+
+
+def _digests(found: Iterable[str]) -> str:
+    return ", ".join(f"{one[:12]}…" for one in found)
+
+
+def _environment(package: Package, trials: Trials) -> Found:
+    """Where it ran, and that results and cache were apart."""
+    try:
+        found = read_json(package.results / "environment.json")
+        hosts = {
+            (info.get("machine") or {}).get("host") for all_of in trials.values() for t in all_of for info in t.infos
+        }
+        if found["host"] not in hosts:
+            yield f"environment.json is of {found['host']}, the runs are of {', '.join(sorted(map(str, hosts)))}"
+        places = found["file_systems"]
+        if (
+            package.about.division == "closed"
+            and package.about.rules.submittable
+            and places["cache"] == places["results"]
+        ):
+            yield "environment.json: results and cache lay on one file system; the rules ask for two"
+    except InputError as error:
+        yield f"environment.json cannot be read: {error.message.removesuffix('.')}"
+    except (KeyError, TypeError, AttributeError):
+        yield "environment.json does not say host and file_systems"
