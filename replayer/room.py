@@ -69,7 +69,7 @@ def needs(plan: Plan, planned: dict[str, Any] | None, window: Window) -> str:
     if planned is None:
         return f"disk: {peak}; how much is written is decided on the way"
     written, read = (_size(planned[f"{side}_bytes"]["nvme"]) for side in ("write", "read"))
-    return f"disk: {peak}; {written} are written and {read} read in all"
+    return f"disk: {peak}; {written} to write and {read} to read in all"
 
 
 def takes(plan: Plan, span: Span) -> str:
@@ -77,8 +77,8 @@ def takes(plan: Plan, span: Span) -> str:
     pace = plan.options.demand.pace
     if span.duration_s is not None:
         if span.drain_s is None:
-            return f"time: {span.duration_s:,.0f} s, and until what was issued by then has ended (no --drain limits it)"
-        return f"time: at most {span.duration_s + span.drain_s:,.0f} s (--duration and --drain)"
+            return f"time: {span.duration_s:,.4g} s, and until what was issued by then has ended (no --drain limits it)"
+        return f"time: at most {span.duration_s + span.drain_s:,.4g} s (--duration and --drain)"
     least = plan.workload.least_s(pace.kind, pace.speedup)
     known = f"at least {least:,.0f} s (the trace's times at pace {pace.kind}), and " if least >= 1 else ""
     return f"time: {known}as long as the tiers take: their speed is not known before; --duration limits it"
@@ -117,6 +117,8 @@ def _allow_files(plan: Plan, planned: dict[str, Any] | None, settings: Settings)
 
 
 def _size(count: float) -> str:
+    if not count:
+        return "nothing"
     return f"{count / _GIB:,.2f} GiB" if count >= _GIB / 10 else f"{count / 2**20:,.1f} MiB"
 
 

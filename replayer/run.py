@@ -158,11 +158,11 @@ def _prepare(
     if not plan.workload.ops:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
     doubt = check_room(plan, planned, settings, ranks.on_host())
-    for line in (needs(plan, planned, settings.window), takes(plan, settings.span)):
-        _say(line, ranks)
     started = datetime.now(UTC)
     name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
     tiers = OpenTiers(plan, planned, settings, name, opened)
+    for line in (needs(plan, planned, settings.window), takes(plan, settings.span)):
+        _say(line, ranks)
     info: dict[str, Any] = {
         "status": "running",
         "reason": "the run has not ended, or was killed",

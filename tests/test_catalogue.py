@@ -20,7 +20,7 @@ def test_names_of_one_definition_go_one_way() -> None:
 
 def test_every_time_has_a_direction_and_every_rate_the_other() -> None:
     for name in (name for name in NAMES if re.search(r"_(ms|s|share)$", name)):
-        way = "higher" if name.endswith(("_tok_s", "_gib_s")) else "lower"
+        way = "higher" if name.endswith(("_tok_s", "_gib_s", "_per_s")) else "lower"
         assert better(name) == (None if re.fullmatch(UNDIRECTED, name) else way), name
 
 

@@ -183,7 +183,7 @@ def test_aliases_name_metrics(alias: str) -> None:
 
 
 def test_ttft_is_found_and_shown() -> None:
-    assert "ttfb_{stat}_ms: TTFT (storage part): " in call("metrics", "ttft").stdout
+    assert "ttfb_{stat}_ms (lower is better): TTFT (storage part): " in call("metrics", "ttft").stdout
     labels = [line[0] for line in render.REQUESTS]
     at = labels.index("TTFT (storage part: time to first byte) P95 ms")
     assert render.REQUESTS[at + 1][:2] == ("  P99 ms", "ttfb_p99_ms")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from analysis import doubts
 from analysis.cli import main
-from analysis.doubts import Evidence
+from analysis.evidence import Evidence, Moved
 from analysis.render import render
 from analysis.report import wording
 from analysis.summary import summarise
@@ -177,5 +177,5 @@ def test_only_a_window_that_holds_ops_back_is_to_be_widened(cause: str) -> None:
     values = {f"{wait}_wait_mean_ms": 0.0 for wait in (*WAITS, "order", "window")}
     values |= {"e2e_mean_ms": 100.0, "plan_wait_mean_ms": 50.0}
     values |= {f"{cause}_wait_mean_ms": 50.0} if cause != "unknown" else {}
-    (doubt,) = doubts._plan_wait(Evidence([{"conditions": {}}], values, None, (0, None), (0, None)))
+    (doubt,) = doubts._plan_wait(Evidence([{"conditions": {}}], values, Moved(0, 0, 0), None, None, None))
     assert ("widen --window" in doubt.advice) == (cause == "window")

@@ -219,7 +219,7 @@ HELD = {
 }
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
-    "machine", "host_cores", "zero_ns", "cut", "users", "ended_ns",
+    "machine", "host_cores", "storage", "zero_ns", "cut", "users", "ended_ns",
 }  # fmt: skip
 """What a summary says beside numbers."""
 

@@ -231,7 +231,8 @@ def moves_in(
     """What the oracle decides when it takes the ops in this order, by their op_ids; not in trace order."""
     device = order_oracle.Device(1, 1, 1, 0, 0)
     ops = as_ordered(batch, bytes_per_token)
-    waterfall = order_oracle.Simulation(ops, usable, order_oracle.Load("asap", 1), (device,) * 3, False, lookup, usable)
+    cache = oracle.Cache(usable)
+    waterfall = order_oracle.Simulation(ops, cache, order_oracle.Load("asap", 1), (device,) * 3, False, lookup, usable)
     tasks = {task.op.op_id: task for task in waterfall.tasks}
     for op_id in order:
         waterfall.decide(tasks[op_id])

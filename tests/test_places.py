@@ -372,10 +372,11 @@ def test_an_object_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
     ("flags", "told"),
     [
         (
-            ["--pace", "closed"],
+            ["--pace", "asap"],
             "time: as long as the tiers take: their speed is not known before; --duration limits it",
         ),
         (["--pace", "open"], "time: at least 40 s (the trace's times at pace open), and as long as the tiers take"),
+        (["--pace", "closed"], "time: at least 40 s (the trace's times at pace closed), and as long as the tiers take"),
         (["--pace", "open", "--speedup", "4"], "time: at least 10 s (the trace's times at pace open)"),
     ],
 )
@@ -385,7 +386,7 @@ def test_a_plan_says_what_a_replay_needs(run: Run, tmp_path: Path, flags: list[s
     trace = traces.write(tmp_path / "t.parquet", batch).path
     shown = run("replayer", "plan", trace, "--model", "tiny-1b", *flags).stdout
     assert f"  {told}" in shown
-    assert "  disk: up to 4.5 MiB at a time; 4.5 MiB are written and 0.0 MiB read in all" in shown
+    assert "  disk: up to 4.5 MiB at a time; 4.5 MiB to write and nothing to read in all" in shown
 
 
 def test_a_closed_loop_takes_its_users_pauses(run: Run, tmp_path: Path) -> None:

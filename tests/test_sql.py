@@ -272,7 +272,6 @@ def test_it_only_reads(copy: Path) -> None:
         ("select * from log", "relation 'log' was not found; tables: moves, device"),
         ("select * from devices", "did you mean device?"),
         ("selec 1", "this is no query"),
-        ("", "this is no query"),
         ("select 1; select 2", "one (and only one) statement"),
         ("select cast(move as int) from moves", "conversion from `str` to `i32` failed"),
         ("select median(read_ns) from moves where tokens > 'a'", "cannot compare string with numeric type"),

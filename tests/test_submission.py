@@ -798,6 +798,7 @@ def test_what_the_rules_do_not_allow_is_refused_first(tmp_path: Path, name: str)
 
 
 def test_open_takes_what_closed_does_not(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
     begin(tmp_path, division="open", trials=5, cache="cache")
     assert json.loads((tmp_path / "work" / "submission.json").read_text())["trials"] == 5
 
@@ -1059,6 +1060,7 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
         changed = ("duration_s=4", "personas.coding.weight=0", "personas.document.weight=0")
         changed = (*changed, "personas.chatbot.context=[256, 512]")
         patch.setitem(RULES, "real", Rules("real", (option,), 1, pause_s=0, submittable=False, settings=changed))
+        (tmp_path / "cache").mkdir()
         beginning.begin(work, About("acme", "box", "closed", "real"), tmp_path / "cache", results, 1)
         (tmp_path / "grid.toml").write_text(GRID)
         mpirun = ["--ranks", ranks, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]

@@ -259,7 +259,7 @@ def test_files_of_the_user_do_not_stand_in_for_ours(
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the user')\n")
     monkeypatch.chdir(tmp_path)
     assert series.analysis("metrics", "hit_rate").startswith("hit_rate: ")
-    with Series(tmp_path / "sweep", {}, tmp_path / "cache") as own:
+    with Series(tmp_path / "sweep", {}, tmp_path / "cache", make_cache_dir=True) as own:
         flags = ["--model", "tiny-1b", "--duration", "100"]
         place = own.replay("a/trial_1", place / "quick.parquet", flags)
         settings = ("users=1", "requests=2", "mix.personas=1")
