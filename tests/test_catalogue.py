@@ -10,7 +10,10 @@ from analysis.catalogue import better, counted_by, judged, least_samples
 from tests.conftest import Run
 
 NAMES = {name: term for term in glossary.terms() for name in term.expanded()}
-UNDIRECTED = r"generation_\w+_ms|idle_s|cpu_share"
+UNDIRECTED = (
+    r"generation_\w+_ms|idle_s|(\w+_)?cpu_share|\w+_left_share|run_delay_(s|share)|throttled_s|longest_gap_s|paused_s"
+    r"|foreign_io_share"
+)
 
 
 def test_names_of_one_definition_go_one_way() -> None:

@@ -46,7 +46,18 @@ def generated(place: Path, *settings: str) -> Trace:
 
 
 def replayed(trace: Trace, place: Path, *flags: object) -> None:
-    words = ["--model", "tiny-1b", "--duration", 1, "--cache-dir", place.parent / "cache", *flags, "-o", place]
+    words = [
+        "--model",
+        "tiny-1b",
+        "--duration",
+        1,
+        "--make-cache-dir",
+        "--cache-dir",
+        place.parent / "cache",
+        *flags,
+        "-o",
+        place,
+    ]
     assert here("replayer", "run", trace.path, *words).returncode == 0
 
 
@@ -70,7 +81,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(ruling, "_pins", lambda: {"real": {"option_1": [trace.metadata.fingerprint]}})
         patch.setattr(replanned, "child", child_here)
         patch.setattr(tracing, "_made", lambda *_: trace)
-        beginning.begin(work, About("acme", "box", "closed", "real"), Path("/proc/kv"), place / "results", 2)
+        beginning.begin(work, About("acme", "box", "closed", "real"), Path("/proc"), place / "results", 2)
         for trial in (1, 2):
             run = work / "replays" / "option_1" / f"trial_{trial}"
             replayed(trace, run)

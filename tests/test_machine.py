@@ -332,6 +332,7 @@ def quota() -> Iterator[tuple[Path, Callable[[], object]]]:
 
 
 def test_a_cpu_quota_is_named(endless: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
     with quota() as (group, limit):
         output = tmp_path / "run"
         command = [

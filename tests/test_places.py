@@ -151,7 +151,7 @@ def test_the_first_line_names_the_drive(
     info = replayed(trace, tmp_path)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"nvme tier: {tmp_path}/cache on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
-    assert lines[1] == "disk: up to 2.3 MiB at a time; 2.2 MiB are written and 2.2 MiB read in all"
+    assert lines[1] == "disk: up to 2.3 MiB at a time; 2.2 MiB to write and 2.2 MiB to read in all"
     assert lines[2].startswith("time: as long as the tiers take")
     assert info["machine"]["storage"] == FACTS
     assert not [text for text in info["warnings"] if "root file system" in text]
