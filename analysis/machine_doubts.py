@@ -31,7 +31,7 @@ def busy_machine(run: Evidence) -> Found:
     if share is None or share <= BUSY_MACHINE:
         return
     text = f"other processes kept {cores:.2f} of {run.host_cores} cores busy"
-    if stolen:
+    if stolen and stolen >= 0.005:
         text += f", other machines took {stolen:.2f} (steal)"
     yield Doubt("busy machine", text, "replay it where nothing else runs: its times hold waits for a CPU")
 

@@ -55,6 +55,16 @@ class Configuration:
     summaries: dict[str, list[Summary]]
 
     @property
+    def same_tiers(self) -> bool:
+        """Whether all sides had equal tiers, filled by one rule: only then a tier's rate is the system's alone."""
+        rules = {
+            json.dumps([one["conditions"].get(name) for name in ("usable_bytes", "arrangement", "promote")])
+            for side in self.summaries.values()
+            for one in side
+        }
+        return len(rules) == 1
+
+    @property
     def cpu_bytes(self) -> set[int | None]:
         """Usable bytes of the cpu tier on the sides: one number, unless it is varied; None: unlimited."""
         return {one["conditions"]["usable_bytes"].get("cpu") for side in self.summaries.values() for one in side}

@@ -1,6 +1,7 @@
 """Ratios: one side over another in one metric, over matched configurations; which metric to quote."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,6 +19,7 @@ OVER_ELAPSED: Final = (
     *(f"{tier}_{side}_gib_s" for tier in TIERS for side in ("read", "write")),
 )
 """Work over elapsed_s, and elapsed_s itself: one number where the work is equal."""
+_TIER_RATE: Final = re.compile(rf"(steady_)?({'|'.join(TIERS)})_(read|write)_(gib_s|efficiency)")
 _EQUAL: Final = 1e-9  # floats of one number, computed in several ways
 FALSE_ALARMS: Final = {
     "trials a side": {2: 0.37, 3: 0.20, 4: 0.15, 5: 0.13, 7: 0.10, 10: 0.08},
@@ -64,6 +66,8 @@ class Ratio:
 def ratio(configurations: Sequence[Configuration], a: str, b: str, metric: str) -> Ratio:
     """A metric of side a over that of side b, over matched configurations."""
     better = judged(metric)
+    if _TIER_RATE.fullmatch(metric) and not all(one.same_tiers for one in configurations):
+        better = None  # a tier that is asked for less is no worse
     both = [(c.values(a, metric), c.values(b, metric)) for c in configurations]
     known = [(one, other) for one, other in both if all(v is not None and v > 0 for v in (*one, *other))]
     values: list[tuple[list[float], list[float]]] = known  # type: ignore[assignment]

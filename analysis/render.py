@@ -291,7 +291,7 @@ def _machine(summary: Summary) -> str:
         "longest sample gap": _measured(summary["longest_gap_s"], "{:.1f} s"),
     }
     for name, value in (("steal", summary["steal_cpu"]), ("throttled for s", summary["throttled_s"])):
-        if value:
+        if value and value >= 0.005:
             told[name] = f"{value:.2f}"
     return "  machine: " + ", ".join(f"{name} {value}" for name, value in told.items())
 
@@ -312,6 +312,8 @@ def _sameness(summaries: list[Summary]) -> str:
         if "trace_fingerprint" in unlike:
             traces = len({summary["trace_fingerprint"] for summary in summaries})
             return f"unlike work: they replayed {traces} traces"
+        if len(groups := configurations(summaries)) == len(summaries):
+            return f"{len(groups)} configurations, which do unlike work: compare with --vary says what follows from it"
         return "unlike work, these differ: " + ", ".join(unlike)
     trace, plan = (str(summaries[0][f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
     return f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"

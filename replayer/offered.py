@@ -81,7 +81,7 @@ def lines(offered: dict[str, Any]) -> list[str]:
             cells = (f"{mean[side]:>14,.3f}{peak[side]:>16,.3f}" for side in SIDES)
             found.append(f"  {tier:6}{''.join(cells)}")
     dwpd = offered["nvme_drive_writes_per_day"]
-    worn = f", {dwpd:,.2f} of its capacity (DWPD)" if dwpd is not None else ""
+    worn = f", {dwpd:,.2f} drive writes per day of this capacity" if dwpd is not None else ""
     return [*found, f"  written to nvme per day: {offered['nvme_write_bytes_per_day'] / GIB:,.1f} GiB{worn}"]
 
 

@@ -168,6 +168,17 @@ def three(craft: Craft, name: str, speeds: tuple[float, ...] = (0.98, 1.0, 1.03)
     return [craft(f"{name}-{i}", speed, **info) for i, speed in enumerate(speeds)]
 
 
+def test_a_tier_that_is_asked_for_less_is_not_the_slower_one(craft: Craft) -> None:
+    """Beside a memory tier a drive moves fewer bytes per second; alike tiers are judged by it."""
+    half = [craft(f"h{i}", conditions=CPU, plan="q", values={"nvme_read_gib_s": 1.0 + i / 100}) for i in range(3)]
+    whole = [craft(f"w{i}", values={"nvme_read_gib_s": 2.0 + i / 100}) for i in range(3)]
+    found = compare({"a": half, "b": whole}, vary=["usable_bytes"], metrics=["nvme_read_gib_s"])
+    assert found.pairs[0].ratios["nvme_read_gib_s"].verdict == "not judged"
+    slow = [craft(f"s{i}", values={"nvme_read_gib_s": 1.0 + i / 100}) for i in range(3)]
+    found = compare({"a": slow, "b": whole}, metrics=["nvme_read_gib_s"])
+    assert found.pairs[0].ratios["nvme_read_gib_s"].winner == "b"
+
+
 def test_a_faster_system_is_told_apart_in_every_direction(craft: Craft) -> None:
     found = compare({"fast": three(craft, "a", (2.0, 2.1, 1.9)), "slow": three(craft, "b")})
     (pair,) = found.pairs

@@ -102,7 +102,7 @@ def test_as_it_is_typed(tmp_path: Path) -> None:
     assert "cpu: 0.4 of 0.5 GiB usable: --headroom 0.8" in text
     assert "1 hits (100.0% of reads, 33.3% of ops, first touches included)" in text
     assert "to keep up with the trace's own times (2 s from the first request to the last)" in text
-    assert "written to nvme per day: 0.0 GiB, 0.00 of its capacity (DWPD)" in text
+    assert "written to nvme per day: 0.0 GiB, 0.00 drive writes per day of this capacity" in text
     found = json.loads(CliRunner().invoke(main, [*command, "--json"], catch_exceptions=False).stdout)
     assert found["offered"]["mean_gib_s"]["cpu"]["write"] == pytest.approx(200 * 24_576 / GIB / 2)
     assert "usable" not in CliRunner().invoke(main, [*command, "--headroom", "1"], catch_exceptions=False).stdout
