@@ -19,11 +19,13 @@ import vl_convert
 from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
+from analysis import replanned
 from analysis.log import Log
+from analysis.submission import traces as remade
 from replayer import autoscale, scenarios, series
 from replayer.schema import LOG_ENUMS
 from tracegen import signals, tokens
-from tracegen.schema import Trace
+from tracegen.schema import InputError, Trace
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "tracegen" / "recipes" / "sample_sharegpt.json"
@@ -119,6 +121,15 @@ def analysed_here(*arguments: str) -> str:
     return done.stdout
 
 
+def child_here(*command: object, what: str, timeout_s: float | None = None) -> str:
+    """As `replanned.child`, in this process; test_a_plan_is_made_by_a_process_of_its_own has one."""
+    del timeout_s
+    done = here(*map(str, command))
+    if done.returncode:
+        raise InputError(f"{what}: {done.stderr}")
+    return done.stdout
+
+
 @pytest.fixture
 def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweeps, searches and suites without processes of their own, each of which takes 0.7 s to start.
@@ -128,6 +139,8 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "_logged", logged_here)
     for module in (series, autoscale, scenarios):
         monkeypatch.setattr(module, "analysis", analysed_here)
+    for planning in (replanned, remade):
+        monkeypatch.setattr(planning, "child", child_here)
 
 
 @contextlib.contextmanager

@@ -26,10 +26,10 @@ from analysis.submission import validate as validation
 from analysis.submission.layout import About, Package, packages
 from analysis.submission.rules import RULES, Option, Rules
 from replayer.schema import LOG_ENUMS, LOG_SCHEMA, ORDERED_PLAN_VERSION, parts, read_run
-from tests.conftest import here
+from tests.conftest import child_here, here
 from tests.test_doubts import call
 from tests.test_submission import edited, forge, packed, trial_of
-from tracegen.schema import InputError, Trace
+from tracegen.schema import Trace
 
 Dict = dict[str, Any]
 Change = Callable[[Package], object]
@@ -46,28 +46,9 @@ def generated(place: Path, *settings: str) -> Trace:
 
 
 def replayed(trace: Trace, place: Path, *flags: object) -> None:
-    words = [
-        "--model",
-        "tiny-1b",
-        "--duration",
-        1,
-        "--make-cache-dir",
-        "--cache-dir",
-        place.parent / "cache",
-        *flags,
-        "-o",
-        place,
-    ]
+    fixed = "--model tiny-1b --duration 1 --make-cache-dir --cache-dir".split()
+    words = [*fixed, place.parent / "cache", *flags, "-o", place]
     assert here("replayer", "run", trace.path, *words).returncode == 0
-
-
-def child_here(*command: object, what: str, timeout_s: float | None = None) -> str:
-    """As `replanned.child`, in this process; test_a_plan_is_made_by_a_process_of_its_own has one."""
-    del timeout_s
-    done = here(*map(str, command))
-    if done.returncode:
-        raise InputError(f"{what}: {done.stderr}")
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
