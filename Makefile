@@ -67,7 +67,7 @@ submission: setup  ## MLPerf's options: traces, trials, package, validation; CAC
 	$(if $(filter file,$(origin CACHE_DIR)),@mkdir -p '$(CACHE_DIR)')
 	analysis submission begin '$(SUBMISSION)' --org '$(ORG)' --system '$(SYSTEM)' --division '$(DIVISION)' \
 	  --scale '$(SCALE)' --trials '$(TRIALS)' --cache-dir '$(CACHE_DIR)' --results '$(RESULTS)'
-	replayer sweep '$(or $(GRID),traces/submissions/$(SCALE).toml)' --cache-dir '$(CACHE_DIR)' --trials '$(TRIALS)' --ranks '$(RANKS)' \
+	replayer sweep '$(or $(GRID),submission-$(SCALE))' --cache-dir '$(CACHE_DIR)' --trials '$(TRIALS)' --ranks '$(RANKS)' \
 	  --mpirun '$(MPIRUN)' $(if $(filter full,$(WORK)),--flag duration=unlimited) -o '$(SUBMISSION)/replays'
 	analysis submission package '$(SUBMISSION)' --results '$(RESULTS)'
 	analysis submission validate '$(RESULTS)/$(DIVISION)/$(ORG)'

@@ -23,7 +23,7 @@ from tracegen.schema import InputError, Trace
 
 
 @click.command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
-@click.argument("grid", type=click.Path(path_type=Path))
+@click.argument("grid")
 @click.option("--cache-dir", type=click.Path(path_type=Path), help="Where the nvme tier keeps its files.")
 @click.option("--make-cache-dir", is_flag=True, help="Make --cache-dir where it does not exist.")
 @click.option("--trials", type=Count(1, 1000), help="Replays of each case.  [default: the file's, else 3]")
@@ -40,7 +40,7 @@ from tracegen.schema import InputError, Trace
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The directory to make or go on with."
 )
 def sweep(
-    grid: Path,
+    grid: str,
     cache_dir: Path | None,
     trials: int | None,
     overrides: tuple[str, ...],
@@ -52,11 +52,12 @@ def sweep(
     as_json: bool,
     output: Path,
 ) -> None:
-    """Replay the cases of a TOML file, each in several trials (docs/sweeps.md).
+    """Replay the cases of a TOML file, or of a sweep that comes with the package, each in several trials.
 
+    GRID is a file (docs/sweeps.md), or one of drive, submission-full, submission-smoke.
     Interrupted or killed, the same command goes on where it was; what is complete is not run again.
     """
-    found = sweeps.load(grid, trials, overrides)
+    found = sweeps.load(sweeps.find(grid), trials, overrides)
     if not dry_run:
         with Series(output, sweeps.asked(found), cache_dir, ranks, mpirun, make_cache_dir=make_cache_dir) as series:
             sweeps.run(found, series)

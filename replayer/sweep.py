@@ -16,6 +16,7 @@ from replayer import passing
 from replayer.series import ASKED, TRACES, Series, of_rank, pause
 from tracegen.schema import InputError, Trace
 
+SHIPPED: Final = Path(__file__).parent / "sweeps"
 _OWN: Final = ("name", "recipe", "trace", "set")
 
 
@@ -52,6 +53,23 @@ class Sweep:
     trials: int
     pause_s: float
     cases: tuple[Case, ...]
+
+
+def find(grid: str) -> Path:
+    """The file of a sweep.
+
+    Args:
+        grid: a TOML file, or the name of a sweep that comes with the package. A file wins over a name.
+
+    Raises:
+        InputError: there is neither.
+    """
+    path, known = Path(grid), {one.stem: one for one in sorted(SHIPPED.glob("*.toml"))}
+    if path.suffix or path.exists():
+        return path
+    if grid not in known:
+        raise InputError(f"{grid}: no file and no sweep has this name; name a TOML file or one of {', '.join(known)}.")
+    return known[grid]
 
 
 def load(path: Path, trials: int | None = None, overrides: Sequence[str] = ()) -> Sweep:

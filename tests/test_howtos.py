@@ -39,6 +39,7 @@ model = "tiny-1b"
 """
 SHORTER = {
     r"/mnt/\w+": "cache",
+    r"replayer sweep drive\b": "replayer sweep drive.toml",
     r"tracegen generate (chat|mixed)\b": "tracegen generate small.toml",
     "llama3.1-8b|llama3.1-70b-instruct": "tiny-1b",
     "--cpu-mem-gb 4": "--cpu-mem-gb 0.01",
@@ -80,11 +81,10 @@ def shorter(command: str, place: Path) -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with the traces/ that pages name, in small."""
-    (tmp_path / "traces" / "sweeps").mkdir(parents=True)
     (tmp_path / "small.toml").write_text(SMALL)
     one = GRID.replace("RECIPE", "smoke")
     (tmp_path / "grid.toml").write_text(one)
-    (tmp_path / "traces" / "sweeps" / "drive.toml").write_text(one)
+    (tmp_path / "drive.toml").write_text(one)
     (tmp_path / "cache").mkdir()
     options = "".join(one.replace("trials = 1", "").replace("option_1", f"option_{n}") for n in (1, 2, 3))
     (tmp_path / "options.toml").write_text(options)

@@ -990,7 +990,7 @@ def cases(scale: str) -> list[tuple[Option, Recipe, dict[str, str]]]:
 
 
 def shipped(scale: str) -> sweep.Sweep:
-    return sweep.load(ROOT / "traces" / "submissions" / f"{scale}.toml")
+    return sweep.load(sweep.find(f"submission-{scale}"))
 
 
 @pytest.mark.parametrize("scale", ["smoke", "full"])

@@ -104,6 +104,19 @@ def test_lists_of_values_make_a_grid(run: Run, place: Path, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.toml", "quick.parquet"], "nothing is written"
 
 
+def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no checkout, too; a file of the user's own wins over a name."""
+    monkeypatch.chdir(tmp_path)
+    shown = run("replayer", "sweep", "drive", "--dry-run", "-o", "sweep", cwd=tmp_path).stdout
+    assert "chat-users=25-cpu_mem_gb=0: recipe chat" in shown
+    sentence(
+        run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
+        "drives: no file and no sweep has this name; name a TOML file or one of drive, submission-full, submission-smoke.",
+    )
+    Path("drive").write_text("nonsense = 1")
+    sentence(run("replayer", "sweep", "drive", "-o", "sweep", ok=False, cwd=tmp_path), "nonsense is not known")
+
+
 def test_flags_go_before_the_files(run: Run, place: Path, tmp_path: Path) -> None:
     shutil.copy(place / "quick.parquet", tmp_path)
     flags = ["--flag", "workers=7", "--flag", "storage-capacity-gb=0.5", "--trials", 5, "--dry-run", "--json"]
