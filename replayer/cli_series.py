@@ -72,6 +72,11 @@ def sweep(
 
 def _planned(found: sweeps.Sweep) -> list[str]:
     lines = [f"{counted(found.trials, 'trial')} of each, {found.pause_s:g} s of pause before another case"]
+    known = [found.trials * seconds for case in found.cases if (seconds := case.most_s()) is not None]
+    rest = counted(len(found.cases) - len(known), "case")
+    more = f", and as long as {rest} without --duration take" if len(known) < len(found.cases) else ""
+    pauses = found.pause_s * (len(found.cases) - 1)
+    lines.append(f"at most {(sum(known) + pauses) / 60:,.3g} minutes for --duration, --drain and pauses{more}")
     for case in found.cases:
         made: Any = f"recipe {case.recipe}" if case.recipe else f"trace {case.trace}"
         changed = f" with {', '.join(case.settings)}" if case.settings else ""

@@ -14,6 +14,7 @@ import click
 
 from replayer import passing
 from replayer.series import ASKED, TRACES, Series, of_rank, pause
+from tracegen.command_line import SECONDS
 from tracegen.schema import InputError, Trace
 
 SHIPPED: Final = Path(__file__).parent / "sweeps"
@@ -39,6 +40,15 @@ class Case:
     trace: Path | None
     settings: tuple[str, ...]
     flags: tuple[str, ...]
+
+    def most_s(self) -> float | None:
+        """How long a replay takes at most, by --duration and --drain among its flags; None where they do not say."""
+        given = dict(itertools.pairwise(self.flags))
+        duration, drain = (given.get(name) for name in ("--duration", "--drain"))
+        if duration is None or "unlimited" in (duration, drain):
+            return None
+        asked = float(SECONDS.parse(duration))
+        return asked + (asked / 10 if drain is None else float(SECONDS.parse(drain)))
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,9 @@ def test_every_command_of_the_page_works(page: str, place: Path) -> None:
         small = smaller(command).replace("speedup=8", "speedup=800").replace("load-speedup=1/", "load-speedup=100/")
         ran = done(small, place)
         assert ran.returncode == 0, f"{command}\n{small}\n{ran.stdout}{ran.stderr}"
+    if page == "load-curve.md":
+        subprocess.run([sys.executable, "-c", block(page)], check=True, cwd=place)
+        assert (place / "load-curve.svg").read_text().count("<svg") == 1
     if page == "your-own-log.md":
         mine, blocks = (Trace(place / f"{name}.parquet").metadata for name in ("mine", "blocks"))
         assert (mine.counts["requests"], blocks.counts["requests"], blocks.block_tokens) == (12, 12, 512)

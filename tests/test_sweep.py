@@ -109,6 +109,7 @@ def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     shown = run("replayer", "sweep", "drive", "--dry-run", "-o", "sweep", cwd=tmp_path).stdout
     assert "chat-users=25-cpu_mem_gb=0: recipe chat" in shown
+    assert "at most 27.9 minutes for --duration, --drain and pauses\n" in shown, "4 x 3 x 132 s + 3 x 30 s"
     sentence(
         run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
         "drives: no file and no sweep has this name; name a TOML file or one of drive, submission-full, submission-smoke.",

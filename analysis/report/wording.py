@@ -85,6 +85,16 @@ def state(data: Gathered) -> str:
     return "NOT VALID" if not valid else f"NOT VALID: {len(data.runs) - valid} of {len(data.runs)} runs"
 
 
+def tested(data: Gathered) -> str:
+    """What the runs were made on: processors, and the drives under the nvme tier."""
+    machines = [run.summary["machine"] for run in data.runs]
+    hosts = (
+        f"{cpu}, {counted(cores, 'core')}" if cpu and cores else "an unknown machine" for _, cpu, cores, *_ in machines
+    )
+    drives = (render.place(run.summary["storage"]) or "no nvme tier on a disk" for run in data.runs)
+    return "; ".join(dict.fromkeys([*hosts, *drives]))
+
+
 def systems(data: Gathered) -> list[tuple[str, str, str]]:
     """Name, verdict and headline of each system; of trials the mean of the valid ones."""
     found = []
