@@ -49,8 +49,11 @@ def merged(texts: dict[str, list[str]], names: list[str]) -> str:
     alike: dict[str, list[str]] = {}
     for text in texts:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
-    said = []
+    said, whose_said = [], list[set[str]]()
     for same in alike.values():
+        whose_said += (
+            [{*texts[text]} for text in same] if len(same) < 3 else [{n for text in same for n in texts[text]}]
+        )
         if len(same) < 3:
             said += [text if texts[text] == names else f"{_listed(texts[text], names)}: {text}" for text in same]
         else:
@@ -58,7 +61,7 @@ def merged(texts: dict[str, list[str]], names: list[str]) -> str:
             said.append(f"{len(whose)} of {len(names)} runs: {_ranged(same)}")
     if len(said) < 3:
         return "; ".join(said)
-    others = len({name for text in list(texts)[1:] for name in texts[text]})
+    others = len(set().union(*whose_said[1:]) - whose_said[0])
     return f"{said[0]}; likewise, with other figures, {others} more runs"
 
 

@@ -34,7 +34,7 @@ ALIASES: Final = {
     "tpot": "generation_{stat}_ms",
     "iops": "{tier}_{side}s",
     "slo": "{qos}_compliance",
-    "dwpd": "nvme_write_bytes_per_day",
+    "dwpd": "drive_writes_per_day",
 }
 """What others call a metric, or the nearest there is: its name here."""
 

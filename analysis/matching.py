@@ -65,6 +65,12 @@ class Configuration:
         return len(rules) == 1
 
     @property
+    def recomputes_unequally(self) -> bool:
+        """Whether one side's misses cost it more tokens to compute than another's, by more than a hundredth."""
+        sums = [sum(one.get("recomputed_tokens") or 0 for one in side) / len(side) for side in self.summaries.values()]
+        return max(sums) - min(sums) > max(sums) / 100
+
+    @property
     def cpu_bytes(self) -> set[int | None]:
         """Usable bytes of the cpu tier on the sides: one number, unless it is varied; None: unlimited."""
         return {one["conditions"]["usable_bytes"].get("cpu") for side in self.summaries.values() for one in side}

@@ -68,6 +68,8 @@ def ratio(configurations: Sequence[Configuration], a: str, b: str, metric: str) 
     better = judged(metric)
     if _TIER_RATE.fullmatch(metric) and not all(one.same_tiers for one in configurations):
         better = None  # a tier that is asked for less is no worse
+    if metric == "elapsed_s" and any(one.cut for one in configurations):
+        better = None  # the window that was asked for
     both = [(c.values(a, metric), c.values(b, metric)) for c in configurations]
     known = [(one, other) for one, other in both if all(v is not None and v > 0 for v in (*one, *other))]
     values: list[tuple[list[float], list[float]]] = known  # type: ignore[assignment]
@@ -111,6 +113,8 @@ def _verdict(
 
 def recommendation(configurations: Sequence[Configuration]) -> tuple[tuple[str, ...], str]:
     """The metrics to quote for these CPU budgets, and why."""
+    if any(one.recomputes_unequally for one in configurations):
+        return CANDIDATES[1:2], "a side recomputed more tokens than another, which storage_tok_s does not count"
     budgets = {size != 0 for one in configurations for size in one.cpu_bytes}
     if budgets == {False}:
         return CANDIDATES[

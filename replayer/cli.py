@@ -44,7 +44,14 @@ class Commands(click.Group):
             with INTERRUPTS.handled():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
-            end(stopped, *(["The same command goes on."] if ctx.invoked_subcommand in cli_series.COMMANDS else []))
+            end(
+                stopped,
+                *(
+                    ["To continue, run the same command again."]
+                    if ctx.invoked_subcommand in cli_series.COMMANDS
+                    else []
+                ),
+            )
         except OSError as error:  # of a path that no check of ours met: too long, of another's, on a disk that is gone
             raise InputError(f"{error.filename or 'output'}: {error.strerror}; name another.") from None
 
@@ -112,12 +119,14 @@ def _render(planned: dict[str, Any], title: str, rooms: list[str], about: list[s
     hits = sum(planned["hits"].values())
     rate = "no reads"
     if planned["reads"]:
-        rate = f"{hits / planned['reads']:.1%} of reads, {hits / planned['ops']:.1%} of ops, first touches included"
+        rate = (
+            f"{hits / planned['reads']:.1%} of reads; {hits / planned['ops']:.1%} of ops, with first writes as misses"
+        )
     lines = [
         title,
         *rooms,
-        f"  {planned['ops']:,} ops, {planned['reads']:,} reads: {hits:,} hits ({rate}), {planned['misses']:,} misses,"
-        f" {planned['recomputed_tokens']:,} tokens recomputed",
+        f"  {planned['ops']:,} ops, {planned['reads']:,} reads: {counted(hits, 'hit')} ({rate}),"
+        f" {counted(planned['misses'], 'miss', 'misses')}, {counted(planned['recomputed_tokens'], 'token')} recomputed",
         "  "
         + ", ".join(f"{planned[name]:,} {name}" for name in ("promotions", "drops", "bypasses"))
         + "; demotions "

@@ -109,7 +109,9 @@ class Slower(click.ParamType[tuple[str, Throttle]]):
         if isinstance(value, tuple):
             return value
         tier, equals, limits = str(value).partition("=")
-        if equals and tier not in TIERS:
+        if not equals:
+            self.fail(f"{value!r} names no tier; write for example nvme={value}.", param, ctx)
+        if tier not in TIERS:
             self.fail(f"{value!r}: {tier!r} is not a tier; name {', '.join(TIERS[:-1])} or {TIERS[-1]}.", param, ctx)
         rates, comma, latency = limits.partition(",")
         sides = re.fullmatch("r(.+)/w(.+)", rates)

@@ -92,6 +92,26 @@ class Span:
     warmup_s: float = 0
     max_errors: int = 100
 
+    def check(self, ops: int) -> None:
+        """Refuse a warm-up after which nothing is left to measure.
+
+        Args:
+            ops: of the plan.
+
+        Raises:
+            InputError: it is as long as the run.
+        """
+        most = ops if self.ops is None else min(ops, self.ops)
+        if self.warmup_ops >= most:
+            whose = "the plan has" if self.ops is None else "--ops leaves"
+            raise InputError(
+                f"--warmup {self.warmup_ops}: {whose} {most:,} ops, so nothing would be measured; pass fewer, or a time, as 30s."
+            )
+        if self.duration_s is not None and self.warmup_s >= self.duration_s:
+            raise InputError(
+                f"--warmup {self.warmup_s:g}s: --duration is {self.duration_s:g} s, so nothing would be measured; pass less."
+            )
+
 
 @dataclass(frozen=True)
 class Window:

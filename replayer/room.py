@@ -43,11 +43,10 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
         return None
     kept = f" beside the {reserve / _GIB:,.2f} GiB that --reserve {settings.reserve.said()} keeps" if reserve else ""
     lack = f"the plan needs {peak / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free{kept}"
-    if plan.usable[NVME] is None and settings.span.duration_s is not None and settings.layout == "files":
-        return (
-            f"{lack}: this disk cannot hold the whole plan; where the run gets so far within --duration"
-            f" {settings.span.duration_s:g}, its stores fail."
-        )
+    cut = f"--duration {settings.span.duration_s:g}" if settings.span.duration_s else f"--ops {settings.span.ops}"
+    limited = settings.span.duration_s is not None or settings.span.ops is not None
+    if plan.usable[NVME] is None and limited and settings.layout == "files":
+        return f"{lack}: this disk cannot hold the whole plan; where the run gets so far within {cut}, its stores fail."
     room = _gib_below(free * 0.95)
     remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
     smaller = ", or a smaller --reserve" if reserve else ""
@@ -69,7 +68,7 @@ def needs(plan: Plan, planned: dict[str, Any] | None, window: Window) -> str:
     if planned is None:
         return f"disk: {peak}; how much is written is decided on the way"
     written, read = (_size(planned[f"{side}_bytes"]["nvme"]) for side in ("write", "read"))
-    return f"disk: {peak}; {written} to write and {read} to read in all"
+    return f"disk: {peak}; {written} to write and {read} to read in the whole plan"
 
 
 def takes(plan: Plan, span: Span) -> str:
@@ -80,8 +79,8 @@ def takes(plan: Plan, span: Span) -> str:
             return f"time: {span.duration_s:,.4g} s, and until what was issued by then has ended (no --drain limits it)"
         return f"time: at most {span.duration_s + span.drain_s:,.4g} s (--duration and --drain)"
     least = plan.workload.least_s(pace.kind, pace.speedup)
-    known = f"at least {least:,.0f} s (the trace's times at pace {pace.kind}), and " if least >= 1 else ""
-    return f"time: {known}as long as the tiers take: their speed is not known before; --duration limits it"
+    known = f"at least {least:,.0f} s (times and pauses of the trace at pace {pace.kind}), " if least >= 1 else ""
+    return f"time: {known}as long as the tiers take; --duration limits it"
 
 
 def _check_memory(plan: Plan, settings: Settings, ranks: int) -> None:

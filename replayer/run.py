@@ -157,12 +157,14 @@ def _prepare(
             planned = plan.simulate(shown.update)
     if not plan.workload.ops:
         raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
+    settings.span.check(plan.ops)
     doubt = check_room(plan, planned, settings, ranks.on_host())
     started = datetime.now(UTC)
     name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
     tiers = OpenTiers(plan, planned, settings, name, opened)
-    for line in (needs(plan, planned, settings.window), takes(plan, settings.span)):
-        _say(line, ranks)
+    if tiers.nvme is not None:
+        _say(needs(plan, planned, settings.window), ranks)
+    _say(takes(plan, settings.span), ranks)
     info: dict[str, Any] = {
         "status": "running",
         "reason": "the run has not ended, or was killed",

@@ -249,7 +249,8 @@ def _load(path: Path) -> dict[str, Any]:
     except PermissionError:
         raise InputError(_DENIED.format(name)) from None
     except OSError as error:
-        raise InputError(f"{path} is not a run directory: run.json: {error.strerror}; pass what `-o` named.") from None
+        why = f"{path} is not a run directory: run.json: {error.strerror}"
+        raise InputError(f"{why}; name one that `replayer run` made, such as {path}/trial_1.") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{name} is damaged or incomplete ({error}); copy the run anew.") from None
     if version > RUN_VERSION:

@@ -151,7 +151,7 @@ def test_the_first_line_names_the_drive(
     info = replayed(trace, tmp_path)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"nvme tier: {tmp_path}/cache on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
-    assert lines[1] == "disk: up to 2.3 MiB at a time; 2.2 MiB to write and 2.2 MiB to read in all"
+    assert lines[1] == "disk: up to 2.3 MiB at a time; 2.2 MiB to write and 2.2 MiB to read in the whole plan"
     assert lines[2].startswith("time: as long as the tiers take")
     assert info["machine"]["storage"] == FACTS
     assert not [text for text in info["warnings"] if "root file system" in text]
@@ -373,11 +373,17 @@ def test_an_object_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
     [
         (
             ["--pace", "asap"],
-            "time: as long as the tiers take: their speed is not known before; --duration limits it",
+            "time: as long as the tiers take; --duration limits it",
         ),
-        (["--pace", "open"], "time: at least 40 s (the trace's times at pace open), and as long as the tiers take"),
-        (["--pace", "closed"], "time: at least 40 s (the trace's times at pace closed), and as long as the tiers take"),
-        (["--pace", "open", "--speedup", "4"], "time: at least 10 s (the trace's times at pace open)"),
+        (
+            ["--pace", "open"],
+            "time: at least 40 s (times and pauses of the trace at pace open), as long as the tiers take",
+        ),
+        (
+            ["--pace", "closed"],
+            "time: at least 40 s (times and pauses of the trace at pace closed), as long as the tiers take",
+        ),
+        (["--pace", "open", "--speedup", "4"], "time: at least 10 s (times and pauses of the trace at pace open)"),
     ],
 )
 def test_a_plan_says_what_a_replay_needs(run: Run, tmp_path: Path, flags: list[str], told: str) -> None:
@@ -386,7 +392,7 @@ def test_a_plan_says_what_a_replay_needs(run: Run, tmp_path: Path, flags: list[s
     trace = traces.write(tmp_path / "t.parquet", batch).path
     shown = run("replayer", "plan", trace, "--model", "tiny-1b", *flags).stdout
     assert f"  {told}" in shown
-    assert "  disk: up to 4.5 MiB at a time; 4.5 MiB to write and nothing to read in all" in shown
+    assert "  disk: up to 4.5 MiB at a time; 4.5 MiB to write and nothing to read in the whole plan" in shown
 
 
 def test_a_closed_loop_takes_its_users_pauses(run: Run, tmp_path: Path) -> None:

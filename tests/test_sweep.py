@@ -543,7 +543,7 @@ def test_a_sweep_that_is_ended_while_it_rests(run: Run, place: Path, tmp_path: P
         told = f"{tmp_path}/sweep: another process is at work there; wait for it, or name another."
         sentence(swept(run, path, ok=False), told)
         assert ended(started, signal.SIGTERM) == 143
-    assert (tmp_path / "said").read_text().endswith("\nTerminated. The same command goes on.\n")
+    assert (tmp_path / "said").read_text().endswith("\nTerminated. To continue, run the same command again.\n")
     assert read_run(tmp_path / "sweep" / "a-workers=1" / "trial_1")["status"] == "complete"
     assert not (tmp_path / "sweep" / "a-workers=2").exists()
 

@@ -12,13 +12,13 @@ from analysis.wording import counted
 from replayer.schema import TIERS
 
 _UNITS: Final = (
+    ("requests_per_s", "requests/s"),
     ("_tok_s", "tok/s"),
     ("_per_sec", "tok/s"),
     ("_gib_s", "GiB/s"),
     ("_ms", "ms"),
     ("_s", "s"),
     ("_bytes_per_day", "bytes/day"),
-    ("requests_per_s", "requests/s"),
     ("_writes_per_day", "per day"),
     ("_bytes", "bytes"),
     ("_years", "years"),
