@@ -51,13 +51,12 @@ def merged(texts: dict[str, list[str]], names: list[str]) -> str:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     said, whose_said = [], list[set[str]]()
     for same in alike.values():
-        whose_said += (
-            [{*texts[text]} for text in same] if len(same) < 3 else [{n for text in same for n in texts[text]}]
-        )
         if len(same) < 3:
+            whose_said += [{*texts[text]} for text in same]
             said += [text if texts[text] == names else f"{_listed(texts[text], names)}: {text}" for text in same]
         else:
             whose = {name for text in same for name in texts[text]}
+            whose_said.append(whose)
             said.append(f"{len(whose)} of {len(names)} runs: {_ranged(same)}")
     if len(said) < 3:
         return "; ".join(said)

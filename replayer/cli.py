@@ -44,14 +44,8 @@ class Commands(click.Group):
             with INTERRUPTS.handled():
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
-            end(
-                stopped,
-                *(
-                    ["To continue, run the same command again."]
-                    if ctx.invoked_subcommand in cli_series.COMMANDS
-                    else []
-                ),
-            )
+            again = ctx.invoked_subcommand in cli_series.COMMANDS
+            end(stopped, *(["To continue, run the same command again."] if again else []))
         except OSError as error:  # of a path that no check of ours met: too long, of another's, on a disk that is gone
             raise InputError(f"{error.filename or 'output'}: {error.strerror}; name another.") from None
 

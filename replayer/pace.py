@@ -104,13 +104,11 @@ class Span:
         most = ops if self.ops is None else min(ops, self.ops)
         if self.warmup_ops >= most:
             whose = "the plan has" if self.ops is None else "--ops leaves"
-            raise InputError(
-                f"--warmup {self.warmup_ops}: {whose} {most:,} ops, so nothing would be measured; pass fewer, or a time, as 30s."
-            )
+            left = "so nothing would be measured; pass fewer, or a time, as 30s"
+            raise InputError(f"--warmup {self.warmup_ops}: {whose} {most:,} ops, {left}.")
         if self.duration_s is not None and self.warmup_s >= self.duration_s:
-            raise InputError(
-                f"--warmup {self.warmup_s:g}s: --duration is {self.duration_s:g} s, so nothing would be measured; pass less."
-            )
+            left = f"--duration is {self.duration_s:g} s, so nothing would be measured; pass less"
+            raise InputError(f"--warmup {self.warmup_s:g}s: {left}.")
 
 
 @dataclass(frozen=True)
