@@ -1,5 +1,6 @@
 """Progress bars."""
 
+from shutil import get_terminal_size
 from time import monotonic
 from typing import Any
 
@@ -55,6 +56,10 @@ class RunBar:
 
 
 def bar(what: str, total: int, unit: str) -> "tqdm[Any]":
-    """A bar on stderr, where that is a terminal; seconds have no rate."""
+    """A bar on stderr, where that is a terminal and there is something to do; seconds have no rate."""
     form = "{l_bar}{bar}| {n_fmt}/{total_fmt} s [{elapsed}{postfix}]" if unit == "s" else None
-    return tqdm(desc=what, total=total, unit=unit, unit_scale=True, disable=None, leave=False, bar_format=form)
+    shown = None if total else True
+    width = get_terminal_size().columns  # some terminals say 0, where a bar has no room
+    return tqdm(
+        desc=what, total=total, unit=unit, unit_scale=True, disable=shown, leave=False, bar_format=form, ncols=width
+    )

@@ -44,6 +44,8 @@ SHORTER = {
     "llama3.1-8b|llama3.1-70b-instruct": "tiny-1b",
     "--cpu-mem-gb 4": "--cpu-mem-gb 0.01",
     "--duration 300": "--duration 1",
+    r"(replayer run .*)": r"\1 --users 2 --speedup 20",
+    r"flag layout=null --flag throttle=nvme=\wGB/s,80us -o (today|tomorrow)": r"flag layout=null --flag throttle=nvme=9GB/s,80us -o \1",
     "--users 200": "--users 2",
     r"(replayer autoscale .*)": r"\1 --duration 0.5 --trials 1",
     r"(replayer scenarios .*?)( --dry-run)?$": r"\1 --dry-run",  # tests/test_scenarios.py runs them
