@@ -168,13 +168,15 @@ def lost(cells: pl.DataFrame) -> dict[str, tuple[int, int, int]]:
     """Per side of the nvme tier: moves, their time in ns, and what of it was neither reading nor writing.
 
     Args:
-        cells: rows added up by their enums; moves of the gpu tier, whose clock may be another, are left out.
+        cells: rows added up by their enums; left out are moves of the gpu tier, whose clock may be another, and
+            promotions, which also remove the object's file: that is neither reading nor writing.
     """
     gone = pl.col("io_ns") - pl.col("read_ns") - pl.col("write_ns")
     on_host = pl.col("from_tier").ne_missing("gpu") & pl.col("to_tier").ne_missing("gpu")
+    told = on_host & (pl.col("move") != "promote")
     found = {}
     for side in ("read", "write"):
-        mine = cells.filter(SIDES[f"nvme_{side}"] & on_host)
+        mine = cells.filter(SIDES[f"nvme_{side}"] & told)
         found[side] = mine.select(pl.col("rows").sum(), pl.col("io_ns").sum(), gone.sum().alias("gone")).row(0)
     return found
 
