@@ -34,9 +34,7 @@ def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
     if over := workers.select(pl.col("over").sum()).collect(engine="streaming").item():
         texts.append(f"{over:,} workers of {place} were busy for longer than they were there")
     if info["run_version"] > 1 and (early := _too_early(rows)):
-        texts.append(
-            f"{early:,} moves of {place} began before a move on their object that they had to wait for was done"
-        )
+        texts.append(f"{early:,} moves of {place} began before a move that they had to wait for was done")
     for text in texts:
         yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
 

@@ -534,6 +534,15 @@ def test_device_writes_that_time_only_the_fsync(tmp_path: Path) -> None:
     assert finding.startswith("device times of nvme writes are 0.03% of their whole times, 3,682 ms")
 
 
+def test_what_a_promotion_removes_is_no_lost_time() -> None:
+    """It removes the object's file inside its time; a hit does nothing of the kind."""
+    cells = pl.DataFrame(
+        {"move": ["promote", "hit"], "from_tier": ["nvme"] * 2, "to_tier": pl.Series([None, None], dtype=pl.String), "status": ["ok"] * 2}
+        | {"rows": [3, 2], "io_ns": [900, 200], "read_ns": [100, 199], "write_ns": [0, 0]}
+    )  # fmt: skip
+    assert audit.lost(cells)["read"] == (2, 200, 1)
+
+
 def test_one_seed_and_unlike_work(tmp_path: Path) -> None:
     one, other = clean(), clean(cpu_objects=30, nvme_objects=400)
     places = [one.save(tmp_path / "one"), other.save(tmp_path / "other")]

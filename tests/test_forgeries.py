@@ -301,7 +301,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "a plan of another fingerprint": Forgery(
         field("plan.plan_fingerprint", "f" * 64), "names the plan ffffffffffff…, its trace gives "
     ),
-    "a read before its store": Forgery(too_early, "moves of rank_0 began before a move on their object that they had to wait for was done"),
+    "a read before its store": Forgery(too_early, "moves of rank_0 began before a move that they had to wait for was done"),
     "a file without end": Forgery(large, "report.html has 1,099,511,627,776 bytes, more than any honest one", False),
 }  # fmt: skip
 
