@@ -329,7 +329,7 @@ def _within(summaries: list[Summary]) -> str | None:
     found = [names for names in map(differences, groups) if names]
     if not found:
         return f"{len(groups)} configurations, {trials}; work is equal within each"
-    if any(summary["cut"] for summary in summaries):
+    if any(summary.get("cut") for summary in summaries):
         return (
             f"{len(groups)} configurations, {trials}; runs were cut in time and got unequally far: compare their rates"
         )

@@ -88,7 +88,7 @@ def plan_anew(trace: Path, place: Path, info: Info, moves: Path) -> Planned:
 def plan_of(info: Info) -> str:
     """What the plan of a run follows from, to tell which runs have one plan."""
     conditions = {name: value for name, value in info["conditions"].items() if name not in EXECUTED}
-    return json.dumps([info["trace"]["fingerprint"], conditions, info.get("token_bytes")], sort_keys=True)
+    return json.dumps([info["trace"]["fingerprint"], conditions], sort_keys=True)
 
 
 def has_plan(info: Info) -> bool:
@@ -125,7 +125,7 @@ def _of_plan(place: Path, info: Info, planned: Planned) -> Iterator[str]:
 def _of_rows(place: Path, info: Info, planned: Planned) -> Iterator[str]:
     """Every row is a move of the plan; every move below executed_ops is a row."""
     values = [name for name in PLANNED_COLUMNS if name not in AT]
-    unlike, strange, twice, missing = dict.fromkeys(values, 0), 0, 0, 0
+    unlike, strange, twice, missing, skipped = dict.fromkeys(values, 0), 0, 0, 0, 0
     executed_ops = info.get("executed_ops") or 0
     with readable(place):
         for rows, moves in _stretches(place, info, planned.moves):
@@ -133,13 +133,17 @@ def _of_rows(place: Path, info: Info, planned: Planned) -> Iterator[str]:
             known = both.filter(pl.col(f"op_id{_PLANNED}").is_not_null())
             strange += both.height - known.height
             twice += rows.height - rows.select(pl.struct(AT).n_unique()).item()
-            missing += moves.filter(pl.col("position") < executed_ops).join(rows, on=AT, how="anti").height
+            gone = moves.join(rows, on=AT, how="anti")
+            missing += gone.filter(pl.col("position") < executed_ops).height
+            reached = rows.group_by("request_id").agg(reached=pl.col("step").max())
+            skipped += gone.join(reached, on="request_id").filter(pl.col("step") < pl.col("reached")).height
             counts = known.select((pl.col(name).ne_missing(pl.col(name + _PLANNED))).sum() for name in values)
             unlike = {name: unlike[name] + count for name, count in counts.row(0, named=True).items()}
     found = [f"{count:,} rows have another {name}" for name, count in unlike.items() if count]
     found += [f"{strange:,} rows are no move of it"] if strange else []
     found += [f"{twice:,} rows are there twice"] if twice else []
     found += [f"{missing:,} of its moves are missing"] if missing else []
+    found += [f"{skipped:,} moves are missing that later steps of their requests waited for"] if skipped else []
     if found:
         beyond = "" if has_plan(info) else ", in the order of its own log"
         yield f"the rows of {place} are not the plan of its trace{beyond}: {'; '.join(found)}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -10,6 +10,8 @@ from analysis.evidence import Moved
 from analysis.log import DEVICE_COLUMNS
 from replayer.schema import DEVICE_ADDED, DEVICE_SCHEMA
 from tracegen.schema import InputError
+
+_MOST: Final = 1 << 56  # bytes, ns and requests of an interval: their sums stay below 2^63
 
 
 def read_samples(path: Path) -> pl.DataFrame:
@@ -24,11 +26,12 @@ def read_samples(path: Path) -> pl.DataFrame:
         reason = (str(error).strip().splitlines() or ["?"])[0]
         raise InputError(f"{path} cannot be read ({reason}); copy the run anew.") from None
     samples = samples.with_columns(absent(samples.columns))
-    backwards = [(pl.col(name) < 0).any() for name in DEVICE_SCHEMA.names]
+    backwards = [((pl.col(name) < 0) | (pl.col(name) > _MOST)).any() for name in DEVICE_SCHEMA.names]
     times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
     missing = pl.any_horizontal(pl.col(one.name).is_null() for one in DEVICE_SCHEMA if not one.nullable).any()
     if samples.select(pl.any_horizontal(*backwards, times, missing)).item():
-        raise InputError(f"{path} holds counters that run backwards: it was altered or damaged; copy the run anew.")
+        wrong = "holds counters that run backwards or are impossible"
+        raise InputError(f"{path} {wrong}: it was altered or damaged; copy the run anew.")
     return samples
 
 

@@ -10,9 +10,12 @@ from replayer.schema import TIERS
 def conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings, tiers: OpenTiers) -> dict[str, Any]:
     """Everything that two runs must share to be compared, in plain JSON."""
     selection, pace, span, io = options.selection, settings.pace, settings.span, settings.io
+    sizes = options.bytes_per_token
+    windows = {"windowed_bytes_per_token": sizes.windowed, "attention_window": sizes.window} if sizes.windowed else {}
     return {
         "model": model,
-        "bytes_per_token": options.bytes_per_token.per_token,
+        "bytes_per_token": sizes.per_token,
+        **windows,
         "usable_bytes": dict(zip(TIERS, plan.usable, strict=True)),
         "headroom": str(options.headroom),
         "arrangement": options.arrangement,

@@ -59,11 +59,11 @@ def options_like(place: Path, trace: Trace) -> tuple[str, PlanOptions]:
 
 def _bytes_per_token(place: Path, info: Info) -> TokenBytes:
     """As recorded; runs of earlier releases say no windows."""
-    per_token, found = info["conditions"]["bytes_per_token"], info.get("token_bytes")
-    sizes = TokenBytes(per_token) if found is None else TokenBytes(found["full"], found["windowed"], found["window"])
-    if sizes.per_token != per_token:
-        raise InputError(f"--like {place}: token_bytes and bytes_per_token disagree; copy the run anew.")
-    return sizes
+    conditions = info["conditions"]
+    windowed, window = conditions.get("windowed_bytes_per_token") or 0, conditions.get("attention_window") or 0
+    if windowed > conditions["bytes_per_token"]:
+        raise InputError(f"--like {place}: windowed_bytes_per_token is above bytes_per_token; copy the run anew.")
+    return TokenBytes(conditions["bytes_per_token"] - windowed, windowed, window)
 
 
 def _capacities(conditions: Info) -> tuple[Decimal, Decimal, Decimal | None]:

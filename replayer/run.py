@@ -174,7 +174,6 @@ def _prepare(
         "plan": planned,
         "payload_nonce": f"{nonce:016x}",
         "conditions": conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
-        "token_bytes": asdict(options.bytes_per_token),
         "machine": machine.describe() | {"storage": tiers.storage()},
         "warnings": [*([doubt] if doubt else []), *warnings(settings, tiers)],
     }
@@ -279,7 +278,7 @@ class _Run:
             "executed_fingerprint": self._hash.hexdigest(),
             "executed": executed,
             "warmup": {
-                "ops": min(state.warmup_position, executed_ops),
+                "ops": min(state.warmup_position, self._plan.ops),
                 "end_ns": state.steady_ns if state.steady_ns > 0 else None,
             },
             "window": self._window(state),

@@ -111,7 +111,7 @@ _LATER: Final = {  # absent, or null, where the writer was older or the run died
     "counts": "trace.counts",
     "object": "trace.recipe machine.packages conditions.order conditions.order.profile",
     "count": (
-        "rank executed_ops token_bytes.full token_bytes.windowed token_bytes.window"
+        "rank executed_ops conditions.windowed_bytes_per_token conditions.attention_window"
         " trace.ops plan.reads executed.reads plan.peak_bytes.{tier} warmup.ops warmup.end_ns"
         " clock.round_trip_ns conditions.users conditions.request_depth conditions.io_bytes conditions.io_depth"
         " conditions.max_concurrent_allocs conditions.warmup.ops conditions.window_ops conditions.window_bytes"

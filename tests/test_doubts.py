@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis import between, device_doubts, doubts, machine_doubts, recomputed, render
+from analysis import audit, between, device_doubts, doubts, machine_doubts, recomputed, render
 from analysis.between import together
 from analysis.cli import main
 from analysis.evidence import Doubt
@@ -532,6 +532,15 @@ def test_device_writes_that_time_only_the_fsync(tmp_path: Path) -> None:
     summary = summarise(run.save(tmp_path / "run"))
     (finding,) = summary["findings"]
     assert finding.startswith("device times of nvme writes are 0.03% of their whole times, 3,682 ms")
+
+
+def test_counters_beyond_all_bounds_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    run = clean()
+    path = run.save(tmp_path / "run") / "device.parquet"
+    table = pq.read_table(path)
+    most = pa.array([2**63 - 1] * len(table), table.schema.field("read_bytes").type)
+    pq.write_table(table.set_column(table.schema.get_field_index("read_bytes"), "read_bytes", most), path)
+    assert "run backwards or are impossible" in call("check", path.parent, code=2).stderr
 
 
 def test_what_a_promotion_removes_is_no_lost_time() -> None:

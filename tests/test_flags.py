@@ -125,7 +125,7 @@ def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
         (["--warmup", "-5s"], "neither a time with its unit"),
         (["--io-size", "128KB"], "128,000 bytes, is not a multiple of 4K"),
         (["--throttle", "ssd=400"], "'ssd' is not a tier; name gpu, cpu or nvme"),
-        (["--throttle", "nvme"], "TIER=MIB_PER_S"),
+        (["--throttle", "400"], "names no tier; write for example nvme=400."),
         (["--throttle", "nvme=fast"], "'fast' is not a number of MiB/s"),
         (["--throttle", "nvme=470,fast"], "'fast' is not a number of microseconds"),
         (["--throttle", "nvme=0"], "above 0"),

@@ -152,7 +152,7 @@ def other_replay(*flags: object, settings: tuple[str, ...] = (CHATS,)) -> Change
         shutil.rmtree(place)
         shutil.copytree(fresh, place)
         shutil.rmtree(fresh)
-        for name in ("trace", "conditions", "token_bytes", "plan"):
+        for name in ("trace", "conditions", "plan"):
             edited(place / "run.json", name, known[name])
 
     return changed
@@ -186,6 +186,30 @@ def warm(package: Package) -> None:
         place = trial_of(package, run)
         edited(place / "run.json", "warmup", {"ops": 3, "end_ns": 0})
         rewritten(place, logged(place).with_columns(warmup=pl.col("position") < 3))
+
+
+def skipped(package: Package) -> None:
+    """A prefix told as short, and beyond it the slower half of the moves gone whose requests went on."""
+    place = trial_of(package, PLACES[1])
+    edited(place / "run.json", "executed_ops", 10)
+    beyond = (pl.col("position") >= 10) & (pl.col("step") < pl.col("step").max().over("request_id"))
+    rewritten(place, logged(place).filter(~(beyond & (pl.col("end_ns") % 2 == 0))))
+
+
+def of_one_payload(package: Package) -> None:
+    for place in PLACES:
+        edited(trial_of(package, place) / "run.json", "payload_nonce", "0" * 16)
+
+
+def uncounted(package: Package) -> None:
+    """What the kernel counted for the process, taken out of the counters."""
+    path = trial_of(package, PLACES[1]) / "device.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["process_read_bytes", "process_written_bytes"]), path)
+
+
+def at_one_time(package: Package) -> None:
+    one, two = (trial_of(package, place) for place in PLACES)
+    edited(two / "run.json", "clock", read_run(two)["clock"] | {"zero_ns": read_run(one)["clock"]["zero_ns"] + 5})
 
 
 def too_early(package: Package) -> None:
@@ -279,7 +303,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
         copied(STAMPS + 1_000_000), "is a copy of option_1/trial_1/rank_0: 100% of its moves took the same times"
     ),
     "a copy, all of it quicker": Forgery(
-        copied((pl.col(*SPANS, *AROUND) * 0.9).cast(pl.Int64)), "100% of its moves took the same times, all scaled alike"
+        copied((pl.col(*SPANS, *AROUND) * 0.9).cast(pl.Int64)), "of its moves took the same times, all scaled alike"
     ),
     "counters of another trial": Forgery(
         counters_of_another, "trial_2/rank_0/device.parquet is a copy of option_1/trial_1/rank_0's"
@@ -302,6 +326,10 @@ FORGERIES: Final[dict[str, Forgery]] = {
         field("plan.plan_fingerprint", "f" * 64), "names the plan ffffffffffff…, its trace gives "
     ),
     "a read before its store": Forgery(too_early, "moves of rank_0 began before a move that they had to wait for was done"),
+    "slow moves left out": Forgery(skipped, "moves are missing that later steps of their requests waited for"),
+    "one payload for all trials": Forgery(of_one_payload, "their payload_nonce is the same"),
+    "counters left out": Forgery(uncounted, "device.parquet lacks process_read_bytes, process_written_bytes"),
+    "trials at one time": Forgery(at_one_time, "option_1/trial_2 began before option_1/trial_1 had ended"),
     "a file without end": Forgery(large, "report.html has 1,099,511,627,776 bytes, more than any honest one", False),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ tests/test_reference_order.py holds the same code to tests/order_oracle.py.
 """
 
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -41,7 +42,7 @@ from replayer.tiers.throttled import Throttle
 from tests import oracle, order_oracle, traces
 from tests.injection import Transfer, injected, key_of
 from tests.oracle import Usable
-from tracegen.schema import ENUMS, Columns, Trace
+from tracegen.schema import ENUMS, Columns, InputError, Trace
 
 MS = 1_000_000  # ns
 UNIT = 1024  # bytes per token of the real runs
@@ -815,13 +816,26 @@ def test_a_store_past_the_cut_takes_no_permit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
-@pytest.mark.parametrize("ops", [1, 100, 10_000])
+@pytest.mark.parametrize("ops", [1, 100])
 def test_warm_up_by_ops(small_trace: Trace, tmp_path: Path, ops: int, order: str) -> None:
     info, log = go(small_trace, tmp_path / "run", options(None, order), span=Span(warmup_ops=ops))
-    assert info["warmup"]["ops"] == min(ops, small_trace.ops)
+    assert info["warmup"]["ops"] == ops
     assert log["warmup"].to_list() == (log["position"] < ops).to_list()
     steady = log.filter(~pl.col("warmup"))["start_ns"].min()
-    assert info["warmup"]["end_ns"] == steady, "null where none is left"
+    assert info["warmup"]["end_ns"] == steady
+
+
+@pytest.mark.parametrize(
+    ("span", "told"),
+    [
+        (Span(warmup_ops=10_000), "--warmup 10000: the plan has "),
+        (Span(ops=5, warmup_ops=5), "--warmup 5: --ops leaves 5 ops"),
+        (Span(2, warmup_s=2), "--warmup 2s: --duration is 2 s"),
+    ],
+)
+def test_a_warm_up_that_leaves_nothing_is_refused(small_trace: Trace, tmp_path: Path, span: Span, told: str) -> None:
+    with pytest.raises(InputError, match=re.escape(told)):
+        go(small_trace, tmp_path / "run", options(None, "trace"), span=span)
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))

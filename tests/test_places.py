@@ -404,7 +404,7 @@ def test_a_closed_loop_takes_its_users_pauses(run: Run, tmp_path: Path) -> None:
     )
     trace = traces.write(tmp_path / "t.parquet", batch).path
     shown = run("replayer", "plan", trace, "--model", "tiny-1b", "--pace", "closed").stdout
-    assert "time: at least 31 s (the trace's times at pace closed)" in shown
+    assert "time: at least 31 s (times and pauses of the trace at pace closed)" in shown
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def replayed(option: Option, trial: int, rank: int = 0, ranks: int = 1, slower: 
     info["trace"] |= {"seed": 42 + rank}
     info["machine"] |= {"host": platform.node(), **code_digests()}
     info["machine"]["packages"] = info["machine"]["packages"] | {"kv-tier-bench": version("kv-tier-bench")}
+    info["payload_nonce"] = f"{number}{trial}{rank}".rjust(16, "0")
     info |= {"rank": rank, "clock": {"offset_ns": 0, "round_trip_ns": 0, "zero_ns": born_ns + rank * 1000}}
     run.rows["rank"] = run.rows["rank"] + rank
     chance = np.random.default_rng([number, trial, rank])  # no two replays take the same times
@@ -561,6 +562,10 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "a pause too short": Forgery(
         sooner, "option_2/trial_2/rank_0/run.json was changed",
         "option_2 began 29 s after option_1 had ended; the rules ask for 30 s",
+    ),
+    "other layers": Forgery(
+        info(f"{TWO}/rank_0", "conditions.attention_window", 1), RUN,
+        "option_1/trial_2/rank_0 ran with attention_window = 1; CLOSED fixes nothing",
     ),
     "another processor": Forgery(
         info(f"{TWO}/rank_0", "machine.cpu", "abacus"), RUN, "runs have unlike processors: AMD EPYC, abacus",

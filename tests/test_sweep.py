@@ -95,6 +95,7 @@ def test_lists_of_values_make_a_grid(run: Run, place: Path, tmp_path: Path) -> N
     quick = f"trace {tmp_path}/quick.parquet; --model tiny-1b"
     assert done.stdout.splitlines() == [
         "2 trials of each, 1.5 s of pause before another case",
+        "at most 0.1 minutes for --duration, --drain and pauses, and as long as 5 cases without --duration take",
         f"  a-workers=1-layout=files: {quick} --workers 1 --layout files --verify full",
         f"  a-workers=1-layout=slab: {quick} --workers 1 --layout slab --verify full",
         f"  a-workers=2-layout=files: {quick} --workers 2 --layout files --verify full",
@@ -125,7 +126,7 @@ def test_flags_go_before_the_files(run: Run, place: Path, tmp_path: Path) -> Non
     assert {one["case"]: len(one["runs"]) for one in found} == {"a-layout=files": 5, "a-layout=slab": 5, "case_2": 5}
     assert found[2]["runs"][4] == str(tmp_path / "sweep" / "case_2" / "trial_5")
     plain = swept(run, tmp_path / "grid.toml", *flags[:-1]).stdout.splitlines()
-    assert plain[3].endswith("--promote --fsync none --workers 7 --storage-capacity-gb 0.5")
+    assert plain[4].endswith("--promote --fsync none --workers 7 --storage-capacity-gb 0.5")
 
 
 CASE = '[[case]]\nname = "a"\ntrace = "quick.parquet"\nmodel = "tiny-1b"\n'

@@ -57,6 +57,14 @@ class About:
                 raise InputError(f"{flag} {value!r} is none of {', '.join(known)}.")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; readers disagree on which of two values of one name counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
 def read_json(path: Path) -> Any:
     """A JSON file.
 
@@ -65,7 +73,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         check_file(path, MOST_BYTES[".json"])
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; name what `analysis submission` made.") from None
     except (ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ from analysis.submission.about import description, unfilled
 from analysis.submission.claims import Trial, claims, open_trial, place_of, unlike
 from analysis.submission.layout import DIVISIONS, Package, model_folder, number, ranks_of, read_json
 from analysis.submission.package import digest, submission_yaml
+from analysis.submission.replayed import apart, sampled
 from analysis.submission.rules import SEED
 from analysis.submission.system import one_system
 from analysis.submission.tied import compared
@@ -27,7 +28,7 @@ REQUIRED: Final = (
 )  # fmt: skip
 SAID: Final = (
     "executed_ops", "executed_fingerprint", "clock.zero_ns", "warmup", "window", "started", "machine.host",
-    "machine.cpu", "machine.packages", "machine.code_sha256", "machine.core_sha256",
+    "machine.cpu", "machine.packages", "machine.code_sha256", "machine.core_sha256", "payload_nonce",
     "plan.plan_fingerprint", "trace.counts",
 )  # fmt: skip
 CLIENT: Final = ("chassis", "networking", "drives", "operating_system", "quantity")
@@ -76,6 +77,7 @@ def validate(package: Package, given: Mapping[str, Path] | None = None) -> Verdi
     if trials:
         found += [
             *one_system(package, trials),
+            *apart([trial for all_of in trials.values() for trial in all_of]),
             *_pauses(package, trials),
             *_claimed(package, trials),
         ]
@@ -213,8 +215,7 @@ def _whole(_package: Package, trials: Sequence[Trial]) -> Found:
                 if part is None:
                     yield f"{place_of(trial)}/rank_{rank}: run.json does not say {dotted}"
         for place in ranks_of(trial.path):
-            if not (place / "device.parquet").exists():
-                yield f"{place_of(trial)}/{place.name} has no device.parquet, which says what the device did"
+            yield from sampled(f"{place_of(trial)}/{place.name}", place / "device.parquet")
 
 
 def _stand_ins(_package: Package, trials: Sequence[Trial]) -> Found:
