@@ -14,7 +14,7 @@ from analysis.audit import flat, readable
 from analysis.evidence import Doubt
 from analysis.log import scan
 from analysis.orders import kind_of
-from replayer.schema import LOG_ENUMS, PLANNED_COLUMNS, parts
+from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, parts
 from tracegen.schema import InputError, Trace
 
 STRETCH: Final = 1 << 22  # positions compared at once
@@ -135,8 +135,9 @@ def _of_rows(place: Path, info: Info, planned: Planned) -> Iterator[str]:
             twice += rows.height - rows.select(pl.struct(AT).n_unique()).item()
             gone = moves.join(rows, on=AT, how="anti")
             missing += gone.filter(pl.col("position") < executed_ops).height
-            reached = rows.group_by("request_id").agg(reached=pl.col("step").max())
-            skipped += gone.join(reached, on="request_id").filter(pl.col("step") < pl.col("reached")).height
+            reached = rows.filter(_OF_REQUESTS).group_by("request_id").agg(reached=pl.col("step").max())
+            passed = gone.filter(_OF_REQUESTS).join(reached, on="request_id")
+            skipped += passed.filter(pl.col("step") < pl.col("reached")).height
             counts = known.select((pl.col(name).ne_missing(pl.col(name + _PLANNED))).sum() for name in values)
             unlike = {name: unlike[name] + count for name, count in counts.row(0, named=True).items()}
     found = [f"{count:,} rows have another {name}" for name, count in unlike.items() if count]
@@ -150,6 +151,8 @@ def _of_rows(place: Path, info: Info, planned: Planned) -> Iterator[str]:
 
 
 _PLANNED: Final = " of the plan"
+_OF_REQUESTS: Final = pl.col("move").is_in([MOVES.index(move) for move in ("hit", "promote", "store")])
+"""Moves that a request's next step waits for. An eviction may run before its op is due, for another op's room."""
 
 
 def _stretches(place: Path, info: Info, moves: Path) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
