@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -28,8 +29,10 @@ from analysis.submission import ranking
 from analysis.submission import rules as ruling
 from analysis.submission import validate as validation
 from analysis.submission.claims import Trial
-from analysis.submission.layout import About, Package, opened_as, packages, ranks_of
+from analysis.submission.layout import About, Package, opened_as, packages, ranks_of, read_json
 from analysis.submission.ranking import ranked
+from analysis.submission.replayed import apart
+from analysis.submission.replayed import sampled as sampling
 from analysis.submission.rules import RULES, Option, Rules
 from analysis.submission.traces import Traces
 from replayer import sweep
@@ -945,6 +948,32 @@ def test_unlike_packages_are_not_ranked(fresh: Open, tmp_path: Path, name: str) 
     names, told = UNLIKE[name]
     with pytest.raises(InputError, match=re.escape(told)):
         ranked([package, kind(package, tmp_path / "other", **names)])
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"options": {"x": 1}, "options": {"x": 2}}')
+    with pytest.raises(InputError, match="a name stands twice in one object"):
+        read_json(tmp_path / "a.json")
+
+
+def test_counters_that_were_sped_up_are_told(tmp_path: Path) -> None:
+    """A longer run whose times are halved is sampled every half second."""
+    path = clean().save(tmp_path / "run") / "device.parquet"
+    assert list(sampling("run", path)) == []
+    table = pl.read_parquet(path)
+    table.with_columns(pl.col("interval_ns", "time_ns") // 2).write_parquet(path)
+    assert list(sampling("run", path)) == [
+        "run/device.parquet has a sample every 0.50 s; the replayer takes one each second"
+    ]
+
+
+@pytest.mark.parametrize("late_s", [0, 100])
+def test_ranks_of_a_trial_run_at_one_time(late_s: int) -> None:
+    born = 1_800_000_000 * SECOND
+    summary = {"zero_ns": [born, born + late_s * SECOND], "ended_ns": [born + 9 * SECOND, born + (late_s + 9) * SECOND]}
+    trial: Any = SimpleNamespace(summary=summary, infos=[{}, {}], path=Path("option_1/trial_1"))
+    told = ["the ranks of option_1/trial_1 did not run at the same time: one began after another had ended"]
+    assert list(apart([trial])) == (told if late_s else [])
 
 
 def test_one_package_cannot_be_ranked(rivals: dict[str, Path]) -> None:
