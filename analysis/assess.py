@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from analysis.reference import Reference, beside, number
 from analysis.reference import lines as reference_lines
-from analysis.wording import counted
+from tracegen.command_line import counted
 from tracegen.schema import InputError
 
 NOTE: Final = "A diagnostic by the criteria of kv-cache.py, not part of a submission."

@@ -23,33 +23,24 @@ from analysis.sql import FORMATS, execute
 from analysis.summary import checked, summarise
 from analysis.target_options import target_options
 from analysis.terminal import echo
-from tracegen.command_line import refuse_empty
+from tracegen.command_line import Commands
 from tracegen.schema import InputError
-from tracegen.signals import INTERRUPTS, end
 
 
-class Commands(click.Group):
-    """A command group that ends with 128 + the signal's number on Ctrl-C and its like, after closing what is open."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what an unset variable leaves."""
-        refuse_empty(args)
-        return super().parse_args(ctx, args)
+class Judging(Commands):
+    """The commands; an error of the system is a sentence."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with INTERRUPTS.handled():
-                return super().invoke(ctx)
-        except KeyboardInterrupt as stopped:
-            end(stopped)
+            return super().invoke(ctx)
         except BrokenPipeError:
             raise  # click's to handle: the reader has gone
         except OSError as error:  # of a path or an output that no check of ours met
             raise InputError(f"{error.filename or 'the output'}: {error.strerror or error}; name another.") from None
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Judging, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kv-tier-bench")
 def main() -> None:
     """Judge replays from their logs."""

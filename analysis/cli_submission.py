@@ -14,7 +14,7 @@ from analysis.submission import validate as validation
 from analysis.submission.layout import DIVISIONS, About, Package, packages
 from analysis.submission.rules import RULES
 from analysis.terminal import echo
-from analysis.wording import counted
+from tracegen.command_line import counted
 from tracegen.schema import InputError
 
 

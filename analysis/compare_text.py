@@ -9,7 +9,7 @@ from analysis.compare import GROUPS, WORK, Comparison, Pair, unequal_work
 from analysis.matching import Configuration
 from analysis.ratios import CANDIDATES, Ratio, false_alarm
 from analysis.trials import Statistics
-from analysis.wording import counted
+from tracegen.command_line import counted
 
 LISTED: Final = 12  # so many configurations have a line each
 Rows = list[list[str]]

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from analysis.evidence import GIB, Doubt, Evidence, Found
+from analysis.evidence import Doubt, Evidence, Found
+from analysis.terms import GIB
 
 CACHED_SHARE: Final = 0.90  # of what the tier read or wrote: counters, sampled each second, are never 10% off
 COUNTER_SLACK: Final = 1.25  # padding to 4 KiB stays far below

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Final
 
 from analysis.device_doubts import counters, foreign_io, page_cache
-from analysis.evidence import GIB, Doubt, Evidence, Found
+from analysis.evidence import Doubt, Evidence, Found
 from analysis.machine_doubts import busy_machine, lacks_cpu, paused, starved
-from analysis.terms import CAUSES
-from analysis.wording import counted
+from analysis.terms import CAUSES, GIB
 from replayer.schema import TIERS, commonest
+from tracegen.command_line import counted
 from tracegen.schema import guessed_sessions
 
 PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against our plan

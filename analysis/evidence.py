@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-GIB: Final = 2**30
+from typing import Any
 
 Values = dict[str, Any]
 Infos = list[dict[str, Any]]

@@ -12,8 +12,8 @@ from analysis.doubts import STILL_RUNNING
 from analysis.percentiles import bracketed, note
 from analysis.summary import differences
 from analysis.terms import GIB
-from analysis.wording import counted
-from replayer.schema import TIERS
+from replayer.schema import TIERS, drive
+from tracegen.command_line import counted
 from tracegen.schema import ENUMS
 
 Format = Callable[[Any], str]
@@ -274,11 +274,7 @@ def _conditions(summary: Summary) -> str:
 
 def place(storage: dict[str, Any] | None) -> str:
     """Device, file system and mount point of the nvme tier, as far as the run says."""
-    if not storage:
-        return ""
-    model = f" ({storage['device_model']})" if storage.get("device_model") else ""
-    kind, point = storage.get("filesystem"), storage.get("mount_point")
-    return f"nvme tier on {f'{kind} at {point}, ' if kind and point else ''}{storage.get('device')}{model}"
+    return f"nvme tier on {drive(storage)}" if storage else ""
 
 
 def _machine(summary: Summary) -> str:

@@ -13,8 +13,7 @@ from replayer.schema import TIERS, read_run
 from replayer.search import ALL, NEAR_PEAK, Search
 from replayer.series import Series, analysis
 from replayer.steps import Result, Sample, Step, Target, stats
-from replayer.wording import counted
-from tracegen.command_line import lacking
+from tracegen.command_line import counted, lacking
 from tracegen.schema import InputError, Trace
 
 LATENCY: Final = "ttfb_p95_ms"

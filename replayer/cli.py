@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,33 +25,27 @@ from replayer.room import needs, takes
 from replayer.run import replay
 from replayer.run_directory import check_free
 from replayer.schema import TIERS, ops_executed
-from replayer.wording import counted
-from tracegen.command_line import refuse_empty
+from tracegen.command_line import Commands, counted
 from tracegen.schema import InputError, Trace
-from tracegen.signals import INTERRUPTS, Interrupted, end
+from tracegen.signals import Interrupted
 
 
-class Commands(click.Group):
-    """A command group that ends with 128 + the signal's number on Ctrl-C and its like, after closing what is open."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what an unset variable leaves."""
-        refuse_empty(args)
-        return super().parse_args(ctx, args)
+class Replaying(Commands):
+    """The commands; an error of the system is a sentence, and series can be continued."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with INTERRUPTS.handled():
-                return super().invoke(ctx)
-        except KeyboardInterrupt as stopped:
-            again = ctx.invoked_subcommand in cli_series.COMMANDS
-            end(stopped, *(["To continue, run the same command again."] if again else []))
+            return super().invoke(ctx)
         except OSError as error:  # of a path that no check of ours met: too long, of another's, on a disk that is gone
             raise InputError(f"{error.filename or 'output'}: {error.strerror}; name another.") from None
 
+    def ended(self, ctx: click.Context) -> Sequence[str]:
+        """What the user can do next."""
+        return ["To continue, run the same command again."] if ctx.invoked_subcommand in cli_series.COMMANDS else []
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=Replaying, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kv-tier-bench")
 def main() -> None:
     """Replay traces on a waterfall of KV-cache tiers."""

@@ -17,8 +17,7 @@ from replayer.search import NEAR_PEAK
 from replayer.series import Series
 from replayer.steps import Step, stats
 from replayer.tiers.cache_dir import check_parent
-from replayer.wording import counted
-from tracegen.command_line import SECONDS, Quantity
+from tracegen.command_line import SECONDS, Quantity, counted
 from tracegen.schema import InputError, Trace
 
 

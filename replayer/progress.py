@@ -9,7 +9,7 @@ from tqdm import tqdm
 from replayer.compiled import State
 from replayer.engine import Engine
 from replayer.pace import Span
-from replayer.wording import counted
+from tracegen.command_line import counted
 
 
 class RunBar:

@@ -8,6 +8,7 @@ from replayer.opening import CPU, NVME, Settings, most_objects, nvme_room
 from replayer.pace import Span, Window
 from replayer.payload import MAX_OBJECT
 from replayer.plan import Plan
+from replayer.schema import drive
 from replayer.tiers.memory import arena_bytes
 from replayer.tiers.nvme import SLAB
 from replayer.tiers.reserve import existing, free_bytes
@@ -56,10 +57,7 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
 def place(settings: Settings) -> str:
     """Directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    facts = machine.storage(existing(settings.cache_dir))
-    model = f" ({facts['device_model']})" if facts["device_model"] else ""
-    on = f"{facts['filesystem']} at {facts['mount_point']}, " if facts["filesystem"] else ""
-    return f"nvme tier: {settings.cache_dir} on {on}{facts['device']}{model}"
+    return f"nvme tier: {settings.cache_dir} on {drive(machine.storage(existing(settings.cache_dir)))}"
 
 
 def needs(plan: Plan, planned: dict[str, Any] | None, window: Window) -> str:

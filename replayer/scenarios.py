@@ -17,7 +17,7 @@ from replayer.series import Series, analysis
 from replayer.steps import Step
 from replayer.tiers import gpu
 from replayer.tiers.reserve import Reserve, existing, free_bytes
-from replayer.wording import counted
+from tracegen.command_line import counted
 from tracegen.schema import InputError, Trace
 
 GIB: Final = 1 << 30

@@ -147,6 +147,13 @@ DEVICE_SCHEMA: Final = pa.schema(
 )
 
 
+def drive(storage: Mapping[str, Any]) -> str:
+    """File system, mount point, device and its model, as far as they are known, of run.json's machine.storage."""
+    model = f" ({storage['device_model']})" if storage.get("device_model") else ""
+    kind, point = storage.get("filesystem"), storage.get("mount_point")
+    return f"{f'{kind} at {point}, ' if kind and point else ''}{storage.get('device')}{model}"
+
+
 def causes_of(errors: Iterable[str]) -> Counter[str]:
     """How often each cause stands in the log's column `error`: without file names, numbers and where it happened."""
     return Counter(_NUMBER.sub("N", _WHERE.sub("", text)) for text in errors)

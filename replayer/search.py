@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from replayer.steps import TIGHT, Decision, Result, Sample, Step, Target
-from replayer.wording import counted
+from tracegen.command_line import counted
 
 GROWS: Final = 1.1  # doubling goes on while throughput grows by a tenth
 STEEPLY: Final = 1.5  # one trial decides where throughput grows so much

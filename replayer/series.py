@@ -19,7 +19,7 @@ import click
 
 from replayer.schema import ops_executed, read_above, read_run
 from replayer.tiers.cache_dir import check_parent
-from replayer.wording import counted
+from tracegen.command_line import counted
 from tracegen.schema import InputError, Trace
 
 ASKED: Final = "series.json"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Final, Literal
 
-from replayer.wording import counted
+from tracegen.command_line import counted
 
 Decision = Literal["up", "down", "stop", "confirm"]
 

@@ -51,20 +51,13 @@ def content(folder: Path) -> dict[str, Any]:
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
+def words(grid: Path, cache: Path, output: Path, *flags: object) -> list[object]:
+    return ["sweep", grid, "--make-cache-dir", "--cache-dir", cache, *flags, "-o", output]
+
+
 def swept(run: Run, grid: Path, *flags: object, ok: bool = True) -> subprocess.CompletedProcess[str]:
     place = grid.parent
-    return run(
-        "replayer",
-        "sweep",
-        grid,
-        "--make-cache-dir",
-        "--cache-dir",
-        place / "cache",
-        *flags,
-        "-o",
-        place / "sweep",
-        ok=ok,
-    )
+    return run("replayer", *words(grid, place / "cache", place / "sweep", *flags), ok=ok)
 
 
 # Grids
@@ -355,16 +348,7 @@ def test_another_sweep_in_its_place_is_refused(run: Run, finished: Path, tmp_pat
     sentence(done, f"{finished}/sweep was begun with other settings (cases); name a new directory with -o")
     (tmp_path / "killed").mkdir()
     (tmp_path / "killed" / "series.partial").write_text("{")
-    run(
-        "replayer",
-        "sweep",
-        finished / "grid.toml",
-        "--make-cache-dir",
-        "--cache-dir",
-        tmp_path / "c",
-        "-o",
-        tmp_path / "killed",
-    )
+    run("replayer", *words(finished / "grid.toml", tmp_path / "c", tmp_path / "killed"))
     assert not (tmp_path / "killed" / "series.partial").exists(), "what a killed process had begun is gone on with"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
@@ -382,16 +366,7 @@ def test_a_trial_that_failed_is_put_aside(run: Run, finished: Path, tmp_path: Pa
         path = trial / "run.json"
         path.write_text(json.dumps(read_run(trial) | {"status": "failed", "reason": f"disk {number}"}))
         before = content(tmp_path / "sweep")
-        done = run(
-            "replayer",
-            "sweep",
-            finished / "grid.toml",
-            "--make-cache-dir",
-            "--cache-dir",
-            tmp_path / "c",
-            "-o",
-            tmp_path / "sweep",
-        )
+        done = run("replayer", *words(finished / "grid.toml", tmp_path / "c", tmp_path / "sweep"))
         assert f"{trial} had failed; it lies in failed-{number}-trial_1 now." in done.stderr
         aside = trial.with_name(f"failed-{number}-trial_1")
         assert read_run(aside)["reason"] == f"disk {number}"
@@ -430,13 +405,7 @@ def going(path: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
         sys.executable,
         "-m",
         "replayer",
-        "sweep",
-        path,
-        "--make-cache-dir",
-        "--cache-dir",
-        place / "cache",
-        "-o",
-        place / "sweep",
+        *words(path, place / "cache", place / "sweep"),
     ]
     with (place / "said").open("w") as said:
         started = subprocess.Popen([*map(str, command)], cwd=ROOT, text=True, stdout=said, stderr=said)

@@ -10,7 +10,7 @@ import click
 from tracegen import cli_tools
 from tracegen import info as facts
 from tracegen import settings as recipe_settings
-from tracegen.cli_options import Commands, report, written
+from tracegen.cli_options import Making, report, written
 from tracegen.command_line import SECONDS, Quantity
 from tracegen.generate import generate as write_trace
 from tracegen.plot import check_picture, plot
@@ -31,7 +31,7 @@ def _shard(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     return index, count
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Making, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kv-tier-bench")
 def main() -> None:
     """Make traces of KV-cache operations, take other labs' in and out, change, compare and describe them."""

@@ -1,7 +1,7 @@
 """What the commands of tracegen share: the end on signals, the flags of those that write a trace, what these say."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,28 +9,18 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tracegen.command_line import refuse_empty
+from tracegen.command_line import Commands
 from tracegen.outputs import leftovers, remove_unfinished
 from tracegen.schema import InputError, Metadata
-from tracegen.signals import INTERRUPTS, end
 
 
-class Commands(click.Group):
-    """A command group that ends with 128 + the signal's number, e.g. on Ctrl-C, and leaves nothing unfinished."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what an unset variable leaves."""
-        refuse_empty(args)
-        return super().parse_args(ctx, args)
+class Making(Commands):
+    """The commands; an error of the system is a sentence, and nothing is left unfinished."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with INTERRUPTS.handled():
-                return super().invoke(ctx)
-        except KeyboardInterrupt as stopped:
-            remove_unfinished()
-            end(stopped)
+            return super().invoke(ctx)
         except MemoryError:
             raise InputError(
                 "out of memory; lower users, documents, prompts or tokens, or raise block_tokens."
@@ -41,6 +31,11 @@ class Commands(click.Group):
             raise InputError(
                 f"{error.filename or 'the output'}: {error.strerror or error}; name another file."
             ) from None
+
+    def ended(self, ctx: click.Context) -> Sequence[str]:
+        """Remove what was being written."""
+        remove_unfinished()
+        return super().ended(ctx)
 
 
 def written(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What the command lines of all packages share: quantities with units, empty words, features that need a package."""
+"""What the command lines of all packages share: how they end, quantities with units, words of messages."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from tracegen.schema import InputError
+from tracegen.signals import INTERRUPTS, end
 
 _TIMES: Final = {
     "us": Decimal("1e-6"),
@@ -110,6 +111,32 @@ class Quantity(click.ParamType[Any]):
         if not self._low <= number <= self._high:
             self.fail(f"{value} must be from {self._low:g} to {self._high:g} {self._unit.name}.", param, ctx)
         return self._kind(number)
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number with its noun: 1 trial, 3 trials, 1,000 trials."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+class Commands(click.Group):
+    """A command group that ends with 128 + the signal's number on Ctrl-C and its like, after closing what is open."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what an unset variable leaves."""
+        refuse_empty(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            with INTERRUPTS.handled():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            end(stopped, *self.ended(ctx))
+
+    def ended(self, ctx: click.Context) -> Sequence[str]:  # noqa: ARG002 (for those that override it)
+        """Do what is left to do after a signal; sentences on what the user can do next."""
+        return ()
 
 
 def refuse_empty(words: Sequence[str]) -> None:

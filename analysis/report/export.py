@@ -17,8 +17,7 @@ from analysis.render import place, verdict
 from analysis.report import wording
 from analysis.report.gather import Gathered
 from analysis.tables import TABLES
-from analysis.wording import counted
-from tracegen.command_line import lacking
+from tracegen.command_line import counted, lacking
 from tracegen.schema import InputError
 
 _SHEET_NAME: Final = 31  # characters that Excel allows

@@ -8,8 +8,8 @@ from analysis.percentiles import bracketed
 from analysis.report.gather import Gathered
 from analysis.terms import GIB
 from analysis.trials import statistics
-from analysis.wording import counted
 from replayer.schema import TIERS
+from tracegen.command_line import counted
 
 _UNITS: Final = (
     ("requests_per_s", "requests/s"),
