@@ -7,23 +7,24 @@ from typing import Any
 
 import click
 
-from analysis import assess as assessment
-from analysis import glossary, reference
-from analysis.between import together
-from analysis.cli_submission import submission
-from analysis.compare import compare as compared
-from analysis.compare_text import as_json as compared_json
-from analysis.compare_text import render as compared_text
-from analysis.directories import runs_in
-from analysis.log import Targets
-from analysis.render import doubts, render, verdict
+from analysis.assessment import criteria as assessment
+from analysis.assessment import other_tools as reference
+from analysis.commands.directories import runs_in
+from analysis.commands.submission import submission
+from analysis.commands.target_options import target_options
+from analysis.commands.terminal import echo
+from analysis.comparison.compare import compare as compared
+from analysis.comparison.text import as_json as compared_json
+from analysis.comparison.text import render as compared_text
+from analysis.doubts.across_runs import together
+from analysis.log.log import Targets
 from analysis.report import export
-from analysis.report.gather import gather
-from analysis.sql import FORMATS, execute
-from analysis.summary import checked, summarise
-from analysis.target_options import target_options
-from analysis.terminal import echo
-from tracegen.command_line import Commands
+from analysis.report.data import gather
+from analysis.sql.queries import FORMATS, execute
+from analysis.summary import glossary
+from analysis.summary.summary import checked, summarise
+from analysis.summary.text import doubts, render, verdict
+from tracegen.console.command_line import Commands
 from tracegen.schema import InputError
 
 

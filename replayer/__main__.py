@@ -1,6 +1,6 @@
 """`replayer`, and `python -m replayer`."""
 
-from tracegen.signals import end_at_once
+from tracegen.console.interrupts import end_at_once
 
 
 def main() -> None:

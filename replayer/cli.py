@@ -11,23 +11,25 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from replayer import cli_series, offered
-from replayer.flag_types import Count
-from replayer.flags import plan_options, run_options
-from replayer.like import options_like
-from replayer.opening import NVME
-from replayer.pace import Span, Window
-from replayer.plan import Plan, PlanOptions
-from replayer.planned import PlannedMoves
-from replayer.ranks import ALONE, Ranks, world
-from replayer.resolving import resolve, settings_of, time_of
-from replayer.room import needs, takes
-from replayer.run import replay
-from replayer.run_directory import check_free
-from replayer.schema import TIERS, ops_executed
-from tracegen.command_line import Commands, counted
+from replayer.commands import series as cli_series
+from replayer.commands.resolving import resolve, settings_of, time_of
+from replayer.flags.flag_types import Count
+from replayer.flags.flags import plan_options, run_options
+from replayer.planning import offered_load as offered
+from replayer.planning.like_run import options_like
+from replayer.planning.pace import Span, Window
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_table import PlannedMoves
+from replayer.record.columns import TIERS
+from replayer.record.reading import ops_executed
+from replayer.record.run_directory import check_free
+from replayer.run.mpi import ALONE, Ranks, world
+from replayer.run.opening import NVME
+from replayer.run.preflight import needs, takes
+from replayer.run.replay import replay
+from tracegen.console.command_line import Commands, counted
+from tracegen.console.interrupts import Interrupted
 from tracegen.schema import InputError, Trace
-from tracegen.signals import Interrupted
 
 
 class Replaying(Commands):

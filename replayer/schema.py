@@ -1,352 +1,58 @@
 """The run directory: `run.json`, and the log in `moves/part-*.parquet`, one row per move. replayer owns this format.
 
-`docs/run-directory.md` specifies it in prose.
+`docs/run-directory.md` specifies it in prose. This module is all that other packages may import of replayer; what it
+names is in `replayer.record`.
 """
 
-import json
-import re
-import stat
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, Final
+from replayer.record.code_digests import code_digests
+from replayer.record.columns import (
+    ADDED,
+    CHECKPOINT_OPS,
+    DEVICE_ADDED,
+    DEVICE_SCHEMA,
+    LOG_COLUMNS,
+    LOG_ENUMS,
+    LOG_SCHEMA,
+    MOVES,
+    OPTIONAL,
+    ORDERED_PLAN_VERSION,
+    PLAN_VERSION,
+    PLANNED_COLUMNS,
+    RUN_VERSION,
+    STATUSES,
+    TIERS,
+    WAITS,
+)
+from replayer.record.reading import check_file, counters, ops_executed, parts, ranks_of, read_above, read_run
+from replayer.record.wording import causes_of, commonest, drive, plain_model
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from replayer import run_json
-from replayer.code_digests import code_digests as code_digests  # noqa: PLC0414 (other packages import from here)
-from tracegen.schema import ENUMS, InputError
-
-RUN_VERSION: Final = 2
-PLAN_VERSION: Final = 1
-"""What the fingerprint of a plan in the trace's order begins with."""
-ORDERED_PLAN_VERSION: Final = 2
-"""The same, in any other order."""
-CHECKPOINT_OPS: Final = 1 << 16
-
-TIERS: Final = run_json.TIERS
-MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
-STATUSES: Final = ("ok", "error", "upstream")
-SAME_CACHE: Final = re.compile(r"meta|instruct|chat|hf|it|base|v0\.\d")
-"""Parts of model names that say nothing about the size of the KV cache."""
-WAITS: Final = ("data", "eviction", "room")
-"""What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""
-LOG_ENUMS: Final = ENUMS | {
-    "move": MOVES,
-    "status": STATUSES,
-    "from_tier": TIERS,
-    "to_tier": TIERS,
-    "waited_for": WAITS,
-}
-
-_TYPES: Final = {
-    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns order_ns ready_ns"
-    " start_ns end_ns read_ns write_ns device_read_ns device_write_ns verify_ns",
-    pa.int32(): "seq turn step new_tokens tokens worker rank",
-    pa.bool_(): "warmup",
-    pa.string(): "error",
-    pa.dictionary(pa.int8(), pa.string()): " ".join(LOG_ENUMS),
-}
-_TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
-OPTIONAL: Final = ("from_tier", "to_tier", "waited_for", "error")
-ADDED: Final = ("position", "window_ns", "order_ns", "waited_for")
-"""Columns that logs of version 1 lack: position is op_id there, the others are not known."""
-LOG_COLUMNS: Final = [
-    "op_id",
-    "seq",
-    "request_id",
-    "session_id",
-    "user_id",
-    "turn",
-    "step",
-    "qos",
-    "phase",
-    "op",
-    "source",
-    "new_tokens",
-    "key",
-    "tokens",
-    "size_bytes",
-    "move",
-    "status",
-    "from_tier",
-    "to_tier",
-    "due_ns",
-    "ready_ns",
-    "start_ns",
-    "end_ns",
-    "read_ns",
-    "write_ns",
-    "device_read_ns",
-    "device_write_ns",
-    "verify_ns",
-    "worker",
-    "rank",
-    "warmup",
-    "error",
-    "position",
-    "window_ns",
-    "order_ns",
-    "waited_for",
+__all__ = [
+    "ADDED",
+    "CHECKPOINT_OPS",
+    "DEVICE_ADDED",
+    "DEVICE_SCHEMA",
+    "LOG_COLUMNS",
+    "LOG_ENUMS",
+    "LOG_SCHEMA",
+    "MOVES",
+    "OPTIONAL",
+    "ORDERED_PLAN_VERSION",
+    "PLANNED_COLUMNS",
+    "PLAN_VERSION",
+    "RUN_VERSION",
+    "STATUSES",
+    "TIERS",
+    "WAITS",
+    "causes_of",
+    "check_file",
+    "code_digests",
+    "commonest",
+    "counters",
+    "drive",
+    "ops_executed",
+    "parts",
+    "plain_model",
+    "ranks_of",
+    "read_above",
+    "read_run",
 ]
-
-
-PLANNED_COLUMNS: Final = (
-    *("position", "seq", "op_id", "request_id", "session_id", "user_id", "turn", "step"),
-    *("qos", "phase", "op", "source", "new_tokens"),
-    *("key", "tokens", "size_bytes", "move", "from_tier", "to_tier"),
-)
-"""What a plan knows of a move: every run of it logs the same."""
-
-
-def plain_model(name: str) -> str:
-    """What all spellings of a model's name share, as far as its KV cache goes.
-
-    llama3.1-8b and meta-llama/Llama-3.1-8B-Instruct are llama318b.
-    """
-    words = name.lower().rstrip("/").rsplit("/", 1)[-1].replace("_", "-").split("-")
-    return "".join(word for word in words if not SAME_CACHE.fullmatch(word)).replace(".", "")
-
-
-def _hints(name: str) -> dict[str, str] | None:
-    """What makes Polars read an enum as one, in half the time; other readers pass over it."""
-    words = LOG_ENUMS.get(name)
-    return {"_PL_ENUM_VALUES2": "".join(f"{len(word)};{word}" for word in words)} if words else None
-
-
-LOG_SCHEMA: Final = pa.schema(
-    [pa.field(name, _TYPE_OF[name], nullable=name in OPTIONAL, metadata=_hints(name)) for name in LOG_COLUMNS],
-    metadata={"kv-run": str(RUN_VERSION)},
-)
-
-DEVICE_ADDED: Final = (
-    "steal_cpu",  # cores that the hypervisor gave to others while this machine wanted them
-    "process_read_bytes",  # that devices read and wrote for this process
-    "process_written_bytes",
-    "run_delay_ns",  # how long workers were ready and waited for a CPU
-    "throttled_ns",  # by a quota of the cgroup
-    "sampler_delay_ns",  # as run_delay_ns, of the thread that samples
-)
-"""Columns that device.parquet lacked before release 0.2; null where the kernel does not count them."""
-DEVICE_SCHEMA: Final = pa.schema(
-    [
-        pa.field("time_ns", pa.int64(), nullable=False),  # end of the interval, since the run's start
-        pa.field("interval_ns", pa.int64(), nullable=False),
-        pa.field("read_bytes", pa.int64()),  # of the block device; null where there is none
-        pa.field("written_bytes", pa.int64()),
-        pa.field("read_requests", pa.int64()),
-        pa.field("write_requests", pa.int64()),
-        pa.field("queue", pa.float64()),  # requests in flight, mean
-        pa.field("utilisation", pa.float64()),  # share of the interval with any in flight
-        pa.field("process_cpu", pa.float64(), nullable=False),  # cores busy, mean
-        pa.field("system_cpu", pa.float64(), nullable=False),
-        *(pa.field(name, pa.float64() if name == "steal_cpu" else pa.int64()) for name in DEVICE_ADDED),
-    ],
-    metadata={"kv-run": str(RUN_VERSION)},
-)
-
-
-def drive(storage: Mapping[str, Any]) -> str:
-    """File system, mount point, device and its model, as far as they are known, of run.json's machine.storage."""
-    model = f" ({storage['device_model']})" if storage.get("device_model") else ""
-    kind, point = storage.get("filesystem"), storage.get("mount_point")
-    return f"{f'{kind} at {point}, ' if kind and point else ''}{storage.get('device')}{model}"
-
-
-def causes_of(errors: Iterable[str]) -> Counter[str]:
-    """How often each cause stands in the log's column `error`: without file names, numbers and where it happened."""
-    return Counter(_NUMBER.sub("N", _WHERE.sub("", text)) for text in errors)
-
-
-_WHERE: Final = re.compile(r"^\w+: (\[Errno \d+\] )?|: .*$", re.DOTALL)
-_NUMBER: Final = re.compile(r"\d+")
-
-
-def commonest(causes: Mapping[str, int]) -> str:
-    """The commonest cause, and how many there are beside it, in words."""
-    cause, count = max(causes.items(), key=lambda one: one[1])
-    others = f", and {sum(causes.values()) - count:,} for other causes" if len(causes) > 1 else ""
-    return f"{count:,} × {cause}{others}"
-
-
-def read_run(path: Path) -> dict[str, Any]:
-    """The content of a run directory's run.json, each field of the kind it is written with.
-
-    Raises:
-        InputError: it is missing, damaged, of a newer version, or stands above those of ranks.
-    """
-    info = _load(path)
-    if "ranks" in info:
-        raise InputError(f"{path}/run.json stands above those of ranks; name one of {path}/rank_*.")
-    return info
-
-
-def read_above(path: Path) -> dict[str, Any] | None:
-    """The content of a run.json that stands above those of ranks; None where it is one process's.
-
-    Raises:
-        InputError: it is missing, damaged, or of a newer version.
-    """
-    info = _load(path)
-    return info if "ranks" in info else None
-
-
-def ranks_of(path: Path) -> int | None:
-    """How many ranks a run has whose run.json stands above theirs; None where it is one process's.
-
-    Raises:
-        InputError: as `read_above`.
-    """
-    above = read_above(path)
-    return None if above is None else int(above["ranks"])
-
-
-MOST_JSON: Final = 1 << 24  # bytes: a plan of 2^31 ops has 2 MB of checkpoints
-_MOST_PARQUET: Final = 1 << 30  # bytes: a part holds 131,072 rows
-_MEMORY: Final = 1 << 24  # bytes beside those of rows
-_BYTE_ROWS: Final = 4  # of the file: honest logs take 24 bytes a row or more
-_ROW_BYTES: Final = 1 << 11  # of memory; the longest error is a path
-
-
-def ops_executed(info: dict[str, Any]) -> int | None:
-    """How many ops a run executed, by its run.json or the one above those of ranks; None where it was killed.
-
-    `executed_ops` of one process is no count: it is the position below which all ops were executed, and with --users
-    most positions below it are those of other users.
-    """
-    executed = info.get("executed")
-    count: int | None = executed["ops"] if executed else info.get("executed_ops")
-    return count
-
-
-def _whole(digits: str) -> int:
-    """A whole number of run.json; Python refuses 4,300 digits in words of its own, and floats end at 308."""
-    if len(digits) > _DIGITS:
-        raise ValueError(f"a number has {len(digits):,} digits")
-    return int(digits)
-
-
-_DIGITS: Final = 40
-_DENIED: Final = "{}: you may not read it; ask its owner for the right to."
-
-
-def check_file(path: Path, most: int) -> None:
-    """Refuse what is no regular file, which could be waited for for ever, or is too large to be what it should.
-
-    Raises:
-        InputError: says which.
-        OSError: it is missing, or may not be looked at.
-    """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise InputError(f"{path} is not a regular file; copy the run anew.")
-    if found.st_size > most:
-        raise InputError(f"{path} has {found.st_size:,} bytes, more than any honest one ({most:,}); copy the run anew.")
-
-
-def _load(path: Path) -> dict[str, Any]:
-    name = f"{path}/run.json"
-    try:
-        check_file(path / "run.json", MOST_JSON)
-        info = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_whole)
-        version = info["run_version"]
-        if not isinstance(info, dict) or type(version) is not int or version < 1:
-            raise TypeError("run_version is no number of a format")
-    except PermissionError:
-        raise InputError(_DENIED.format(name)) from None
-    except OSError as error:
-        why = f"{path} is not a run directory: run.json: {error.strerror}"
-        raise InputError(f"{why}; name one that `replayer run` made, such as {path}/trial_1.") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"{name} is damaged or incomplete ({error}); copy the run anew.") from None
-    if version > RUN_VERSION:
-        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
-    run_json.check(info, name)
-    return info
-
-
-def parts(path: Path) -> list[Path]:
-    """The closed parts of a run's log, in order, with the columns that they are written with.
-
-    Raises:
-        InputError: there are none, or one is not a part of such a log.
-    """
-    try:
-        found = sorted(one for one in (path / "moves").iterdir() if one.match("part-*.parquet"))
-    except PermissionError:
-        raise InputError(_DENIED.format(path / "moves")) from None
-    except OSError:
-        found = []
-    if not found:
-        raise InputError(
-            f"{path} holds no closed part of a log: nothing was executed, or the run died at once; replay it anew."
-        )
-    for part in found:
-        _check_parquet(part, LOG_SCHEMA, "a move log")
-    return found
-
-
-def counters(path: Path) -> Path | None:
-    """A run's device.parquet, with the columns that it is written with; None where nothing was sampled.
-
-    Raises:
-        InputError: it is something else.
-    """
-    found = path / "device.parquet"
-    if not found.exists():
-        return None
-    _check_parquet(found, DEVICE_SCHEMA, "a log of counters")
-    return found
-
-
-def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
-    """Columns, their types, that none has nulls where none are written, and the version."""
-    try:
-        check_file(path, _MOST_PARQUET)
-        about = pq.read_metadata(path.absolute())  # a relative a:b would be taken for an address
-        schema = about.schema.to_arrow_schema()
-    except PermissionError:
-        raise InputError(_DENIED.format(path)) from None
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"{path} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
-    version = (about.metadata or {}).get(b"kv-run", str(RUN_VERSION).encode()).decode(errors="replace")
-    if not version.isdecimal() or int(version[:9]) > RUN_VERSION:
-        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
-    for field in wanted:
-        if field.name not in schema.names and (
-            field.name in DEVICE_ADDED or (field.name in ADDED and int(version[:9]) == 1)
-        ):
-            continue
-        if field.name not in schema.names:
-            raise InputError(f"{path} is not {what}: column {field.name} is missing.")
-        if not _is_like(schema.field(field.name).type, field.type):
-            kind = "text" if field.name in (*LOG_ENUMS, "error") else field.type
-            raise InputError(
-                f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
-            )
-    groups = [about.row_group(group) for group in range(about.num_row_groups)]
-    size, memory = path.stat().st_size, sum(group.total_byte_size for group in groups)
-    if about.num_rows > size * _BYTE_ROWS or memory > about.num_rows * _ROW_BYTES + _MEMORY:
-        raise InputError(
-            f"{path} claims {about.num_rows:,} rows in {size:,} bytes: no replay writes it; copy the run anew."
-        )
-    _check_chunks(path, about, {field.name for field in wanted if not field.nullable})
-
-
-def _check_chunks(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
-    """That no required column has nulls, as far as its statistics say."""
-    for group in range(about.num_row_groups):
-        for place in range(about.num_columns):
-            chunk = about.row_group(group).column(place)
-            if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process
-                raise InputError(f"{path} is not readable (its columns are damaged); copy the run anew.")
-            if chunk.path_in_schema in required and chunk.statistics is not None and chunk.statistics.null_count:
-                raise InputError(f"{path}: column {chunk.path_in_schema} holds nulls where a replay leaves none.")
-
-
-def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column may have passed through another tool: text is text, however it is stored."""
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (found, wanted)]
-    texts = [pa.types.is_string(k) or pa.types.is_large_string(k) or pa.types.is_string_view(k) for k in plain]
-    return all(texts) if texts[1] else bool(found == wanted)

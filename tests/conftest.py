@@ -19,13 +19,15 @@ import vl_convert
 from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 
-from analysis import replanned
-from analysis.log import Log
+from analysis.doubts import against_trace as replanned
+from analysis.log.log import Log
 from analysis.submission import traces as remade
-from replayer import autoscale, scenarios, series
+from replayer.experiments import autoscale, scenarios
+from replayer.experiments import replay_series as series
 from replayer.schema import LOG_ENUMS
-from tracegen import signals, tokens
+from tracegen.console import interrupts as signals
 from tracegen.schema import InputError, Trace
+from tracegen.sources import tokenizers as tokens
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "tracegen" / "recipes" / "sample_sharegpt.json"

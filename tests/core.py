@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.compiled import PLANNED, UNLIMITED, Load, address, reference
-from replayer.pace import Demand
-from replayer.plan import Usable
-from replayer.workload import Workload
+from replayer.bindings.compiled import PLANNED, UNLIMITED, Load, address, reference
+from replayer.planning.pace import Demand
+from replayer.planning.plan import Usable
+from replayer.planning.workload import Workload
 
 Planned = tuple[int, int, int, int, int]
 """(size, key, kind, from_tier, to_tier), as PLANNED."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replayer.model import TokenBytes
-from replayer.order import Order
-from replayer.plan import Plan, PlanHash, PlanOptions, Stretch, Totals
-from replayer.run_directory import RunDirectory
+from replayer.planning.model import TokenBytes
+from replayer.planning.order import Order
+from replayer.planning.plan import Plan, PlanHash, PlanOptions, Stretch, Totals
+from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS
 from tests.conftest import ROOT
 from tests.traces import columns, write

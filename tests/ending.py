@@ -15,7 +15,7 @@ import sys
 import tempfile
 from typing import Any
 
-from tracegen.signals import end_at_once
+from tracegen.console.interrupts import end_at_once
 
 # What a command imports late would be imported by every fork anew.
 for module in ("tracegen.cli", "analysis.cli", "polars", "pyarrow.parquet"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from replayer.compiled import variable
+from replayer.bindings.compiled import variable
 from replayer.tiers.nvme import uring_error
 
 _TRANSFER = CFUNCTYPE(c_ssize_t, c_int, c_void_p, c_size_t, c_long, use_errno=True)

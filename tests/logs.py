@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from replayer.run_directory import RunDirectory
+from replayer.record.run_directory import RunDirectory
 from replayer.schema import ADDED, LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
 from tests import oracle
 from tracegen.schema import ENUMS

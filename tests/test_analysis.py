@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import summary
+from analysis.summary import summary
 from replayer.schema import read_run
 from tests.conftest import DEMO, Run
 from tests.logs import make_rows, ranks, write_run

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis import reference
-from analysis.assess import PROFILES, assess, criteria_of
+from analysis.assessment import other_tools as reference
+from analysis.assessment.criteria import PROFILES, assess, criteria_of
 from analysis.cli import main
-from analysis.summary import summarise
+from analysis.summary.summary import summarise
 from tests.conftest import DEMO, Run
 from tracegen.schema import InputError
 

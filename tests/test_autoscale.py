@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer import autoscale
-from replayer.autoscale import LATENCY, THROUGHPUT, Asked, described
-from replayer.search import NEAR_PEAK, Measure, Search
-from replayer.steps import LONGEST, T975, Result, Sample, Step, Target, stats
+from replayer.experiments import autoscale
+from replayer.experiments.autoscale import LATENCY, THROUGHPUT, Asked, described
+from replayer.experiments.steps import LONGEST, T975, Result, Sample, Step, Target, stats
+from replayer.experiments.user_search import NEAR_PEAK, Measure, Search
 from tests import traces
 from tests.conftest import Run
 from tracegen.schema import Trace
@@ -348,7 +348,7 @@ def test_bad_input_is_refused_in_a_sentence(case: str, run: Run, demo_trace: Pat
 
 
 def test_the_default_throughput_is_of_metrics_that_there_are() -> None:
-    from analysis import glossary
+    from analysis.summary import glossary
 
     names = {name for term in glossary.terms() for name in term.expanded()}
     assert set(THROUGHPUT.split("+")) <= names

@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from analysis import assess, glossary
-from analysis.catalogue import better, counted_by, judged, least_samples
+from analysis.assessment import criteria as assess
+from analysis.metrics.catalogue import better, counted_by, judged, least_samples
+from analysis.summary import glossary
 from tests.conftest import Run
 
 NAMES = {name: term for term in glossary.terms() for name in term.expanded()}

@@ -20,14 +20,14 @@ from tests import traces
 from tests.conftest import DEMO, Run, tmpfs
 from tests.test_cli import sentence
 from tests.test_workload import recipes
-from tracegen import combine
-from tracegen.combine import Selection, joined_parts, merge, scale, slice_
-from tracegen.difference import difference
+from tracegen.derive import combine
+from tracegen.derive.combine import Selection, joined_parts, merge, scale, slice_
+from tracegen.describe.diff import difference
+from tracegen.files.trace_writer import TraceWriter
 from tracegen.generate import batches, generate, open_sources
-from tracegen.recipe import Mix, Persona, Prefix, Rag, Recipe
+from tracegen.recipe.recipe import Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import Columns, Fingerprint, InputError, Metadata, Trace
-from tracegen.workload import Schedule, survey
-from tracegen.writer import TraceWriter
+from tracegen.workload.schedule import Schedule, survey
 
 RECIPE = Recipe(users=9, requests=300, mix=Mix(personas=2, rag=1), rag=Rag(share=0.3, documents=7))
 

@@ -16,18 +16,18 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import ratios, trials
 from analysis.cli import main
-from analysis.compare import compare
-from analysis.compare_text import as_json, render
-from analysis.log import Targets
-from analysis.matching import labels
-from analysis.report import ranked as ranking
-from analysis.report import wording
-from analysis.report.gather import Gathered
-from analysis.runs import Run as RunOf
-from analysis.summary import summarise
-from analysis.trials import Trial, check_prefix, interval, ratio_interval, statistics
+from analysis.comparison import ratios, trials
+from analysis.comparison.compare import compare
+from analysis.comparison.matching import labels
+from analysis.comparison.text import as_json, render
+from analysis.comparison.trials import Trial, check_prefix, interval, ratio_interval, statistics
+from analysis.log.log import Targets
+from analysis.report import baseline as ranking
+from analysis.report import text as wording
+from analysis.report.data import Gathered
+from analysis.runs.run import Run as RunOf
+from analysis.summary.summary import summarise
 from replayer.schema import CHECKPOINT_OPS, TIERS
 from tests.conftest import DEMO, Run
 from tests.crafted import SECOND, clean

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis.compare import compare
-from analysis.compare_text import as_json, render
+from analysis.comparison.compare import compare
+from analysis.comparison.text import as_json, render
 from tests import test_compare as shared
 from tests import traces
 from tests.conftest import Run

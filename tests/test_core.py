@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer import compiled
+from replayer.bindings import compiled
 from tests import core
 from tests.conftest import ROOT
 

@@ -19,12 +19,18 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis import audit, between, device_doubts, doubts, machine_doubts, recomputed, render
-from analysis.between import together
 from analysis.cli import main
-from analysis.evidence import Doubt
-from analysis.summary import checked, summarise
-from replayer import run_json
+from analysis.doubts import across_runs as between
+from analysis.doubts import checks as doubts
+from analysis.doubts import devices as device_doubts
+from analysis.doubts import every_row as recomputed
+from analysis.doubts import integrity as audit
+from analysis.doubts import machine as machine_doubts
+from analysis.doubts.across_runs import together
+from analysis.doubts.doubt import Doubt
+from analysis.summary import text as render
+from analysis.summary.summary import checked, summarise
+from replayer.record import run_json
 from replayer.schema import LOG_ENUMS, TIERS, parts, ranks_of, read_run
 from tests.conftest import ROOT
 from tests.crafted import REQUESTS, SECOND, SIZE, Crafted, clean, sampled

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from replayer import autoscale, ranks
+from replayer.experiments import autoscale
+from replayer.run import mpi as ranks
 from tests.conftest import DEMO, ROOT, here
 from tests.test_cli import sentence
-from tracegen import tokens
 from tracegen.schema import InputError
+from tracegen.sources import tokenizers as tokens
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OPTIONAL = {"transformers": "hub", "matplotlib": "plot", "xlsxwriter": "xlsx"}

@@ -9,18 +9,18 @@ from typing import Any
 import click
 import pytest
 
-from analysis import target_options
-from analysis.log import Targets
-from replayer import passing
-from replayer.passing import _run_command
-from replayer.resolving import resolve, settings_of
-from replayer.tiers.contract import Buffer
+from analysis.commands import target_options
+from analysis.log.log import Targets
+from replayer.commands.resolving import resolve, settings_of
+from replayer.flags import forwarded_flags as passing
+from replayer.flags.forwarded_flags import _run_command
+from replayer.tiers.base import Buffer
 from replayer.tiers.memory import CpuTier
 from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import here
 from tests.test_cli import sentence
-from tracegen.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
+from tracegen.console.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
 from tracegen.schema import InputError, Trace
 
 

@@ -14,16 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import audit, replanned
-from analysis.cells import added_up
-from analysis.log import scan
-from analysis.recomputed import _fingerprint
-from analysis.submission import about as beginning
+from analysis.doubts import against_trace as replanned
+from analysis.doubts import integrity as audit
+from analysis.doubts.every_row import _fingerprint
+from analysis.log.cells import added_up
+from analysis.log.log import scan
+from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
 from analysis.submission import traces as tracing
 from analysis.submission import validate as validation
-from analysis.submission.layout import About, Package, packages
+from analysis.submission.package_tree import About, Package, packages
 from analysis.submission.rules import RULES, Option, Rules
 from replayer.schema import LOG_ENUMS, LOG_SCHEMA, ORDERED_PLAN_VERSION, parts, read_run
 from tests.conftest import child_here, here

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from replayer.model import TokenBytes
-from replayer.opening import Settings
-from replayer.plan import PlanOptions
-from replayer.run import replay
+from replayer.planning.model import TokenBytes
+from replayer.planning.plan import PlanOptions
+from replayer.run.opening import Settings
+from replayer.run.replay import replay
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
 from tests import traces

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from tests.conftest import ROOT
 from tests.traces import made
-from tracegen.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
+from tracegen.recipe.loading import load
+from tracegen.recipe.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import ENUMS, Columns
-from tracegen.settings import load
 
 USER, MULTI_TURN, SYSTEM, COMMON, RAG = range(5)
 WRITE, READ = 0, 1

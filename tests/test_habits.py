@@ -13,10 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tracegen.cli
-from analysis import glossary, percentiles, render
-from analysis.between import merged
 from analysis.cli import main
-from analysis.directories import runs_in
+from analysis.commands.directories import runs_in
+from analysis.doubts.across_runs import merged
+from analysis.summary import glossary, percentiles
+from analysis.summary import text as render
 from tests import traces
 from tests.crafted import clean
 from tracegen.schema import METADATA_KEY, InputError, printable

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from analysis import doubts
 from analysis.cli import main
-from analysis.evidence import Evidence, Moved
-from analysis.render import render
-from analysis.report import wording
-from analysis.summary import summarise
+from analysis.doubts import checks as doubts
+from analysis.doubts.doubt import Evidence, Moved
+from analysis.report import text as wording
+from analysis.summary.summary import summarise
+from analysis.summary.text import render
 from replayer.schema import WAITS
 from tests import reference
 from tests.logs import make_rows, samples, write_run

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replayer.model import TokenBytes
-from replayer.plan import Plan, PlanOptions
+from replayer.planning.model import TokenBytes
+from replayer.planning.plan import Plan, PlanOptions
 from tests.conftest import ROOT, Run
 from tests.test_cli import sentence
 from tests.test_workload import rows as rows_of
 from tests.traces import joined
-from tracegen.blocks import ImportOptions
-from tracegen.exchange import EXPORTS, IMPORTS, Output, export_trace, import_trace
+from tracegen.exchange.block_ids import ImportOptions
+from tracegen.exchange.convert import EXPORTS, IMPORTS, Output, export_trace, import_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import Columns, InputError, Trace
 
@@ -249,7 +249,7 @@ def test_a_session_begun_anew_keeps_its_user_and_shift(tmp_path: Path) -> None:
 
 
 def test_delays_mean_the_same_however_late_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracegen.importing.CALLS_PER_BATCH", 4)
+    monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", 4)
     row = {"input_length": 512, "output_length": 0}
     many = [row | {"timestamp": 1000 * n, "hash_ids": [n + 5]} for n in range(9)]
     first = row | {"timestamp": 0, "session_id": "a", "hash_ids": [1]}
@@ -285,7 +285,7 @@ def test_requests_leave_before_the_file_ends(tmp_path: Path, monkeypatch: pytest
     """However often that happens, the trace is the same."""
     prints = set()
     for size in (3, 4096):
-        monkeypatch.setattr("tracegen.importing.CALLS_PER_BATCH", size)
+        monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", size)
         prints.add(imported("mooncake", EXCERPT, tmp_path / "t.parquet", jitter_s=3).metadata.fingerprint)
     assert len(prints) == 1
 
@@ -366,10 +366,10 @@ def test_what_cannot_be_is_refused(run: Run, demo_trace: Path, tmp_path: Path, n
 def test_every_format_stands_in_the_table() -> None:
     """One file, one line."""
     modules = {path.stem for path in (ROOT / "tracegen" / "formats").glob("*.py")} - {"__init__", "calls", "export"}
-    from tracegen.exchange import FORMATS
+    from tracegen.exchange.convert import FORMATS
 
     assert {module.__name__.rpartition(".")[2] for module in FORMATS.values()} == modules
-    from tracegen.cli_tools import export, import_
+    from tracegen.commands.trace_tools import export, import_
 
     for command, names in ((import_, [*IMPORTS, "sharegpt"]), (export, EXPORTS)):
         assert all(name in (command.help or "") for name in names)

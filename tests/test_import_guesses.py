@@ -13,7 +13,7 @@ from tests.test_doubts import found
 from tests.test_import import imported, ops
 from tests.test_workload import rows as rows_of
 from tests.traces import joined
-from tracegen.exchange import export_trace
+from tracegen.exchange.convert import export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import DECODE, READ, Trace, guessed_sessions
 

@@ -15,10 +15,10 @@ from tests import traces
 from tests.conftest import Run
 from tests.test_cli import sentence
 from tests.test_import import EXCERPT, imported
-from tracegen import reuse
-from tracegen.info import describe
-from tracegen.plot import plot
-from tracegen.reuse import measure
+from tracegen.describe import reuse
+from tracegen.describe.info import describe
+from tracegen.describe.plot import plot
+from tracegen.describe.reuse import measure
 from tracegen.schema import Trace
 
 

@@ -18,11 +18,11 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from replayer import machine
-from replayer.counters import Sampler
-from replayer.engine import POLL_S
-from replayer.ranks import combined
-from replayer.run_directory import RunDirectory
+from replayer.engine.engine import POLL_S
+from replayer.machine import description as machine
+from replayer.machine.device_counters import Sampler
+from replayer.record.run_directory import RunDirectory
+from replayer.run.mpi import combined
 from replayer.schema import DEVICE_SCHEMA, parts, read_run
 from replayer.tiers.cache_dir import MARKER
 from tests import oracle, traces

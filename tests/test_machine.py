@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.render import render
-from analysis.summary import checked, summarise
-from replayer import counters
-from replayer.counters import Sampler
-from replayer.model import TokenBytes
-from replayer.pace import Demand, Pace
-from replayer.plan import Plan, PlanOptions
+from analysis.summary.summary import checked, summarise
+from analysis.summary.text import render
+from replayer.machine import device_counters as counters
+from replayer.machine.device_counters import Sampler
+from replayer.planning.model import TokenBytes
+from replayer.planning.pace import Demand, Pace
+from replayer.planning.plan import Plan, PlanOptions
 from tests import test_lifecycle, traces
 from tests.crafted import SECOND, Crafted, clean
 from tests.test_doubts import Change, counted, found, queued

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from replayer import machine, memory
+from replayer.machine import description as machine
+from replayer.machine import free_memory as memory
 from tests import traces
 from tests.conftest import ROOT
 

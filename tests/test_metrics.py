@@ -14,13 +14,15 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import glossary, log, spreads, summary
 from analysis.cli import main
-from analysis.log import Log, Targets
+from analysis.log import log
+from analysis.log import quantiles as spreads
+from analysis.log.columns import KEPT
+from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
-from analysis.runs import open_run
-from analysis.tables import TABLES
-from analysis.terms import KEPT
+from analysis.runs.run import open_run
+from analysis.summary import glossary, summary
+from analysis.summary.distributions import TABLES
 from replayer.schema import LOG_ENUMS, TIERS, WAITS
 from tests import reference
 from tests.conftest import ROOT, latencies_known

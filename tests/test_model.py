@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replayer import model
+from replayer.planning import model
 from replayer.schema import plain_model
 from tracegen.schema import InputError
 

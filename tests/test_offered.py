@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer import offered
 from replayer.cli import main
-from replayer.model import TokenBytes
-from replayer.offered import OfferedLoad
-from replayer.plan import Plan, PlanOptions, Totals
+from replayer.planning import offered_load as offered
+from replayer.planning.model import TokenBytes
+from replayer.planning.offered_load import OfferedLoad
+from replayer.planning.plan import Plan, PlanOptions, Totals
 from replayer.schema import MOVES, TIERS
 from tests import traces
 

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer import workload
-from replayer.model import TokenBytes
-from replayer.opening import most_objects
-from replayer.order import Order
-from replayer.pace import Demand, Pace, Window
-from replayer.plan import (
+from replayer.planning import workload
+from replayer.planning.model import TokenBytes
+from replayer.planning.order import Order
+from replayer.planning.pace import Demand, Pace, Window
+from replayer.planning.plan import (
     BYPASS,
     DELETE,
     DEMOTE,
@@ -32,9 +31,10 @@ from replayer.plan import (
     Usable,
     free_live,
 )  # fmt: skip
+from replayer.planning.trace_selection import Selection
+from replayer.planning.workload import Workload
+from replayer.run.opening import most_objects
 from replayer.schema import WAITS
-from replayer.selection import Selection
-from replayer.workload import Workload
 from tests import oracle, traces
 from tests import test_reference_order as reference_order
 from tests.core import Account, Move, Planned, Scheduler

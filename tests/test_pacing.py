@@ -26,18 +26,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.engine import Engine
-from replayer.execution import Elsewhere, Staging
-from replayer.model import TokenBytes
-from replayer.opening import Settings
-from replayer.order import DEFAULT_REFERENCE, Order, of_run, reference
-from replayer.pace import Demand, Pace, Span, Window
-from replayer.payload import Payload
-from replayer.plan import Plan, PlanOptions, Totals
-from replayer.run import replay
+from replayer.engine.engine import Engine
+from replayer.engine.move_executor import Elsewhere, Staging
+from replayer.planning.model import TokenBytes
+from replayer.planning.order import DEFAULT_REFERENCE, Order, of_run, reference
+from replayer.planning.pace import Demand, Pace, Span, Window
+from replayer.planning.plan import Plan, PlanOptions, Totals
+from replayer.planning.trace_selection import Selection
+from replayer.run.opening import Settings
+from replayer.run.replay import replay
 from replayer.schema import LOG_COLUMNS, MOVES, parts, read_run
-from replayer.selection import Selection
 from replayer.tiers.memory import NullTier
+from replayer.tiers.payload import Payload
 from replayer.tiers.throttled import Throttle
 from tests import oracle, order_oracle, traces
 from tests.injection import Transfer, injected, key_of

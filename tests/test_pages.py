@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer import sweep
+from replayer.experiments import sweep
 from tests import traces
 from tests.conftest import ROOT, here
 from tests.test_howtos import COMMANDS, SMALL, words

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.payload import BLOCK, MAX_OBJECT, SECTOR, U64, Payload
+from replayer.tiers.payload import BLOCK, MAX_OBJECT, SECTOR, U64, Payload
 
 SEED = 7
 PAYLOAD = Payload(SEED)

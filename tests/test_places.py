@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from analysis.summary import summarise
-from replayer import machine, room
-from replayer.model import TokenBytes
-from replayer.opening import Settings
-from replayer.pace import Span
-from replayer.plan import PlanOptions
-from replayer.run import replay
+from analysis.summary.summary import summarise
+from replayer.machine import description as machine
+from replayer.planning.model import TokenBytes
+from replayer.planning.pace import Span
+from replayer.planning.plan import PlanOptions
+from replayer.run import preflight as room
+from replayer.run.opening import Settings
+from replayer.run.replay import replay
 from replayer.schema import causes_of, commonest, read_run
+from replayer.tiers.base import ALIGNMENT
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
-from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.reserve import Reserve
 from tests import traces

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from replayer import progress
-from replayer.pace import Span
-from replayer.progress import RunBar
+from replayer.planning.pace import Span
+from replayer.run import progress
+from replayer.run.progress import RunBar
 
 STATE = {"moved_bytes": 2**30, "hits": 1, "reads": 2, "failures": 0, "cut": 0, "left": 0, "retired": 0}
 

@@ -11,8 +11,8 @@ from replayer.cli import main as replayer
 from tests.conftest import DEMO, ROOT
 from tracegen.cli import main as tracegen
 from tracegen.generate import generate
+from tracegen.recipe.loading import find, load
 from tracegen.schema import Trace
-from tracegen.settings import find, load
 
 RECIPES = sorted((ROOT / "tracegen" / "recipes").glob("*.toml"))
 PLANS = json.loads((ROOT / "tests" / "data" / "recipe_plans.json").read_text())

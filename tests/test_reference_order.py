@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.model import TokenBytes
-from replayer.order import Device, Order
-from replayer.pace import Demand, Pace
-from replayer.plan import Plan, PlanOptions, Totals
+from replayer.planning.model import TokenBytes
+from replayer.planning.order import Device, Order
+from replayer.planning.pace import Demand, Pace
+from replayer.planning.plan import Plan, PlanOptions, Totals
+from replayer.planning.trace_selection import Selection
 from replayer.schema import MOVES
-from replayer.selection import Selection
 from tests import order_oracle, traces
 from tracegen.schema import DTYPES, ENUMS, Columns, Trace
 

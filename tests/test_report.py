@@ -16,14 +16,17 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from analysis.between import together
 from analysis.cli import main
-from analysis.log import Targets
-from analysis.percentiles import bracketed
-from analysis.report import against, drawing, export, wording
-from analysis.report.gather import Gathered, gather
-from analysis.summary import summarise
-from analysis.trials import statistics
+from analysis.comparison.trials import statistics
+from analysis.doubts.across_runs import together
+from analysis.log.log import Targets
+from analysis.report import comparison_charts as against
+from analysis.report import export
+from analysis.report import svg as drawing
+from analysis.report import text as wording
+from analysis.report.data import Gathered, gather
+from analysis.summary.percentiles import bracketed
+from analysis.summary.summary import summarise
 from tests.chromium import BINARY, Browser, chromium
 from tests.conftest import DEMO, Run, latencies_known
 from tests.logs import follow, ranks, samples, write_run

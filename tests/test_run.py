@@ -24,29 +24,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer import engine as engines
-from replayer import log as logs
-from replayer import machine, opening
-from replayer.compiled import call
-from replayer.engine import Engine
-from replayer.execution import Elsewhere, Staging
-from replayer.model import TokenBytes
-from replayer.opening import Settings, request_bytes
-from replayer.order import DEFAULT_REFERENCE, Order, of_run, reference
-from replayer.pace import Demand, Pace, Span, Window
-from replayer.payload import Payload
-from replayer.plan import Plan, PlanHash, PlanOptions
-from replayer.run import replay
+from replayer.bindings.compiled import call
+from replayer.engine import engine as engines
+from replayer.engine.engine import Engine
+from replayer.engine.move_executor import Elsewhere, Staging
+from replayer.machine import description as machine
+from replayer.planning.model import TokenBytes
+from replayer.planning.order import DEFAULT_REFERENCE, Order, of_run, reference
+from replayer.planning.pace import Demand, Pace, Span, Window
+from replayer.planning.plan import Plan, PlanHash, PlanOptions
+from replayer.planning.trace_selection import Selection
+from replayer.run import log_writer as logs
+from replayer.run import opening
+from replayer.run.opening import Settings, request_bytes
+from replayer.run.replay import replay
 from replayer.schema import parts, read_run
-from replayer.selection import Selection
-from replayer.tiers.contract import ALIGNMENT
+from replayer.tiers.base import ALIGNMENT
 from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers.payload import Payload
 from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 from tests import traces
 from tests.conftest import ROOT, tmpfs
 from tests.injection import Transfer, injected, key_of, path_of
-from tracegen import signals
+from tracegen.console import interrupts as signals
 from tracegen.schema import InputError, Trace
 
 MIB = 1 << 20

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from analysis.matching import labels
-from replayer import model as models
-from replayer import scenarios as suite
+from analysis.comparison.matching import labels
 from replayer.cli import main
-from replayer.cli_series import _ranked
-from replayer.series import Series
+from replayer.commands.series import _ranked
+from replayer.experiments import scenarios as suite
+from replayer.experiments.replay_series import Series
+from replayer.planning import model as models
 from tests.conftest import Run
 from tracegen.schema import InputError
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import traces
-from tracegen.invariants import Invariants, Problem
 from tracegen.schema import DTYPES, ENUMS, METADATA_KEY, SCHEMA, Columns, InputError, Trace
+from tracegen.trace.invariants import Invariants, Problem
 
 STEPS = [("w", 0, 5), ("d", 0, 5), ("w", 1, 7), ("r", 0, 5), ("d", 1, 7), ("w", 2, 9)]
 REQUESTS = [0, 0, 1, 1, 1, 2]
@@ -227,8 +227,8 @@ def test_files_that_are_no_parquet_are_refused(tmp_path: Path, good: Columns, co
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     path.write_text("precious")
+    from tracegen.files.trace_writer import TraceWriter
     from tracegen.schema import Metadata
-    from tracegen.writer import TraceWriter
 
     with pytest.raises(InputError, match="exists already"):
         TraceWriter(path, Metadata(0, {}, "tests"))
@@ -236,8 +236,8 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, good: Columns) -> None:
+    from tracegen.files.trace_writer import TraceWriter
     from tracegen.schema import Metadata
-    from tracegen.writer import TraceWriter
 
     with pytest.raises(ZeroDivisionError), TraceWriter(tmp_path / "t.parquet", Metadata(0, {}, "tests")) as writer:
         writer.write(good)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegen import sharegpt
-from tracegen.recipe import Recipe, ShareGPT
+from tracegen.recipe.recipe import Recipe, ShareGPT
 from tracegen.schema import InputError
-from tracegen.sessions import Ints
-from tracegen.tokens import Tokenizer
+from tracegen.sources import sharegpt
+from tracegen.sources.sessions import Ints
+from tracegen.sources.tokenizers import Tokenizer
 
 WORDS = Tokenizer("words", "", lambda texts: [len(text.split()) for text in texts], 1)
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from analysis.report import export
-from analysis.submission import about
+from analysis.submission import begin as about
 from tests.conftest import ROOT, Run
 from tests.test_import import EXCERPT
 from tracegen.schema import Trace
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}
-WRITER, EXPORT = ["tracegen.writer", "TraceWriter"], ["tracegen.formats.mooncake"]
+WRITER, EXPORT = ["tracegen.files.trace_writer", "TraceWriter"], ["tracegen.formats.mooncake"]
 TO = ["-o", "{out}"]
 MADE = ["--set", "mix.personas=1", "--requests", "40", *TO]
 COMMANDS: dict[str, list[str]] = {
@@ -32,18 +32,18 @@ COMMANDS: dict[str, list[str]] = {
     "metrics": ["analysis", "metrics"],
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
-    "before the output is made": ("generate", ["tracegen.writer", "check_free"], "after"),
+    "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_free"], "after"),
     "once its file is open": ("generate", [*WRITER, "_open"], "after"),
     "before the writer is entered": ("parts", [*WRITER, "__enter__"], "before"),
     "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
     "after the first ops": ("merge", [*WRITER, "write"], "after"),
-    "while a slice is read": ("slice", ["tracegen.combine", "_kept"], "before"),
+    "while a slice is read": ("slice", ["tracegen.derive.combine", "_kept"], "before"),
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
-    "while what is unfinished is removed": ("parts", ["tracegen.writer", "remove"], "before"),
-    "before analysis has begun": ("metrics", ["analysis.glossary", "chosen"], "before"),
-    "in analysis": ("metrics", ["analysis.glossary", "chosen"], "after"),
+    "while what is unfinished is removed": ("parts", ["tracegen.files.trace_writer", "remove"], "before"),
+    "before analysis has begun": ("metrics", ["analysis.summary.glossary", "chosen"], "before"),
+    "in analysis": ("metrics", ["analysis.summary.glossary", "chosen"], "after"),
     "before an export": ("export", [*EXPORT, "requests_of"], "before"),
     "in an export": ("export", [*EXPORT, "even_blocks"], "after"),
 }

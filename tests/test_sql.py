@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis import sql
 from analysis.cli import main
-from analysis.summary import summarise
+from analysis.sql import queries as sql
+from analysis.summary.summary import summarise
 from replayer.schema import DEVICE_ADDED, LOG_COLUMNS
 from tests.conftest import DEMO, ROOT, Run
 from tracegen.schema import InputError

@@ -17,18 +17,18 @@ import analysis.cli
 import replayer.cli
 import tracegen.cli
 from tests.conftest import ROOT
-from tracegen.recipe import Recipe
+from tracegen.recipe.recipe import Recipe
 
 PACKAGES = ("tracegen", "replayer", "analysis")
 BUILD = ROOT / "replayer" / "core" / "build_backend.py"  # pip's, no part of what is installed
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != BUILD)
 # Who may import whose schema, and what command lines share: units, and the end on signals; who loads its C library.
-SHARED = {"tracegen.schema", "tracegen.command_line"}
+SHARED = {"tracegen.schema", "tracegen.errors", "tracegen.console", "tracegen.console.command_line"}
 MAY_IMPORT = {"tracegen": set(), "replayer": SHARED, "analysis": SHARED | {"replayer.schema"}}
-LOADS_C = {"tracegen.compiled", "tracegen.compiled.library"}
+LOADS_C = {"tracegen.trace.compiled", "tracegen.trace.compiled.library"}
 SIGNALS = {
-    "tracegen.signals",
-    *(f"tracegen.signals.{name}" for name in ("INTERRUPTS", "Interrupted", "end", "end_at_once")),
+    "tracegen.console.interrupts",
+    *(f"tracegen.console.interrupts.{name}" for name in ("INTERRUPTS", "Interrupted", "end", "end_at_once")),
 }
 CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
 
@@ -72,7 +72,7 @@ def test_size_ratchets() -> None:
 
 BANNED = {
     r"np\.random\.(default_rng|Generator|seed|rand)|\.(poisson|exponential|zipf|gamma|lognormal|choice|shuffle)\(": (
-        "numpy may change its distributions: use tracegen.draws"
+        "numpy may change its distributions: use tracegen.randomness.draws"
     ),
     r"\bimport random\b|time\.time\(": "placement and traces depend on no clock and no global generator",
     r"os\.environ|getenv": "settings come from flags and recipes",

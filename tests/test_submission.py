@@ -19,38 +19,38 @@ import polars as pl
 import pytest
 import yaml
 
-from analysis import replanned
-from analysis.replanned import Planned, plan_anew
-from analysis.runs import open_run
-from analysis.submission import about as beginning
-from analysis.submission import claims as claiming
+from analysis.doubts import against_trace as replanned
+from analysis.doubts.against_trace import Planned, plan_anew
+from analysis.runs.run import open_run
+from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import ranking
 from analysis.submission import rules as ruling
+from analysis.submission import summary_json as claiming
 from analysis.submission import validate as validation
-from analysis.submission.claims import Trial
-from analysis.submission.layout import About, Package, opened_as, packages, ranks_of, read_json
+from analysis.submission.package_tree import About, Package, opened_as, packages, ranks_of, read_json
 from analysis.submission.ranking import ranked
-from analysis.submission.replayed import apart
-from analysis.submission.replayed import sampled as sampling
 from analysis.submission.rules import RULES, Option, Rules
+from analysis.submission.sampled import apart
+from analysis.submission.sampled import sampled as sampling
+from analysis.submission.summary_json import Trial
 from analysis.submission.traces import Traces
-from replayer import sweep
-from replayer.model import TokenBytes, find
-from replayer.order import Order
-from replayer.plan import Plan, PlanOptions
-from replayer.planned import PlannedMoves
-from replayer.ranks import combined
+from replayer.experiments import sweep
+from replayer.planning.model import TokenBytes, find
+from replayer.planning.order import Order
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_table import PlannedMoves
+from replayer.run.mpi import combined
 from replayer.schema import code_digests, read_run
 from tests.conftest import ROOT, Run
 from tests.crafted import PER_TOKEN, SECOND, SIZE, Crafted, clean, frame, sampled, steps
 from tests.test_doubts import call
 from tests.traces import write
 from tracegen.generate import generate
-from tracegen.recipe import Recipe
+from tracegen.recipe.loading import find as find_recipe
+from tracegen.recipe.loading import load, parse_value
+from tracegen.recipe.recipe import Recipe
 from tracegen.schema import InputError, Trace
-from tracegen.settings import find as find_recipe
-from tracegen.settings import load, parse_value
 
 Dict = dict[str, Any]
 Change = Callable[[Package], object]

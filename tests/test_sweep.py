@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replayer import series
-from replayer import sweep as sweeps
+from replayer.experiments import replay_series as series
+from replayer.experiments import sweep as sweeps
+from replayer.experiments.replay_series import Series
 from replayer.schema import read_above, read_run
-from replayer.series import Series
 from tests import traces
 from tests.conftest import ROOT, Run
 from tests.test_cli import sentence

@@ -21,20 +21,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.compiled import Extent, variable
-from replayer.model import TokenBytes
-from replayer.opening import Settings
-from replayer.pace import Pace
-from replayer.payload import Payload
-from replayer.plan import PlanOptions
-from replayer.run import replay
+from replayer.bindings.compiled import Extent, variable
+from replayer.planning.model import TokenBytes
+from replayer.planning.pace import Pace
+from replayer.planning.plan import PlanOptions
+from replayer.run.opening import Settings
+from replayer.run.replay import replay
 from replayer.schema import parts
 from replayer.tiers import gpu, nvme
+from replayer.tiers.base import ALIGNMENT, Buffer, Tier
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
-from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gpu import GpuTier
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
+from replayer.tiers.payload import Payload
 from tests import faults, traces
 from tests.conftest import tmpfs
 from tracegen.schema import InputError

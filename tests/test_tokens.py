@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tracegen import tokens
 from tracegen.schema import InputError
+from tracegen.sources import tokenizers as tokens
 
 TEXTS = ["", " ", "hello world", "né 😀 中文 हिन्दी", "<s>[INST] x [/INST]", "a" * 5000, "def f(x):\n    return x\n"]
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.test_import import EXCERPT, imported, lines, ops
-from tracegen import exchange, waiting
-from tracegen.requests import Requests
+from tracegen.exchange import convert as exchange
+from tracegen.exchange import waiting_requests as waiting
 from tracegen.schema import InputError
+from tracegen.workload.requests import Requests
 
 # Pinned for ever: the folder of `conversations` as imported by default.
 GOLDEN = "a3b114f52fe527bda63e9c83cea42c79e436653466eaaf7318e8f5de2d95482f"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.model import TokenBytes
-from replayer.plan import Plan, PlanHash, Planner, PlanOptions, Totals, Usable
+from replayer.planning.model import TokenBytes
+from replayer.planning.plan import Plan, PlanHash, Planner, PlanOptions, Totals, Usable
 from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
 from tests import oracle, traces
 from tests.conftest import ROOT

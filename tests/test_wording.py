@@ -1,6 +1,6 @@
 """Numbers with their nouns."""
 
-from tracegen.command_line import counted
+from tracegen.console.command_line import counted
 
 
 def test_one_is_singular_and_nothing_else_is() -> None:

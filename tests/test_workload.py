@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces import joined
-from tracegen import ops as ops_of
-from tracegen import workload
-from tracegen.draws import Purpose, between, draw
 from tracegen.generate import batches, open_sources
-from tracegen.invariants import Invariants
-from tracegen.recipe import Common, Mix, Persona, Prefix, Qos, Rag, Recipe, to_ns
+from tracegen.randomness.draws import Purpose, between, draw
+from tracegen.recipe.recipe import Common, Mix, Persona, Prefix, Qos, Rag, Recipe, to_ns
 from tracegen.schema import ENUMS, Columns, Fingerprint, Metadata
-from tracegen.sessions import Ints, Origin, Sessions, Source, ranges
-from tracegen.workload import survey
+from tracegen.sources.sessions import Ints, Origin, Sessions, Source, ranges
+from tracegen.trace.invariants import Invariants
+from tracegen.workload import ops as ops_of
+from tracegen.workload import schedule as workload
+from tracegen.workload.schedule import survey
 
 PLAIN = Recipe(users=1, think_s=(0, 0), prefix=Prefix(share=0), qos=Qos(0, 0, 1), mix=Mix(sharegpt=1))
 

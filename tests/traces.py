@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tracegen.files.trace_writer import TraceWriter
 from tracegen.generate import batches, open_sources
-from tracegen.recipe import Recipe
+from tracegen.recipe.recipe import Recipe
 from tracegen.schema import DTYPES, ENUMS, Columns, Metadata, Trace
-from tracegen.workload import survey
-from tracegen.writer import TraceWriter
+from tracegen.workload.schedule import survey
 
 Step = tuple[str, int, int]
 """(op, key, tokens); ops named w(rite), r(ead prefill), d(ecode read), x (delete)."""

@@ -1,6 +1,6 @@
 """`tracegen`, and `python -m tracegen`."""
 
-from tracegen.signals import end_at_once
+from tracegen.console.interrupts import end_at_once
 
 
 def main() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from tracegen import cli_tools
-from tracegen import info as facts
-from tracegen import settings as recipe_settings
-from tracegen.cli_options import Making, report, written
-from tracegen.command_line import SECONDS, Quantity
+from tracegen.commands import trace_tools as cli_tools
+from tracegen.commands.options import Making, report, written
+from tracegen.console.command_line import SECONDS, Quantity
+from tracegen.describe import info as facts
+from tracegen.describe.plot import check_picture, plot
+from tracegen.describe.reuse import measure
 from tracegen.generate import generate as write_trace
-from tracegen.plot import check_picture, plot
-from tracegen.recipe import Recipe
-from tracegen.reuse import measure
+from tracegen.recipe import loading as recipe_settings
+from tracegen.recipe.recipe import Recipe
 from tracegen.schema import InputError, Trace, printable
 
 DEFAULTS = Recipe()

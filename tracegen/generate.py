@@ -12,16 +12,17 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from tracegen import sharegpt, tokens
-from tracegen.combine import joined_parts
-from tracegen.ops import ops
-from tracegen.personas import Personas
-from tracegen.recipe import Person, Recipe, to_ns
+from tracegen.console.interrupts import WORDS
+from tracegen.derive.combine import joined_parts
+from tracegen.files.trace_writer import TraceWriter
+from tracegen.recipe.recipe import Person, Recipe, to_ns
 from tracegen.schema import Columns, InputError, Metadata
-from tracegen.sessions import Source
-from tracegen.signals import WORDS
-from tracegen.workload import Cut, Schedule, survey
-from tracegen.writer import TraceWriter
+from tracegen.sources import sharegpt
+from tracegen.sources import tokenizers as tokens
+from tracegen.sources.personas import Personas
+from tracegen.sources.sessions import Source
+from tracegen.workload.ops import ops
+from tracegen.workload.schedule import Cut, Schedule, survey
 
 Open = Callable[[Recipe, Metadata, bool], Source]
 

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tracegen.inputs import InputError as InputError  # noqa: PLC0414 (other packages import from here)
-from tracegen.inputs import check_is_file, shown
-from tracegen.inputs import printable as printable  # noqa: PLC0414
-from tracegen.invariants import Invariants, Problem
-from tracegen.metadata import FORMAT_VERSION, read_metadata
-from tracegen.metadata import METADATA_KEY as METADATA_KEY  # noqa: PLC0414
-from tracegen.metadata import Metadata as Metadata  # noqa: PLC0414
-from tracegen.metadata import guessed_sessions as guessed_sessions  # noqa: PLC0414
+from tracegen.errors import InputError as InputError  # noqa: PLC0414 (other packages import from here)
+from tracegen.errors import check_is_file, shown
+from tracegen.errors import printable as printable  # noqa: PLC0414
+from tracegen.trace.invariants import Invariants, Problem
+from tracegen.trace.metadata import FORMAT_VERSION, read_metadata
+from tracegen.trace.metadata import METADATA_KEY as METADATA_KEY  # noqa: PLC0414
+from tracegen.trace.metadata import Metadata as Metadata  # noqa: PLC0414
+from tracegen.trace.metadata import guessed_sessions as guessed_sessions  # noqa: PLC0414
 
 ROW_GROUP: Final = 1 << 18
 PART_COLUMNS: Final = ("person", "shared")

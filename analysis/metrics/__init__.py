@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.log import Log
+from analysis.log.log import Log
 from analysis.metrics import (
     bandwidth,
     contents,

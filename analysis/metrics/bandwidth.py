@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.spreads import gaps_ns, sort
-from analysis.terms import GIB, SIDES, SIZE, TOUCHES
+from analysis.log.columns import GIB, SIDES, SIZE, TOUCHES
+from analysis.log.log import Log
+from analysis.log.quantiles import gaps_ns, sort
 from replayer.schema import TIERS
 
 _BEST_S = 10

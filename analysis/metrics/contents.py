@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.terms import OK, SIZE
+from analysis.log.columns import OK, SIZE
+from analysis.log.log import Log
 from replayer.schema import TIERS
 
 _ROWS = pl.col("rows")

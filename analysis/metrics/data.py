@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.terms import GIB, OK, SERVED, SIDES, SIZE, STORED
+from analysis.log.columns import GIB, OK, SERVED, SIDES, SIZE, STORED
+from analysis.log.log import Log
 from replayer.schema import TIERS
 
 

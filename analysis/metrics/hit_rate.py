@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.terms import FIRST_TOUCH, MAX_REQUESTS, OK, PROMPT, READS, SERVED
+from analysis.log.columns import FIRST_TOUCH, MAX_REQUESTS, OK, PROMPT, READS, SERVED
+from analysis.log.log import Log
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 

@@ -4,9 +4,9 @@ from itertools import product
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.spreads import STATS
-from analysis.terms import SIDES
+from analysis.log.columns import SIDES
+from analysis.log.log import Log
+from analysis.log.quantiles import STATS
 
 SPLIT_OF = {
     "": ("total", "all"),

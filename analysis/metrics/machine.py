@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.log import Log
+from analysis.log.log import Log
 
 SAMPLE_S: Final = 1.0
 PAUSE_S: Final = 2.0

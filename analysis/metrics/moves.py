@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.terms import OK, SERVED, SIDES, SIZE
+from analysis.log.columns import OK, SERVED, SIDES, SIZE
+from analysis.log.log import Log
 from replayer.schema import MOVES, TIERS
 
 NAMES = {kind: {"miss": "misses", "bypass": "bypasses"}.get(kind, f"{kind}s") for kind in MOVES}

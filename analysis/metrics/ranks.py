@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.terms import GIB, SIDES, SIZE, share
+from analysis.log.columns import GIB, SIDES, SIZE, share
+from analysis.log.log import Log
 
 
 def ranks(log: Log) -> pl.LazyFrame:

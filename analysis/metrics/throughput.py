@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.terms import GIB, OK, SERVED, SIDES, SIZE, TOUCHES
+from analysis.log.columns import GIB, OK, SERVED, SIDES, SIZE, TOUCHES
+from analysis.log.log import Log
 from replayer.schema import TIERS
 
 _TOKENS = pl.col("new_tokens").sum()

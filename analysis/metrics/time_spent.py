@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from analysis.log import Log
+from analysis.log.columns import CAUSES, OK, SERVED, SIDES, waited
+from analysis.log.log import Log
+from analysis.log.quantiles import ascending, gaps_ns
 from analysis.metrics.wear import device as device_counters
-from analysis.spreads import ascending, gaps_ns
-from analysis.terms import CAUSES, OK, SERVED, SIDES, waited
 from replayer.schema import TIERS
 
 _BUSY_CPU = 0.9

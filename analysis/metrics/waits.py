@@ -4,10 +4,10 @@ import math
 
 import polars as pl
 
-from analysis.log import Log
-from analysis.requests import REQUEST_TIMES
-from analysis.spreads import STATS
-from analysis.terms import CAUSES, GIB
+from analysis.log.columns import CAUSES, GIB
+from analysis.log.log import Log
+from analysis.log.quantiles import STATS
+from analysis.log.requests import REQUEST_TIMES
 from tracegen.schema import ENUMS
 
 

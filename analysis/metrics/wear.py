@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from analysis.log import Log
+from analysis.log.columns import OK, SERVED, SIDES, SIZE, STORED
+from analysis.log.log import Log
 from analysis.metrics.machine import after_warm_up, judged_ns
-from analysis.terms import OK, SERVED, SIDES, SIZE, STORED
 from replayer.schema import TIERS
 
 _DAY_S = 86_400

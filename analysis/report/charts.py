@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from analysis.report.gather import Gathered
-from analysis.report.marks import Axis, Bars, Lines, Look, Plot, bars, lines
-from analysis.report.wording import number
+from analysis.report.chart_kinds import Axis, Bars, Lines, Look, Plot, bars, lines
+from analysis.report.data import Gathered
+from analysis.report.text import number
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import polars as pl
 
-from analysis import orders
-from analysis.csv_cells import as_text
-from analysis.percentiles import note
-from analysis.render import place, verdict
-from analysis.report import wording
-from analysis.report.gather import Gathered
-from analysis.tables import TABLES
-from tracegen.command_line import counted, lacking
+from analysis.log import plan_order as orders
+from analysis.report import text as wording
+from analysis.report.data import Gathered
+from analysis.sql.csv_cells import as_text
+from analysis.summary.distributions import TABLES
+from analysis.summary.percentiles import note
+from analysis.summary.text import place, verdict
+from tracegen.console.command_line import counted, lacking
 from tracegen.schema import InputError
 
 _SHEET_NAME: Final = 31  # characters that Excel allows

@@ -6,9 +6,10 @@ from typing import Final
 
 import polars as pl
 
-from analysis.report import against, charts
-from analysis.report.gather import Gathered
-from analysis.report.marks import Draw
+from analysis.report import charts
+from analysis.report import comparison_charts as against
+from analysis.report.chart_kinds import Draw
+from analysis.report.data import Gathered
 
 Tables = dict[str, pl.DataFrame]
 """By caption."""

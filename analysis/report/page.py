@@ -12,14 +12,16 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup, escape
 from tqdm import tqdm
 
-from analysis import glossary, render
+from analysis.log.columns import GIB
 from analysis.metrics import METRICS
-from analysis.percentiles import bracketed, note
-from analysis.report import drawing, wording
+from analysis.report import svg as drawing
+from analysis.report import text as wording
+from analysis.report.chart_kinds import Plot
+from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.figures import SECTIONS, Figure
-from analysis.report.gather import DRAWN, Gathered, Subject
-from analysis.report.marks import Plot
-from analysis.terms import GIB
+from analysis.summary import glossary
+from analysis.summary import text as render
+from analysis.summary.percentiles import bracketed, note
 from replayer.schema import TIERS, ops_executed
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")

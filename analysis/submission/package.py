@@ -9,13 +9,22 @@ from typing import Any, Final
 
 import yaml
 
-from analysis.log import Targets
+from analysis.log.log import Targets
 from analysis.report import export
-from analysis.report.gather import gather
-from analysis.runs import Info, open_run
-from analysis.submission.about import description, write
-from analysis.submission.claims import Trial, claims, open_trial
-from analysis.submission.layout import SCHEMA, About, Package, about_of, model_folder, number, opened_as, read_json
+from analysis.report.data import gather
+from analysis.runs.run import Info, open_run
+from analysis.submission.begin import description, write
+from analysis.submission.package_tree import (
+    SCHEMA,
+    About,
+    Package,
+    about_of,
+    model_folder,
+    number,
+    opened_as,
+    read_json,
+)
+from analysis.submission.summary_json import Trial, claims, open_trial
 from tracegen.schema import InputError
 
 _LOG: Final = ("run.json", "device.parquet")

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from analysis.compare import compare
-from analysis.ratios import Ratio, false_alarm
-from analysis.submission.claims import Trial, claims
-from analysis.submission.layout import Package, opened_as
+from analysis.comparison.compare import compare
+from analysis.comparison.ratios import Ratio, false_alarm
+from analysis.submission.package_tree import Package, opened_as
 from analysis.submission.rules import Option
+from analysis.submission.summary_json import Trial, claims
 from analysis.submission.validate import validate
 from tracegen.schema import InputError
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Any, Final
 
-from analysis.between import together
-from analysis.submission.claims import Trial, place_of
-from analysis.submission.layout import Package, ranks_of, read_json
-from analysis.submission.shared import copies
+from analysis.doubts.across_runs import together
+from analysis.submission.package_tree import Package, ranks_of, read_json
+from analysis.submission.shared_times import copies
+from analysis.submission.summary_json import Trial, place_of
 from replayer.schema import code_digests
 from tracegen.schema import InputError
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.replanned import Info, child
-from analysis.submission.layout import Package
+from analysis.doubts.against_trace import Info, child
+from analysis.submission.package_tree import Package
 from analysis.submission.rules import SEED, Option
 from tracegen.schema import InputError, Trace
 

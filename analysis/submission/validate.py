@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
-from analysis.submission.about import description, unfilled
-from analysis.submission.claims import Trial, claims, open_trial, place_of, unlike
-from analysis.submission.layout import DIVISIONS, Package, model_folder, number, ranks_of, read_json
+from analysis.submission.against_traces import compared
+from analysis.submission.begin import description, unfilled
 from analysis.submission.package import digest, submission_yaml
-from analysis.submission.replayed import apart, sampled
+from analysis.submission.package_tree import DIVISIONS, Package, model_folder, number, ranks_of, read_json
 from analysis.submission.rules import SEED
+from analysis.submission.sampled import apart, sampled
+from analysis.submission.summary_json import Trial, claims, open_trial, place_of, unlike
 from analysis.submission.system import one_system
-from analysis.submission.tied import compared
 from analysis.submission.traces import check_given
 from tracegen.schema import InputError
 

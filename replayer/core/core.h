@@ -4,7 +4,7 @@
  * scheduler.c (what may run, and when it is due), devices.c (shared bandwidth on the virtual clock), planner.c (a plan in
  * some order), payload.c, extents.c, tiers.c, uring.c (I/O), engine.c (workers on the real clock). Times are nanoseconds.
  * Indices of moves and ops are pool slots; -1 is none.
- * No file knows Python: replayer/compiled.py calls these functions through ctypes, which releases the interpreter's lock.
+ * No file knows Python: replayer/bindings/compiled.py calls these functions through ctypes, which releases the interpreter's lock.
  */
 #pragma once
 #include <stdbool.h>

@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import click
 
-from replayer.counters import own_io
-from replayer.tiers.contract import ALIGNMENT, Buffer
+from replayer.machine.device_counters import own_io
+from replayer.tiers.base import ALIGNMENT, Buffer
 from tracegen.schema import InputError
 
 MARKER: Final = "kv-replay-cache"

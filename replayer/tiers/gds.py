@@ -9,11 +9,11 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Self
 
-from replayer.compiled import call
-from replayer.tiers.contract import Buffer, Landing, Object, aligned
+from replayer.bindings.compiled import call
+from replayer.tiers.base import Buffer, Landing, Object, aligned
 from replayer.tiers.gpu import tensor_of
 from replayer.tiers.nvme import BlockIO, FileTier, name_of
-from tracegen.command_line import lacking
+from tracegen.console.command_line import lacking
 from tracegen.schema import InputError
 
 _elsewhere, _free_tier, _pass = call("tier_elsewhere"), call("tier_free"), call("tier_pass")

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from replayer import memory
-from replayer.compiled import call
-from replayer.tiers.contract import Buffer, Landing, Object, Plain
-from replayer.tiers.extents import Extents, pieces
-from tracegen.command_line import lacking
+from replayer.bindings.compiled import call
+from replayer.machine import free_memory as memory
+from replayer.tiers.base import Buffer, Landing, Object, Plain
+from replayer.tiers.free_extents import Extents, pieces
+from tracegen.console.command_line import lacking
 from tracegen.schema import InputError
 
 GpuRead = Literal["host", "device"]

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.compiled import address, call
-from replayer.tiers.contract import ALIGNMENT, aligned, allocate
+from replayer.bindings.compiled import address, call
+from replayer.tiers.base import ALIGNMENT, aligned, allocate
 from replayer.tiers.native import NativeTier
 
 _UNITS: Final = 1 << 24  # of a tier's room at most: each takes 16 bytes of book-keeping

@@ -3,9 +3,9 @@
 import ctypes
 from typing import Any, Self
 
-from replayer.compiled import FaultStruct, ObjectStruct, address, call
-from replayer.faults import raised
-from replayer.tiers.contract import Buffer, Object
+from replayer.bindings.compiled import FaultStruct, ObjectStruct, address, call
+from replayer.bindings.faults import raised
+from replayer.tiers.base import Buffer, Object
 
 _create, _open, _read, _write, _finish, _close, _discard = (
     call(f"object_{name}") for name in ("create", "open", "read", "write", "finish", "close", "discard")

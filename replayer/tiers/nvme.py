@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from replayer.compiled import BlockIOStruct, address, call, reference
+from replayer.bindings.compiled import BlockIOStruct, address, call, reference
+from replayer.tiers.base import aligned
 from replayer.tiers.cache_dir import CacheFolder, Direct
-from replayer.tiers.contract import aligned
 from replayer.tiers.memory import unit_of
 from replayer.tiers.native import NativeTier
 from tracegen.schema import InputError

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from replayer.run_directory import RunDirectory
+from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_ENUMS
 
 PART = 1 << 17

@@ -18,7 +18,7 @@ from tests import traces
 from tests.bench.disks import best, fast_disk, fio, throttled
 from tests.bench.measure import PAIRS, show
 from tracegen.generate import generate
-from tracegen.settings import load
+from tracegen.recipe.loading import load
 
 TOKEN = 128 << 10  # bytes of llama3.1-8b
 

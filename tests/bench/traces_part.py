@@ -15,7 +15,7 @@ def tokenizer(folder: Path) -> None:
     """`tracegen generate` against the tokenizer library alone, on the same texts."""
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-    from tracegen.tokens import ALIASES, bundled
+    from tracegen.sources.tokenizers import ALIASES, bundled
 
     source, rng = folder / "chats.json", random.Random(1)
     words = [line.split() for line in Path("README.md").read_text().splitlines() if line]
@@ -49,8 +49,8 @@ def tokenizer(folder: Path) -> None:
 def planner(folder: Path, requests: int = 950_000) -> None:
     """`replayer plan` of a long trace as a whole process, against reading and hashing the same trace alone."""
     from tracegen.generate import generate
+    from tracegen.recipe.loading import load
     from tracegen.schema import Fingerprint, Trace
-    from tracegen.settings import load
 
     path = folder / "p.parquet"
     recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": requests})
@@ -77,12 +77,12 @@ def planner(folder: Path, requests: int = 950_000) -> None:
 
 def generator(folder: Path, requests: int = 200_000) -> None:
     """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
-    from tracegen.blocks import ImportOptions
-    from tracegen.exchange import Output, import_trace
+    from tracegen.exchange.block_ids import ImportOptions
+    from tracegen.exchange.convert import Output, import_trace
+    from tracegen.files.trace_writer import TraceWriter
     from tracegen.generate import generate
+    from tracegen.recipe.loading import load
     from tracegen.schema import Metadata, Trace
-    from tracegen.settings import load
-    from tracegen.writer import TraceWriter
 
     print("tracegen, one core")
     path, recipe = folder / "t.parquet", load(None, {"mix.personas": 1, "users": 1000, "requests": requests})

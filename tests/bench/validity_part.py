@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracegen.generate import generate
-from tracegen.settings import load
+from tracegen.recipe.loading import load
 
 DEVICE = "nvme=3000,80"  # MiB/s and µs; simulated, so that every order meets the same drive
 ORDERS = ("trace", "reference:nvme-0.5", "reference:nvme-2", "reference:nvme-7", "live")

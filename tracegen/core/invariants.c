@@ -1,4 +1,4 @@
-/* The invariants of a trace, in one pass over its rows. tracegen/invariants.py names the rules and calls this through ctypes.
+/* The invariants of a trace, in one pass over its rows. tracegen/trace/invariants.py names the rules and calls this through ctypes.
  *
  * Tables are sized by the number of ops, the most that a dense id can reach; the kernel backs only the pages used. A value
  * in them is kept plus one: 0 says that the id has not been seen.

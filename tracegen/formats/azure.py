@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from tracegen.formats.calls import TIME_MAX, BadRowError, Call, Rows, integer
+from tracegen.formats.rows import TIME_MAX, BadRowError, Call, Rows, integer
 
 BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False

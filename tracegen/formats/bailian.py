@@ -7,7 +7,7 @@ prefixes).
 
 from collections.abc import Iterator
 
-from tracegen.formats.calls import Call, Rows, block_ids, check_count, integer, nanoseconds
+from tracegen.formats.rows import Call, Rows, block_ids, check_count, integer, nanoseconds
 
 BLOCK_TOKENS: int | None = 16
 PREFIX_CHAINED = False

@@ -7,7 +7,7 @@ A request that failed has 0 response tokens; it is kept, as its prompt was sent.
 
 from collections.abc import Iterator
 
-from tracegen.formats.calls import Call, Rows, integer, nanoseconds
+from tracegen.formats.rows import Call, Rows, integer, nanoseconds
 
 BLOCK_TOKENS: int | None = None
 PREFIX_CHAINED = False

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions
-from tracegen.objects import Window
-from tracegen.ops import first_rows
-from tracegen.outputs import opened
 from tracegen.schema import DELETE, WRITE, InputError, Trace
+from tracegen.workload.objects import Window
+from tracegen.workload.ops import first_rows
 
 COUNTS_BYTES = True
 PAGE: Final = 4096

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tracegen.formats.calls import BadRowError, Call, Rows, block_ids, check_count, integer
+from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions, even_blocks, requests_of
-from tracegen.outputs import opened
+from tracegen.formats.rows import BadRowError, Call, Rows, block_ids, check_count, integer
 from tracegen.schema import Trace
 
 BLOCK_TOKENS: int | None = 512

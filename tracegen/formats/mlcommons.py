@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from tracegen.formats.calls import DECODE_BATCH, TIME_MAX, BadRowError, Call, Rows, integer, nanoseconds
+from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions
-from tracegen.outputs import opened
+from tracegen.formats.rows import DECODE_BATCH, TIME_MAX, BadRowError, Call, Rows, integer, nanoseconds
 from tracegen.schema import DELETE, PREFILL, WRITE, Trace
 
 BLOCK_TOKENS: int | None = None

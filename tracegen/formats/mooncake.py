@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.formats.calls import BadRowError, Call, Rows, block_ids, check_count, integer, nanoseconds
+from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions, even_blocks, number, requests_of
-from tracegen.outputs import opened
+from tracegen.formats.rows import BadRowError, Call, Rows, block_ids, check_count, integer, nanoseconds
 from tracegen.schema import DELETE, PREFILL, Trace
 
 BLOCK_TOKENS: int | None = 512

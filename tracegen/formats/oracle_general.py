@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.describe.reuse import previous_rows
+from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions
-from tracegen.objects import Window
-from tracegen.outputs import opened
-from tracegen.reuse import previous_rows
 from tracegen.schema import DELETE, InputError, Trace
+from tracegen.workload.objects import Window
 
 COUNTS_BYTES = True
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])

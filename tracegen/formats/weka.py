@@ -10,7 +10,7 @@ conversation's start in SemiAnalysis's; where one of a document lies before its 
 from collections.abc import Hashable, Iterator
 from typing import Any, Final, NamedTuple
 
-from tracegen.formats.calls import (
+from tracegen.formats.rows import (
     TIME_MAX,
     BadRowError,
     Call,

@@ -1,0 +1,1 @@
+"""Comparison of systems: trials, matched configurations, ratios, verdicts."""

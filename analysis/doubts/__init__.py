@@ -1,0 +1,1 @@
+"""Doubts: findings on a run, with advice; some make the run invalid."""

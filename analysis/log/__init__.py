@@ -1,0 +1,1 @@
+"""The log as metrics read it: sums per cell, requests, exact quantiles."""

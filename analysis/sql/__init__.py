@@ -1,0 +1,1 @@
+"""SQL queries over a run's log."""

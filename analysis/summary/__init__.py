@@ -1,0 +1,1 @@
+"""The summary of a run: metrics, doubts and verdict, as data and as text."""

@@ -1,0 +1,333 @@
+"""Summaries as a table for people: verdicts and doubts first."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from analysis.doubts.across_runs import LISTED, configurations, grouped, merged
+from analysis.doubts.checks import STILL_RUNNING
+from analysis.log import plan_order as orders
+from analysis.log.columns import GIB
+from analysis.summary.percentiles import bracketed, note
+from analysis.summary.summary import differences
+from replayer.schema import TIERS, drive
+from tracegen.console.command_line import counted
+from tracegen.schema import ENUMS
+
+Format = Callable[[Any], str]
+Summary = dict[str, Any]
+
+
+def _count(value: int) -> str:
+    return f"{value:,}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}"
+
+
+def _gib(value: int) -> str:
+    return f"{value / GIB:,.3f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _tb(value: float) -> str:
+    return _number(value / 1e12)
+
+
+Line = tuple[str, str, Format]
+SIDES: Final = [(tier, side) for tier in TIERS for side in ("read", "write")]
+WORK: Final[list[Line]] = [
+    ("requests", "requests", _count),
+    ("tokens generated", "tokens_generated", _count),
+    ("decode read GiB", "decode_read_bytes", _gib),
+    *((f"  from {tier}", f"{tier}_decode_read_bytes", _gib) for tier in TIERS),
+    ("prefill written GiB", "prefill_write_bytes", _gib),
+    *((f"  to {tier}", f"{tier}_prefill_write_bytes", _gib) for tier in TIERS),
+    ("nvme tokens processed", "nvme_tokens_processed", _count),
+    ("read / write ratio", "read_write_ratio", _number),
+    ("read amplification (nvme tokens read per generated)", "read_amplification", _number),
+    ("bytes written to nvme / bytes stored", "nvme_write_amplification", _number),
+    ("evictions", "evictions", _count),
+    *((f"objects left in {tier}", f"{tier}_left_objects", _count) for tier in TIERS),
+    *((f"  share of all, {tier}", f"{tier}_left_share", _percent) for tier in TIERS),
+    *((f"  GiB, {tier}", f"{tier}_left_bytes", _gib) for tier in TIERS),
+    ("tokens recomputed", "recomputed_tokens", _count),
+    ("failed moves", "failed_moves", _count),
+]
+HITS: Final[list[Line]] = [
+    ("prompt tokens from the cache, first touches included", "hit_rate_prompt_tokens", _percent),
+    ("  by ops (blocks)", "hit_rate_prompt", _percent),
+    ("  by session: mean", "hit_rate_sessions", _percent),
+    ("  by session: P5", "hit_rate_sessions_p5", _percent),
+    ("  by session: P50", "hit_rate_sessions_p50", _percent),
+    ("  tokens touched first (compulsory misses)", "compulsory_tokens", _count),
+    ("re-reads that hit (hits / reads), first touches left out", "hit_rate", _percent),
+    ("  by tokens", "hit_rate_tokens", _percent),
+    *((f"  from {tier}", f"{tier}_hit_rate", _percent) for tier in TIERS),
+    ("without own decode reads (reuse)", "hit_rate_reuse", _percent),
+    *((f"  {name.replace('_', ' ')}", f"{name}_hit_rate", _percent) for name in ENUMS["source"] if name != "user"),
+    ("hits / (reads + writes), decode included (refs)", "hit_rate_refs", _percent),
+    ("hits / reads, mean of requests", "hit_rate_requests", _percent),
+]
+SPEED: Final[list[Line]] = [
+    ("elapsed s", "elapsed_s", _number),
+    ("  drain, after it", "drain_s", _number),
+    ("  GiB moved in it", "drained_bytes", _gib),
+    ("wall-clock throughput tok/s", "wall_clock_tok_s", _number),
+    ("  without ramp and drain", "steady_tok_s", _number),
+    ("requests per s", "requests_per_s", _number),
+    ("storage throughput tok/s", "storage_tok_s", _number),
+    ("  at mean moves in flight", "mean_inflight", _number),
+    ("decode read GiB/s", "decode_read_gib_s", _number),
+    *((f"{tier} {side} GiB/s", f"{tier}_{side}_gib_s", _number) for tier, side in SIDES),
+    *((f"  {tier} {side} while busy", f"{tier}_{side}_busy_gib_s", _number) for tier, side in SIDES),
+    *((f"{tier} {side} efficiency", f"{tier}_{side}_efficiency", _percent) for tier, side in SIDES),
+    ("written to nvme per day, TB", "nvme_write_bytes_per_day", _tb),
+    ("  drive writes per day (DWPD)", "drive_writes_per_day", _number),
+    ("  drive endurance, years", "endurance_years", _number),
+    ("bottleneck", "bottleneck", str),
+]
+WAITED_FOR: Final = {
+    "data": "for the same object's earlier moves",
+    "eviction": "for its own evictions",
+    "room": "for room that other ops free",
+    "order": "for ops that were not due themselves",
+    "window": "for the replayer's window",
+}
+PARTS: Final = {
+    "queue": "in the queue",
+    "io": "storage I/O",
+    "generation": "generation",
+    "plan_wait": "waiting for the plan",
+}
+"""What the time of a request consists of."""
+REQUESTS: Final[list[Line]] = [
+    ("end to end mean ms =", "e2e_mean_ms", _number),
+    *((f"  + {what}", f"{part}_mean_ms", _number) for part, what in PARTS.items()),
+    *((f"      {what}", f"{cause}_wait_mean_ms", _number) for cause, what in WAITED_FOR.items()),
+    ("  + the rest: computing prefill, checking bytes", "other_mean_ms", _number),
+    *(
+        (f"{what} {stat.upper()} ms", f"{part}_{stat}_ms", _number)
+        for part, what in {"io": "storage I/O", "queue": "queue", "plan_wait": "plan wait"}.items()
+        for stat in ("p50", "p95", "p99")
+    ),
+    ("lateness P99 ms", "lateness_p99_ms", _number),
+    ("TTFT (storage part: time to first byte) P95 ms", "ttfb_p95_ms", _number),
+    ("  P99 ms", "ttfb_p99_ms", _number),
+    *((f"  {name} P95 ms", f"{name}_ttfb_p95_ms", _number) for name in ENUMS["qos"]),
+    *((f"  {name} within target", f"{name}_compliance", _percent) for name in ENUMS["qos"]),
+    *((f"end to end {stat.upper()} ms", f"e2e_{stat}_ms", _number) for stat in ("p50", "p95", "p99")),
+]
+LATENCY: Final[list[Line]] = [
+    (f"{tier} {side} {name.upper() if name != 'max' else 'max'} ms", f"{tier}_{side}_{name}_ms", _number)
+    for tier, side in SIDES
+    for name in ("p50", "p95", "p99", "max")
+]
+SECTIONS: Final = {
+    "Work (equal wherever the trace and the tiers are equal)": WORK,
+    "Hit rates (of the workload and the capacities)": HITS,
+    "Speed (of this system)": SPEED,
+    "Times per request, waiting included": REQUESTS,
+    "Latency of whole objects, waiting excluded": LATENCY,
+}
+
+
+def render(summaries: list[Summary]) -> str:
+    """Doubts, conditions, a column of numbers per run, what the cache is worth, and the verdicts."""
+    names = _names(summaries)
+    width = max(12, *(len(name) + 2 for name in names))
+    lines = [*doubts(summaries), *(line for summary in summaries for line in (_conditions(summary), _machine(summary)))]
+    for title, section in SECTIONS.items():
+        shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
+        if shown:
+            lines += ["", f"{title:58}" + "".join(f"{name:>{width}}" for name in names)]
+        for label, name, form in shown:
+            values = (bracketed(name, s, form(s[name])) if s[name] is not None else "-" for s in summaries)
+            lines.append(f"  {label:56}" + "".join(f"{value:>{width}}" for value in values))
+    worth = (f"{name}: {break_even(s)}" for name, s in zip(names, summaries, strict=True))
+    return "\n".join([*lines, *_notes(summaries), "", *worth, "", *verdict(summaries)])
+
+
+def _notes(summaries: list[Summary]) -> list[str]:
+    """What the lines leave unsaid."""
+    found = note((line[1] for section in SECTIONS.values() for line in section), summaries)
+    if any(summary["conditions"]["pace"] == "asap" for summary in summaries):
+        found.append(
+            "No times per request under pace asap: all of the window is due at once, so that they would be times of our"
+            " own queue. Replay with --pace closed or open for them."
+        )
+    paces = dict.fromkeys(_written_pace(summary) for summary in summaries if summary["nvme_write_bytes_per_day"])
+    if paces:
+        found.append(f"What is written to nvme per day, and a drive's life, are at {' and '.join(paces)}.")
+    if any(_never_queues(summary) for summary in summaries):
+        found.append(
+            "QoS classes cannot differ where there are as many workers as users under pace closed: nothing queues."
+            " Fewer --workers, or --pace open, shows them apart."
+        )
+    return ["", *found] if found else []
+
+
+def _written_pace(summary: Summary) -> str:
+    """At whose pace the run wrote: only requests that come by the clock come as they did in the workload."""
+    speedup = summary["conditions"].get("speedup") or 1.0
+    if summary["conditions"]["pace"] != "open":
+        return "the replay's pace, which is not the workload's (`replayer plan` tells that of the trace's own times)"
+    return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
+
+
+def _never_queues(summary: Summary) -> bool:
+    conditions = summary["conditions"]
+    classes = sum(summary[f"{name}_compliance"] is not None for name in ENUMS["qos"])
+    workers = conditions["workers"] * (conditions.get("ranks", 1) if conditions.get("part") else 1)
+    return conditions["pace"] == "closed" and classes > 1 and workers >= (summary["users"] or math.inf)
+
+
+def doubts(summaries: list[Summary]) -> list[str]:
+    """A line per kind of doubt, what invalidates first, with what was found in each run and the advice once."""
+    names = _names(summaries)
+    lines = []
+    for against, kind, advice, texts in grouped(names, summaries):
+        if kind == "still running":
+            lines.append(f"{', '.join(whose for runs in texts.values() for whose in runs)}: {STILL_RUNNING}.")
+            continue
+        state = "INVALID" if against else "Doubt"
+        lines.append(f"{state}: {kind}: {merged(texts, names)}. Advice: {advice}.")
+    return [*lines, ""] if lines else []
+
+
+def verdict(summaries: list[Summary]) -> list[str]:
+    """A line per run, and per finding that invalidates it, then whether the runs did the same work.
+
+    Of more than LISTED runs, those that are valid share a line.
+    """
+    valid = [summary["run"] for summary in summaries if summary["valid"]]
+    if len(valid) > LISTED:
+        valid = [f"{len(valid)} of {len(summaries)} runs"]
+    lines = [f"VALID: {which}: complete, no move failed, log and plan agree." for which in valid]
+    lines += [f"NOT VALID: {summary['run']}: {fact}." for summary in summaries for fact in summary["findings"]]
+    if len(summaries) > 1:
+        lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
+    return lines
+
+
+def break_even(summary: Summary) -> str:
+    """One sentence on what the cache is worth per tier."""
+    speeds = {tier: speed for tier in TIERS if (speed := summary[f"{tier}_break_even_tok_s"]) is not None}
+    if not speeds:
+        return "no tier served a read, so that nothing was saved."
+    told = ", ".join(f"{speed:,.0f} tok/s ({tier})" for tier, speed in speeds.items())
+    return f"reading KV back beats recomputing it unless prefill computes more than {told} for one request."
+
+
+def _names(summaries: list[Summary]) -> list[str]:
+    return short([Path(summary["run"]) for summary in summaries])
+
+
+def short(paths: Sequence[Path]) -> list[str]:
+    """The last part of each path; where those are not unique, what follows the folder that holds them all."""
+    names = [path.name for path in paths]
+    if len(set(names)) == len(names) and all(names):
+        return names
+    if len(set(paths)) < len(paths):
+        return list(map(str, paths))
+    absolute = [path.absolute() for path in paths]
+    top = os.path.commonpath([path.parent for path in absolute])
+    return [str(path.relative_to(top)) for path in absolute]
+
+
+def _matters(name: str, summary: Summary) -> bool:
+    """Whether a line says something: tiers and sources that saw nothing are left out."""
+    conditions = summary["conditions"]
+    if name.startswith("lateness") and conditions["pace"] != "open":  # no schedule to be late for
+        return False
+    if name in ("drain_s", "drained_bytes") and not summary["cut"]:
+        return False
+    if name == "generation_mean_ms" and summary["e2e_mean_ms"] is None:  # a part of nothing
+        return False
+    if name.removesuffix("_wait_mean_ms") in WAITED_FOR and summary[name] == 0:
+        return False
+    of_tier = name.startswith(TIERS)
+    return summary[name] is not None and not (of_tier and summary[name] == 0)
+
+
+def _conditions(summary: Summary) -> str:
+    conditions = summary["conditions"]
+    tiers = ", ".join(
+        f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB usable'}"
+        for tier, size in conditions["usable_bytes"].items()
+        if size != 0
+    )
+    direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions["direct"]]
+    storage = f"; {place(summary['storage'])}" if summary["storage"] else ""
+    return (
+        f"{summary['run']}: {conditions['model']} at {conditions['bytes_per_token']:,} bytes per token; {tiers};"
+        f" {_ranks(conditions)}{counted(conditions['workers'], 'worker')}, pace {conditions['pace']},"
+        f" {orders.described(conditions)}{direct}, verify {conditions['verify']}{storage}"
+    )
+
+
+def place(storage: dict[str, Any] | None) -> str:
+    """Device, file system and mount point of the nvme tier, as far as the run says."""
+    return f"nvme tier on {drive(storage)}" if storage else ""
+
+
+def _machine(summary: Summary) -> str:
+    """What else the machine did, and what workers waited for."""
+    cores = f" of {summary['host_cores']} cores" if summary["host_cores"] else " cores"
+    told = {
+        "foreign CPU": _measured(summary["foreign_cpu"], f"{{:.2f}}{cores}"),
+        "run-queue delay": _measured(summary["run_delay_share"], "{:.1%} of I/O time"),
+        "foreign I/O": _measured(summary["foreign_io_share"], "{:.1%} of the device's bytes"),
+        "longest sample gap": _measured(summary["longest_gap_s"], "{:.1f} s"),
+    }
+    for name, value in (("steal", summary["steal_cpu"]), ("throttled for s", summary["throttled_s"])):
+        if value and value >= 0.005:
+            told[name] = f"{value:.2f}"
+    return "  machine: " + ", ".join(f"{name} {value}" for name, value in told.items())
+
+
+def _measured(value: float | None, form: str) -> str:
+    return "not measured" if value is None else form.format(value)
+
+
+def _ranks(conditions: dict[str, Any]) -> str:
+    ranks = conditions.get("ranks", 1)
+    return f"{ranks} ranks of " if ranks > 1 else ""
+
+
+def _sameness(summaries: list[Summary]) -> str:
+    if unlike := differences(summaries):
+        if (told := _within(summaries)) is not None:
+            return told
+        if "trace_fingerprint" in unlike:
+            traces = len({summary["trace_fingerprint"] for summary in summaries})
+            return f"unlike work: they replayed {traces} traces"
+        if len(groups := configurations(summaries)) == len(summaries):
+            return f"{len(groups)} configurations, which do unlike work: compare with --vary says what follows from it"
+        return "unlike work, these differ: " + ", ".join(unlike)
+    trace, plan = (str(summaries[0][f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
+    return f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
+
+
+def _within(summaries: list[Summary]) -> str | None:
+    """Of trials of several configurations, whether the work is equal within each; None where no run has a trial."""
+    groups = configurations(summaries)
+    if len(groups) == 1 or len(groups) == len(summaries):
+        return None
+    sizes = sorted({len(trials) for trials in groups})
+    trials = f"{sizes[0]} trials each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} trials each"
+    found = [names for names in map(differences, groups) if names]
+    if not found:
+        return f"{len(groups)} configurations, {trials}; work is equal within each"
+    if any(summary.get("cut") for summary in summaries):
+        return (
+            f"{len(groups)} configurations, {trials}; runs were cut in time and got unequally far: compare their rates"
+        )
+    unlike = ", ".join(sorted({name for names in found for name in names}))
+    return f"{len(groups)} configurations, {trials}; within {len(found)} of them work differs: {unlike}"

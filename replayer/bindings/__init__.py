@@ -1,0 +1,1 @@
+"""Bindings to the compiled core."""

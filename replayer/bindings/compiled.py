@@ -1,0 +1,252 @@
+"""The compiled core, through ctypes: structures as `core/core.h` and `core/engine.h` declare them, and functions.
+
+Calls release the interpreter's lock. Arrays that are passed must stay alive as long as the core uses them.
+"""
+
+import ctypes
+from collections.abc import Callable
+from ctypes import Structure, c_char, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracegen.trace.compiled import library
+
+UNLIMITED: Final = 1 << 62
+NONE: Final = -1
+
+
+def _numbers(names: str) -> list[tuple[str, Any]]:
+    return [(name, c_int64) for name in names.split()]
+
+
+class WorkloadStruct(Structure):
+    """The ops of a trace that are taken."""
+
+    _fields_ = (
+        *_numbers("ops requests users keys"),
+        *((name, c_void_p) for name in ("op", "request", "key", "rows", "first")),
+    )
+
+
+class Rules(Structure):
+    """Options of the waterfall."""
+
+    _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous first_writes spills"))
+
+
+class Load(Structure):
+    """When requests ask, and how much at once; codes of `pace`: asap 0, closed 1, open 2."""
+
+    _fields_ = (
+        ("pace", c_int64),
+        ("speedup", c_double),
+        ("token_ms", c_double),
+        ("prefill_tok_s", c_double),
+        *_numbers("depth allocs workers"),
+    )
+
+
+class DeviceStruct(Structure):
+    """A tier of a reference system."""
+
+    _fields_ = tuple(_numbers("read_bytes_per_s write_bytes_per_s streams read_latency_ns write_latency_ns"))
+
+
+class TotalsStruct(Structure):
+    """Sums over moves; counts and bytes per (move, from, to)."""
+
+    _fields_ = (
+        *_numbers("ops reads recomputed_tokens moved_bytes"),
+        ("counts", c_int64 * (8 * 4 * 4)),
+        ("bytes", c_int64 * (8 * 4 * 4)),
+    )
+
+
+class EngineSettings(Structure):
+    """How a plan is executed; -1: none."""
+
+    _fields_ = tuple(
+        _numbers(
+            "workers chunk verify window_ops window_bytes duration_ns drain_ns most_ops warmup_position warmup_ns"
+            " max_errors trace_order"
+        )
+    )
+
+
+class FaultStruct(Structure):
+    """Why a move failed; kind 0: text is a path, 1: text says it, 2: what was read is wrong."""
+
+    _fields_ = (*_numbers("error kind"), ("text", c_char * 240))
+
+
+class Job(Structure):
+    """A move, and how it went."""
+
+    _fields_ = (
+        *_numbers("kind key source target size"),
+        *_numbers("status start_ns done_ns read_ns write_ns device_read_ns device_write_ns verify_ns"),
+        ("fault", FaultStruct),
+    )
+
+
+class State(Structure):
+    """Where an execution stands."""
+
+    _fields_ = tuple(
+        _numbers(
+            "over cut cut_ns stopped_ns issued_ns ended_ns steady_ns retired executed failures warmup_position"
+            " nvme_read_bytes log_stalled_ns reads hits moved_bytes in_window too_many_errors stuck left"
+        )
+    )
+
+
+class BlockIOStruct(Structure):
+    """How tiers on a file system make requests."""
+
+    _fields_ = tuple(_numbers("request_bytes depth fsync uring"))
+
+
+class Extent(Structure):
+    """Bytes of a tier's room."""
+
+    _fields_ = tuple(_numbers("start bytes"))
+
+
+class ObjectStruct(Structure):
+    """An object of a tier, open."""
+
+    _fields_ = (
+        ("tier", c_void_p),
+        ("key", c_uint64),
+        *_numbers("size device_ns extents promised"),
+        ("one", Extent),
+        ("many", c_void_p),
+        ("descriptor", c_int),
+    )
+
+
+TRACE_OP: Final = np.dtype(
+    [
+        ("op_id", np.int64),
+        ("key", np.uint32),
+        *((name, np.int32) for name in ("request", "step", "new_tokens", "tokens")),
+        *((name, np.uint8) for name in ("op", "phase", "qos", "source")),
+    ]
+)
+TRACE_REQUEST: Final = np.dtype(
+    [
+        *((name, np.int64) for name in ("time_ns", "think_ns", "session", "user")),
+        *((name, np.int32) for name in ("turn", "next", "begin", "count")),
+    ]
+)
+TRACE_KEY: Final = np.dtype([("size", np.int64), ("tokens", np.int32), ("has_write", np.int32)])
+PLANNED_OP: Final = np.dtype([(name, np.int64) for name in ("row", "role", "moves")])
+PLANNED: Final = np.dtype(
+    [("size", np.int64), ("key", np.uint32), ("move", np.int8), ("from_tier", np.int8), ("to_tier", np.int8)],
+    align=True,
+)
+RECORD: Final = np.dtype(
+    [
+        (name, kind)
+        for kind, names in (
+            (np.int64, "op_id position request_id session_id user_id key size_bytes due_ns ready_ns start_ns end_ns"),
+            (np.int64, "read_ns write_ns device_read_ns device_write_ns verify_ns window_ns order_ns"),
+            (np.int32, "seq turn step new_tokens tokens worker error"),
+            (np.int8, "qos phase op source move status from_tier to_tier waited_for warmup"),
+        )
+        for name in names.split()
+    ],
+    align=True,
+)
+
+
+_LIBRARY: Final = library("replayer._core")
+_VOID: Final = None
+_P: Final = c_void_p
+_I: Final = c_int64
+_SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
+    "clock_ns": (_I, ()),
+    "workload_add": (_VOID, (_P, _I, _P, _P, _P)),
+    "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
+    "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
+    "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
+    "waterfall_new": (_P, (_P, _P)),
+    "waterfall_free": (_VOID, (_P,)),
+    "waterfall_account": (_VOID, (_P, _P)),
+    "planner_new": (_P, (_P, _P, _I, _P, _I, _P, _P, _I)),
+    "planner_free": (_VOID, (_P,)),
+    "planner_next": (_I, (_P, _I, _P, _P)),
+    "planner_waterfall": (_P, (_P,)),
+    "payload_new": (_P, (_P,)),
+    "payload_free": (_VOID, (_P,)),
+    "payload_fill": (_VOID, (_P, _P, c_uint64, _I, _I)),
+    "payload_pad": (_VOID, (_P, _P, c_uint64, _I, _I, _I)),
+    "payload_check": (c_int, (_P, _P, c_uint64, _I, _I, c_int, c_char_p, _I)),
+    "tier_null": (_P, ()),
+    "tier_elsewhere": (_P, ()),
+    "tier_memory": (_P, (_P, _I, _I, c_char_p)),
+    "tier_files": (_P, (c_int, c_char_p, _P, c_int)),
+    "tier_slab": (_P, (_P, _I, _I, _I, _I, _P, c_char_p)),
+    "tier_free": (_VOID, (_P,)),
+    "tier_budget": (_VOID, (_P, _I)),
+    "tier_reserve": (_VOID, (_P, _I)),
+    "tier_throttle": (_VOID, (_P, c_double, c_double, c_double)),
+    "tier_pass": (_VOID, (_P, c_int, _I, _I)),
+    "tier_hurry": (_VOID, (_P,)),
+    "object_create": (c_int, (_P, _P, c_uint64, _I, _P)),
+    "object_open": (c_int, (_P, _P, c_uint64, _I, _P)),
+    "object_read": (c_int, (_P, _I, _I, _P, _P)),
+    "object_write": (c_int, (_P, _I, _I, _P, _P)),
+    "object_finish": (c_int, (_P, _P)),
+    "object_close": (_VOID, (_P,)),
+    "object_discard": (c_int, (_P, c_uint64, _P)),
+    "uring_probe": (c_int, ()),
+    "engine_new": (_P, (_P, _P, _P, _P, _P, _P, _P, _P)),
+    "engine_free": (_VOID, (_P,)),
+    "engine_feed": (_VOID, (_P,)),
+    "engine_start": (_I, (_P, _I)),
+    "engine_work": (c_int, (_P, _I, _P, _P, c_int)),
+    "engine_wait": (c_int, (_P, _I)),
+    "engine_stop": (_VOID, (_P,)),
+    "engine_run_delay": (_I, (_P,)),
+    "engine_state": (_VOID, (_P, _P)),
+    "engine_totals": (_VOID, (_P, _P)),
+    "engine_take_records": (_I, (_P, _P)),
+    "engine_take_rows": (_I, (_P, _P)),
+    "records_split": (_VOID, (_P, _I, _I, _P, _P, _I)),
+    "engine_fault": (_VOID, (_P, _I, _P)),
+}
+
+
+def call(name: str) -> Callable[..., Any]:
+    """A function of the core."""
+    function = getattr(_LIBRARY, name)
+    function.restype, function.argtypes = _SIGNATURES[name]
+    found: Callable[..., Any] = function
+    return found
+
+
+def variable(name: str) -> c_void_p:
+    """A function pointer of the core, which tests may replace."""
+    return c_void_p.in_dll(_LIBRARY, name)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array's data lies."""
+    return int(array.ctypes.data)
+
+
+def view(pointer: int | None, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array over memory of the core; valid for as long as the core says."""
+    if not count or not pointer:
+        return np.empty(0, dtype)
+    memory: Any = (c_char * (count * dtype.itemsize)).from_address(pointer)
+    found: NDArray[Any] = np.frombuffer(memory, dtype)
+    return found
+
+
+def reference(structure: Any) -> Any:
+    """A structure's address as an argument."""
+    return ctypes.byref(structure)

@@ -1,0 +1,1 @@
+"""The flags of `replayer plan` and `replayer run`."""

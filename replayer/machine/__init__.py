@@ -1,0 +1,1 @@
+"""The machine: its description, free memory, and the kernel's counters."""

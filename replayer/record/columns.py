@@ -1,0 +1,125 @@
+"""The columns of a run's log and counters, and the versions of its formats."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from replayer.record import run_json
+from tracegen.schema import ENUMS
+
+RUN_VERSION: Final = 2
+PLAN_VERSION: Final = 1
+"""What the fingerprint of a plan in the trace's order begins with."""
+ORDERED_PLAN_VERSION: Final = 2
+"""The same, in any other order."""
+CHECKPOINT_OPS: Final = 1 << 16
+
+TIERS: Final = run_json.TIERS
+MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
+STATUSES: Final = ("ok", "error", "upstream")
+WAITS: Final = ("data", "eviction", "room")
+"""What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""
+LOG_ENUMS: Final = ENUMS | {
+    "move": MOVES,
+    "status": STATUSES,
+    "from_tier": TIERS,
+    "to_tier": TIERS,
+    "waited_for": WAITS,
+}
+
+_TYPES: Final = {
+    pa.int64(): "op_id position request_id session_id user_id key size_bytes due_ns window_ns order_ns ready_ns"
+    " start_ns end_ns read_ns write_ns device_read_ns device_write_ns verify_ns",
+    pa.int32(): "seq turn step new_tokens tokens worker rank",
+    pa.bool_(): "warmup",
+    pa.string(): "error",
+    pa.dictionary(pa.int8(), pa.string()): " ".join(LOG_ENUMS),
+}
+_TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
+OPTIONAL: Final = ("from_tier", "to_tier", "waited_for", "error")
+ADDED: Final = ("position", "window_ns", "order_ns", "waited_for")
+"""Columns that logs of version 1 lack: position is op_id there, the others are not known."""
+LOG_COLUMNS: Final = [
+    "op_id",
+    "seq",
+    "request_id",
+    "session_id",
+    "user_id",
+    "turn",
+    "step",
+    "qos",
+    "phase",
+    "op",
+    "source",
+    "new_tokens",
+    "key",
+    "tokens",
+    "size_bytes",
+    "move",
+    "status",
+    "from_tier",
+    "to_tier",
+    "due_ns",
+    "ready_ns",
+    "start_ns",
+    "end_ns",
+    "read_ns",
+    "write_ns",
+    "device_read_ns",
+    "device_write_ns",
+    "verify_ns",
+    "worker",
+    "rank",
+    "warmup",
+    "error",
+    "position",
+    "window_ns",
+    "order_ns",
+    "waited_for",
+]
+
+
+PLANNED_COLUMNS: Final = (
+    *("position", "seq", "op_id", "request_id", "session_id", "user_id", "turn", "step"),
+    *("qos", "phase", "op", "source", "new_tokens"),
+    *("key", "tokens", "size_bytes", "move", "from_tier", "to_tier"),
+)
+"""What a plan knows of a move: every run of it logs the same."""
+
+
+def _hints(name: str) -> dict[str, str] | None:
+    """What makes Polars read an enum as one, in half the time; other readers pass over it."""
+    words = LOG_ENUMS.get(name)
+    return {"_PL_ENUM_VALUES2": "".join(f"{len(word)};{word}" for word in words)} if words else None
+
+
+LOG_SCHEMA: Final = pa.schema(
+    [pa.field(name, _TYPE_OF[name], nullable=name in OPTIONAL, metadata=_hints(name)) for name in LOG_COLUMNS],
+    metadata={"kv-run": str(RUN_VERSION)},
+)
+
+DEVICE_ADDED: Final = (
+    "steal_cpu",  # cores that the hypervisor gave to others while this machine wanted them
+    "process_read_bytes",  # that devices read and wrote for this process
+    "process_written_bytes",
+    "run_delay_ns",  # how long workers were ready and waited for a CPU
+    "throttled_ns",  # by a quota of the cgroup
+    "sampler_delay_ns",  # as run_delay_ns, of the thread that samples
+)
+"""Columns that device.parquet lacked before release 0.2; null where the kernel does not count them."""
+DEVICE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("time_ns", pa.int64(), nullable=False),  # end of the interval, since the run's start
+        pa.field("interval_ns", pa.int64(), nullable=False),
+        pa.field("read_bytes", pa.int64()),  # of the block device; null where there is none
+        pa.field("written_bytes", pa.int64()),
+        pa.field("read_requests", pa.int64()),
+        pa.field("write_requests", pa.int64()),
+        pa.field("queue", pa.float64()),  # requests in flight, mean
+        pa.field("utilisation", pa.float64()),  # share of the interval with any in flight
+        pa.field("process_cpu", pa.float64(), nullable=False),  # cores busy, mean
+        pa.field("system_cpu", pa.float64(), nullable=False),
+        *(pa.field(name, pa.float64() if name == "steal_cpu" else pa.int64()) for name in DEVICE_ADDED),
+    ],
+    metadata={"kv-run": str(RUN_VERSION)},
+)

@@ -1,0 +1,195 @@
+"""Reading a run directory: run.json, and the log's parts, each refused if it is damaged."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replayer.record import run_json
+from replayer.record.columns import ADDED, DEVICE_ADDED, DEVICE_SCHEMA, LOG_ENUMS, LOG_SCHEMA, RUN_VERSION
+from tracegen.schema import InputError
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """The content of a run directory's run.json, each field of the kind it is written with.
+
+    Raises:
+        InputError: it is missing, damaged, of a newer version, or stands above those of ranks.
+    """
+    info = _load(path)
+    if "ranks" in info:
+        raise InputError(f"{path}/run.json stands above those of ranks; name one of {path}/rank_*.")
+    return info
+
+
+def read_above(path: Path) -> dict[str, Any] | None:
+    """The content of a run.json that stands above those of ranks; None where it is one process's.
+
+    Raises:
+        InputError: it is missing, damaged, or of a newer version.
+    """
+    info = _load(path)
+    return info if "ranks" in info else None
+
+
+def ranks_of(path: Path) -> int | None:
+    """How many ranks a run has whose run.json stands above theirs; None where it is one process's.
+
+    Raises:
+        InputError: as `read_above`.
+    """
+    above = read_above(path)
+    return None if above is None else int(above["ranks"])
+
+
+MOST_JSON: Final = 1 << 24  # bytes: a plan of 2^31 ops has 2 MB of checkpoints
+_MOST_PARQUET: Final = 1 << 30  # bytes: a part holds 131,072 rows
+_MEMORY: Final = 1 << 24  # bytes beside those of rows
+_BYTE_ROWS: Final = 4  # of the file: honest logs take 24 bytes a row or more
+_ROW_BYTES: Final = 1 << 11  # of memory; the longest error is a path
+
+
+def ops_executed(info: dict[str, Any]) -> int | None:
+    """How many ops a run executed, by its run.json or the one above those of ranks; None where it was killed.
+
+    `executed_ops` of one process is no count: it is the position below which all ops were executed, and with --users
+    most positions below it are those of other users.
+    """
+    executed = info.get("executed")
+    count: int | None = executed["ops"] if executed else info.get("executed_ops")
+    return count
+
+
+def _whole(digits: str) -> int:
+    """A whole number of run.json; Python refuses 4,300 digits in words of its own, and floats end at 308."""
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits")
+    return int(digits)
+
+
+_DIGITS: Final = 40
+_DENIED: Final = "{}: you may not read it; ask its owner for the right to."
+
+
+def check_file(path: Path, most: int) -> None:
+    """Refuse what is no regular file, which could be waited for for ever, or is too large to be what it should.
+
+    Raises:
+        InputError: says which.
+        OSError: it is missing, or may not be looked at.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path} is not a regular file; copy the run anew.")
+    if found.st_size > most:
+        raise InputError(f"{path} has {found.st_size:,} bytes, more than any honest one ({most:,}); copy the run anew.")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    name = f"{path}/run.json"
+    try:
+        check_file(path / "run.json", MOST_JSON)
+        info = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_whole)
+        version = info["run_version"]
+        if not isinstance(info, dict) or type(version) is not int or version < 1:
+            raise TypeError("run_version is no number of a format")
+    except PermissionError:
+        raise InputError(_DENIED.format(name)) from None
+    except OSError as error:
+        why = f"{path} is not a run directory: run.json: {error.strerror}"
+        raise InputError(f"{why}; name one that `replayer run` made, such as {path}/trial_1.") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"{name} is damaged or incomplete ({error}); copy the run anew.") from None
+    if version > RUN_VERSION:
+        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
+    run_json.check(info, name)
+    return info
+
+
+def parts(path: Path) -> list[Path]:
+    """The closed parts of a run's log, in order, with the columns that they are written with.
+
+    Raises:
+        InputError: there are none, or one is not a part of such a log.
+    """
+    try:
+        found = sorted(one for one in (path / "moves").iterdir() if one.match("part-*.parquet"))
+    except PermissionError:
+        raise InputError(_DENIED.format(path / "moves")) from None
+    except OSError:
+        found = []
+    if not found:
+        raise InputError(
+            f"{path} holds no closed part of a log: nothing was executed, or the run died at once; replay it anew."
+        )
+    for part in found:
+        _check_parquet(part, LOG_SCHEMA, "a move log")
+    return found
+
+
+def counters(path: Path) -> Path | None:
+    """A run's device.parquet, with the columns that it is written with; None where nothing was sampled.
+
+    Raises:
+        InputError: it is something else.
+    """
+    found = path / "device.parquet"
+    if not found.exists():
+        return None
+    _check_parquet(found, DEVICE_SCHEMA, "a log of counters")
+    return found
+
+
+def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
+    """Columns, their types, that none has nulls where none are written, and the version."""
+    try:
+        check_file(path, _MOST_PARQUET)
+        about = pq.read_metadata(path.absolute())  # a relative a:b would be taken for an address
+        schema = about.schema.to_arrow_schema()
+    except PermissionError:
+        raise InputError(_DENIED.format(path)) from None
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"{path} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
+    version = (about.metadata or {}).get(b"kv-run", str(RUN_VERSION).encode()).decode(errors="replace")
+    if not version.isdecimal() or int(version[:9]) > RUN_VERSION:
+        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
+    for field in wanted:
+        if field.name not in schema.names and (
+            field.name in DEVICE_ADDED or (field.name in ADDED and int(version[:9]) == 1)
+        ):
+            continue
+        if field.name not in schema.names:
+            raise InputError(f"{path} is not {what}: column {field.name} is missing.")
+        if not _is_like(schema.field(field.name).type, field.type):
+            kind = "text" if field.name in (*LOG_ENUMS, "error") else field.type
+            raise InputError(
+                f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
+            )
+    groups = [about.row_group(group) for group in range(about.num_row_groups)]
+    size, memory = path.stat().st_size, sum(group.total_byte_size for group in groups)
+    if about.num_rows > size * _BYTE_ROWS or memory > about.num_rows * _ROW_BYTES + _MEMORY:
+        raise InputError(
+            f"{path} claims {about.num_rows:,} rows in {size:,} bytes: no replay writes it; copy the run anew."
+        )
+    _check_chunks(path, about, {field.name for field in wanted if not field.nullable})
+
+
+def _check_chunks(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
+    """That no required column has nulls, as far as its statistics say."""
+    for group in range(about.num_row_groups):
+        for place in range(about.num_columns):
+            chunk = about.row_group(group).column(place)
+            if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process
+                raise InputError(f"{path} is not readable (its columns are damaged); copy the run anew.")
+            if chunk.path_in_schema in required and chunk.statistics is not None and chunk.statistics.null_count:
+                raise InputError(f"{path}: column {chunk.path_in_schema} holds nulls where a replay leaves none.")
+
+
+def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column may have passed through another tool: text is text, however it is stored."""
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (found, wanted)]
+    texts = [pa.types.is_string(k) or pa.types.is_large_string(k) or pa.types.is_string_view(k) for k in plain]
+    return all(texts) if texts[1] else bool(found == wanted)

@@ -1,0 +1,1 @@
+"""One run: pre-flight checks, opened tiers, execution, and the log."""

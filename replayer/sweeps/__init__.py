@@ -1,0 +1,1 @@
+"""Sweeps that ship with the tool, by name."""

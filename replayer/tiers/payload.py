@@ -1,0 +1,74 @@
+"""What is written to the tiers: incompressible bytes, every sector stamped; a function of seed, nonce, key and offset.
+
+A block of 1 MiB is a pool of random words (from seed and nonce) xor one word per (key, block); then the first word of
+each 512-byte sector is replaced by its stamp, a bijection of (key, sector). `core/payload.c` makes and compares them.
+"""
+
+import ctypes
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.bindings.compiled import address, call
+
+U64 = NDArray[np.uint64]
+
+SECTOR: Final = 512
+BLOCK: Final = 1 << 20
+_SECTOR_BITS: Final = 28  # objects of up to 128 GiB, keys below 2^36
+MAX_OBJECT: Final = SECTOR << _SECTOR_BITS
+_TEXT: Final = 240
+
+_new, _free, _fill, _pad, _check = (call(f"payload_{name}") for name in ("new", "free", "fill", "pad", "check"))
+
+
+class Payload:
+    """Fills and checks buffers; a buffer is an array of uint64 that begins at a sector of an object.
+
+    Args:
+        seed: of the trace, and the rank; below 2^64.
+        nonce: of one run, below 2^64. Payloads of two nonces share no block, and no stamp of one is right in the other.
+
+    Attributes:
+        handle: of the compiled core.
+    """
+
+    def __init__(self, seed: int, nonce: int = 0) -> None:
+        pool = np.random.Philox(key=seed | nonce << 64).random_raw(BLOCK // 8)
+        self.handle: int = _new(address(pool))
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            _free(self.handle)
+
+    def fill(self, buffer: U64, key: int, offset: int, length: int) -> None:
+        """Write the bytes offset … offset+length-1 of an object, rounded up to whole sectors.
+
+        Args:
+            buffer: at least `length` bytes, rounded up to sectors.
+            key: the object, below 2^36.
+            offset: in bytes, a multiple of a sector.
+            length: in bytes.
+        """
+        _fill(self.handle, address(buffer), key, offset, length)
+
+    def pad(self, buffer: U64, key: int, offset: int, length: int, whole: int) -> None:
+        """Continue an object's bytes past offset+length-1, up to `whole` bytes after offset; what is before stays."""
+        _pad(self.handle, address(buffer), key, offset, length, whole)
+
+    def check_stamps(self, buffer: U64, key: int, offset: int, length: int) -> str | None:
+        """Compare the stamp of every sector; returns what is wrong, None if nothing is.
+
+        Args: as `fill`. A last sector of fewer than 8 bytes holds no whole stamp and is passed over.
+        """
+        return self._wrong(buffer, key, offset, length, every_byte=False)
+
+    def check_bytes(self, buffer: U64, key: int, offset: int, length: int) -> str | None:
+        """Compare every byte. Returns as `check_stamps`."""
+        return self._wrong(buffer, key, offset, length, every_byte=True)
+
+    def _wrong(self, buffer: U64, key: int, offset: int, length: int, *, every_byte: bool) -> str | None:
+        text = ctypes.create_string_buffer(_TEXT)
+        wrong = _check(self.handle, address(buffer), key, offset, length, every_byte, text, _TEXT)
+        return text.value.decode() if wrong else None

@@ -1,0 +1,1 @@
+"""Console code that the command lines of all three packages share."""

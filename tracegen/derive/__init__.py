@@ -1,0 +1,1 @@
+"""Traces made from traces: merge, slice, scale."""

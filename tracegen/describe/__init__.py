@@ -1,0 +1,1 @@
+"""Descriptions of traces: facts, reuse, pictures, differences."""

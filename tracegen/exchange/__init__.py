@@ -1,0 +1,1 @@
+"""Conversion between traces and other labs' formats."""

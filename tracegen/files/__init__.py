@@ -1,0 +1,1 @@
+"""Output files: traces and others, each written whole or not at all."""

@@ -1,0 +1,1 @@
+"""Recipes that ship with the tool, by name."""

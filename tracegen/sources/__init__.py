@@ -1,0 +1,1 @@
+"""Sources of conversations: ShareGPT files and synthetic personas."""

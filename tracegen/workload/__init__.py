@@ -1,0 +1,1 @@
+"""Workloads: sessions become timed requests, and requests become ops."""
