@@ -25,7 +25,7 @@ from analysis.summary import glossary
 from analysis.summary.summary import checked, summarise
 from analysis.summary.text import doubts, render, verdict
 from tracegen.console.command_line import Commands
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 
 class Judging(Commands):

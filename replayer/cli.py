@@ -27,9 +27,10 @@ from replayer.run.mpi import ALONE, Ranks, world
 from replayer.run.opening import NVME
 from replayer.run.preflight import needs, takes
 from replayer.run.replay import replay
-from tracegen.console.command_line import Commands, counted
+from tracegen.console.command_line import Commands
 from tracegen.console.interrupts import Interrupted
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError, format_count
+from tracegen.schema import Trace
 
 
 class Replaying(Commands):
@@ -102,7 +103,7 @@ def _load(options: PlanOptions) -> str:
     """In what order it was planned, and where that depends on it under which load."""
     order, demand = options.order, options.demand
     if order.kind == "reference":
-        return f"; by reference {order.name}: pace {demand.pace.kind}, {counted(demand.workers, 'worker')}"
+        return f"; by reference {order.name}: pace {demand.pace.kind}, {format_count(demand.workers, 'worker')}"
     return "; in trace order" if order.kind == "trace" else f"; in the order of {order.name}"
 
 
@@ -116,8 +117,9 @@ def _render(planned: dict[str, Any], title: str, rooms: list[str], about: list[s
     lines = [
         title,
         *rooms,
-        f"  {planned['ops']:,} ops, {planned['reads']:,} reads: {counted(hits, 'hit')} ({rate}),"
-        f" {counted(planned['misses'], 'miss', 'misses')}, {counted(planned['recomputed_tokens'], 'token')} recomputed",
+        f"  {planned['ops']:,} ops, {planned['reads']:,} reads: {format_count(hits, 'hit')} ({rate}),"
+        f" {format_count(planned['misses'], 'miss', 'misses')},"
+        f" {format_count(planned['recomputed_tokens'], 'token')} recomputed",
         "  "
         + ", ".join(f"{planned[name]:,} {name}" for name in ("promotions", "drops", "bypasses"))
         + "; demotions "
@@ -169,7 +171,7 @@ def _run(
         model, options = resolve(opened, flags, part)
         settings, places = settings_of(opened, flags), _places(output, repeat, force=flags["force"])
     except InputError as problem:
-        ranks.agree(problem.message)
+        ranks.agree(str(problem))
         raise
     ranks.agree(None)
     infos = []
@@ -214,7 +216,7 @@ def _places(output: Path, repeat: int, *, force: bool) -> list[Path]:
 def _say(info: dict[str, Any], place: Path, ranks: Ranks) -> None:
     if ranks.rank:
         return
-    ops = counted(ops_executed(info) or 0, "op")
+    ops = format_count(ops_executed(info) or 0, "op")
     click.echo(f"{place}: {info['status']}, {ops}; `analysis summary {shlex.quote(str(place))}` judges it")
     if info["status"] != "complete":
         click.secho(f"Error: {place}: {info['reason']}.", err=True, bold=True)

@@ -26,7 +26,8 @@ from replayer.experiments import autoscale, scenarios
 from replayer.experiments import replay_series as series
 from replayer.schema import LOG_ENUMS
 from tracegen.console import interrupts as signals
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 from tracegen.sources import tokenizers as tokens
 
 ROOT = Path(__file__).parent.parent

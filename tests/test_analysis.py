@@ -14,7 +14,7 @@ from analysis.summary import summary
 from replayer.schema import read_run
 from tests.conftest import DEMO, Run
 from tests.logs import make_rows, ranks, write_run
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 Dict = dict[str, Any]
 

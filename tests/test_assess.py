@@ -14,7 +14,7 @@ from analysis.assessment.criteria import PROFILES, assess, criteria_of
 from analysis.cli import main
 from analysis.summary.summary import summarise
 from tests.conftest import DEMO, Run
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 Dict = dict[str, Any]
 GOOD = {

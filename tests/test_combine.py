@@ -23,10 +23,11 @@ from tests.test_workload import recipes
 from tracegen.derive import combine
 from tracegen.derive.combine import Selection, joined_parts, merge, scale, slice_
 from tracegen.describe.diff import difference
+from tracegen.errors import InputError
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.generate import batches, generate, open_sources
 from tracegen.recipe.recipe import Mix, Persona, Prefix, Rag, Recipe
-from tracegen.schema import Columns, Fingerprint, InputError, Metadata, Trace
+from tracegen.schema import Columns, Fingerprint, Metadata, Trace
 from tracegen.workload.schedule import Schedule, survey
 
 RECIPE = Recipe(users=9, requests=300, mix=Mix(personas=2, rag=1), rag=Rag(share=0.3, documents=7))

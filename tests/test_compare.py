@@ -31,7 +31,7 @@ from analysis.summary.summary import summarise
 from replayer.schema import CHECKPOINT_OPS, TIERS
 from tests.conftest import DEMO, Run
 from tests.crafted import SECOND, clean
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 Dict = dict[str, Any]
 GIB = 2**30

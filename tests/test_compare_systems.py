@@ -10,7 +10,7 @@ from analysis.comparison.text import as_json, render
 from tests import test_compare as shared
 from tests import traces
 from tests.conftest import Run
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 craft = shared.craft
 Craft = shared.Craft

@@ -35,7 +35,7 @@ from replayer.schema import LOG_ENUMS, TIERS, parts, ranks_of, read_run
 from tests.conftest import ROOT
 from tests.crafted import REQUESTS, SECOND, SIZE, Crafted, clean, sampled
 from tests.logs import as_version_1
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 Dict = dict[str, Any]
 Change = Callable[[Crafted], object]

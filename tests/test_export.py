@@ -21,10 +21,11 @@ from replayer.planning.model import TokenBytes
 from replayer.planning.plan import HIT, Plan, PlanOptions, Totals
 from tests import traces
 from tests.test_import import EXCERPT, FULL, imported
+from tracegen.errors import InputError
 from tracegen.exchange.convert import EXPORTS, export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.recipe.recipe import Mix, Prefix, Recipe
-from tracegen.schema import Columns, InputError, Trace
+from tracegen.schema import Columns, Trace
 
 STEPS = [("w", 0, 5), ("w", 1, 7), ("r", 0, 5), ("d", 1, 7), ("x", 0, 5), ("r", 1, 7), ("r", 1, 7)]
 BYTES = ExportOptions(bytes_per_token=1000)

@@ -21,7 +21,8 @@ from tests import traces
 from tests.conftest import here
 from tests.test_cli import sentence
 from tracegen.console.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 
 @pytest.mark.parametrize(

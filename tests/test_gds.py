@@ -17,7 +17,8 @@ from replayer.run.replay import replay
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
 from tests import traces
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 pytest.importorskip("torch")
 UNIT = 70_272  # bytes per token: no multiple of a sector

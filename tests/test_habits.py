@@ -20,7 +20,9 @@ from analysis.summary import glossary, percentiles
 from analysis.summary import text as render
 from tests import traces
 from tests.crafted import clean
-from tracegen.schema import METADATA_KEY, InputError, printable
+from tracegen.console.command_line import Refused
+from tracegen.errors import InputError, escape_controls
+from tracegen.schema import METADATA_KEY
 
 Dict = dict[str, Any]
 
@@ -235,9 +237,9 @@ ESCAPES = "\x1b]0;owned\x07\x9b31m\r"
 
 
 def test_control_characters_are_shown() -> None:
-    assert printable("a\x1b[31m\x07\x9b\r\n\tb\udcff") == "a\\x1b[31m\\x07\\x9b\\x0d\n\tb\\udcff"
-    assert printable("TTFT … 3 µs — naïve 数") == "TTFT … 3 µs — naïve 数"
-    assert InputError("no \x1b[31m").format_message() == "no \\x1b[31m"
+    assert escape_controls("a\x1b[31m\x07\x9b\r\n\tb\udcff") == "a\\x1b[31m\\x07\\x9b\\x0d\n\tb\\udcff"
+    assert escape_controls("TTFT … 3 µs — naïve 数") == "TTFT … 3 µs — naïve 数"
+    assert Refused(InputError("no \x1b[31m"), {}).format_message() == "no \\x1b[31m."
 
 
 @pytest.fixture(scope="module")

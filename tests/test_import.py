@@ -15,10 +15,11 @@ from tests.conftest import ROOT, Run
 from tests.test_cli import sentence
 from tests.test_workload import rows as rows_of
 from tests.traces import joined
+from tracegen.errors import InputError
 from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.convert import EXPORTS, IMPORTS, Output, export_trace, import_trace
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import Columns, InputError, Trace
+from tracegen.schema import Columns, Trace
 
 EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"
 SHARED = ROOT.parent / "shared" / "data"

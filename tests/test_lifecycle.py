@@ -28,7 +28,8 @@ from replayer.tiers.cache_dir import MARKER
 from tests import oracle, traces
 from tests.conftest import ROOT, Run, here, tmpfs
 from tests.test_cli import sentence
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 MODEL = ("--model", "tiny-1b")
 CACHE = ("--make-cache-dir", "--cache-dir")
@@ -397,7 +398,7 @@ def refuses_to_replace(made: Path, place: Path, change: Callable[[Path], object]
     before = snapshot(place)
     with pytest.raises(InputError) as refused:
         RunDirectory(place / "run", force=True)
-    assert str(place / "run") in refused.value.message
+    assert str(place / "run") in str(refused.value)
     assert snapshot(place) == before
 
 

@@ -25,7 +25,8 @@ from tests import test_lifecycle, traces
 from tests.crafted import SECOND, Crafted, clean
 from tests.test_doubts import Change, counted, found, queued
 from tests.test_lifecycle import Going, going, info
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
 endless = test_lifecycle.endless

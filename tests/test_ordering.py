@@ -38,7 +38,8 @@ from replayer.schema import WAITS
 from tests import oracle, traces
 from tests import test_reference_order as reference_order
 from tests.core import Account, Move, Planned, Scheduler
-from tracegen.schema import ENUMS, Columns, InputError, chosen
+from tracegen.errors import InputError
+from tracegen.schema import ENUMS, Columns, chosen
 
 FAR = 1 << 62
 ASAP = Pace()

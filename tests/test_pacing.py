@@ -42,7 +42,8 @@ from replayer.tiers.throttled import Throttle
 from tests import oracle, order_oracle, traces
 from tests.injection import Transfer, injected, key_of
 from tests.oracle import Usable
-from tracegen.schema import ENUMS, Columns, InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import ENUMS, Columns, Trace
 
 MS = 1_000_000  # ns
 UNIT = 1024  # bytes per token of the real runs

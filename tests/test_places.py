@@ -28,7 +28,8 @@ from tests import traces
 from tests.conftest import Run, tmpfs
 from tests.test_cli import sentence
 from tests.test_tiers import put
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 UNIT = 1 << 16  # bytes of a token
 MIB = 1 << 20
@@ -231,8 +232,8 @@ def test_a_plan_that_needs_the_reserve_is_refused(trace: Trace, tmp_path: Path, 
     with tmpfs(tmp_path / "small", "4m") as place:
         with pytest.raises(InputError) as refused:
             replayed(trace, tmp_path, cache_dir=place, layout=layout, reserve=Reserve(share=0.5))
-        assert "GiB are free beside the 0.00 GiB that --reserve 50% keeps" in refused.value.message
-        assert refused.value.message.endswith("or a smaller --reserve.")
+        assert "GiB are free beside the 0.00 GiB that --reserve 50% keeps" in str(refused.value)
+        assert str(refused.value).endswith("or a smaller --reserve.")
         assert list(place.iterdir()) == []
         assert replayed(trace, tmp_path, cache_dir=place, layout=layout)["status"] == "complete"
 

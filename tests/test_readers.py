@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tracegen.errors import InputError
 from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.convert import Output, import_trace
 from tracegen.formats import azure, bailian, burstgpt, kvcache_simulator, mlcommons, mooncake, weka
 from tracegen.formats import rows as calls
 from tracegen.formats.rows import Call, Rows
-from tracegen.schema import InputError
 
 S, MS = 10**9, 10**6
 ALL: dict[str, ModuleType] = {

@@ -48,7 +48,8 @@ from tests import traces
 from tests.conftest import ROOT, tmpfs
 from tests.injection import Transfer, injected, key_of, path_of
 from tracegen.console import interrupts as signals
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 MIB = 1 << 20
 UNIT = 64 * 1024  # bytes per token of these tests: objects of 64 KiB and more

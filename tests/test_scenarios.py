@@ -13,7 +13,7 @@ from replayer.experiments import scenarios as suite
 from replayer.experiments.replay_series import Series
 from replayer.planning import model as models
 from tests.conftest import Run
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 GIB = 1 << 30
 HERE = suite.Hardware(0, 8 * GIB, 100 * GIB, 4, "/dev/nvme0n1 (ext4)", {"gpu": "no GPU"})

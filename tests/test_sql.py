@@ -19,7 +19,7 @@ from analysis.sql import queries as sql
 from analysis.summary.summary import summarise
 from replayer.schema import DEVICE_ADDED, LOG_COLUMNS
 from tests.conftest import DEMO, ROOT, Run
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 DOC = (ROOT / "docs" / "reading-logs.md").read_text()
 SNIPPETS = dict(re.findall(r"## (\w+)\n```python\n(.*?)```", DOC, re.S))

@@ -37,7 +37,7 @@ from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.payload import Payload
 from tests import faults, traces
 from tests.conftest import tmpfs
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 CHUNK = 4 << 20
 MIB = 1 << 20
@@ -594,10 +594,10 @@ def padded(size: int) -> int:
 
 
 def one_sentence(error: InputError, *words: str) -> None:
-    assert "\n" not in error.message
-    assert error.message.endswith(".")
+    assert "\n" not in str(error)
+    assert str(error).endswith(".")
     for word in words:
-        assert word in error.message, error.message
+        assert word in str(error), str(error)
 
 
 # What the two layouts of the nvme tier share

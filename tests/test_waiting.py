@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.test_import import EXCERPT, imported, lines, ops
+from tracegen.errors import InputError
 from tracegen.exchange import convert as exchange
 from tracegen.exchange import waiting_requests as waiting
-from tracegen.schema import InputError
 from tracegen.workload.requests import Requests
 
 # Pinned for ever: the folder of `conversations` as imported by default.

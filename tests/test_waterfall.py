@@ -15,7 +15,8 @@ from replayer.planning.plan import Plan, PlanHash, Planner, PlanOptions, Totals,
 from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
 from tests import oracle, traces
 from tests.conftest import ROOT
-from tracegen.schema import ENUMS, Columns, InputError
+from tracegen.errors import InputError
+from tracegen.schema import ENUMS, Columns
 
 Row = tuple[int, int, str, int, int, int, int]
 

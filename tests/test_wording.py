@@ -1,13 +1,13 @@
 """Numbers with their nouns."""
 
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 
 
 def test_one_is_singular_and_nothing_else_is() -> None:
-    assert [counted(number, "trial") for number in (0, 1, 2, 1000)] == [
+    assert [format_count(number, "trial") for number in (0, 1, 2, 1000)] == [
         "0 trials",
         "1 trial",
         "2 trials",
         "1,000 trials",
     ]
-    assert [counted(number, "criterion", "criteria") for number in (1, 5)] == ["1 criterion", "5 criteria"]
+    assert [format_count(number, "criterion", "criteria") for number in (1, 5)] == ["1 criterion", "5 criteria"]

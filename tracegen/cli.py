@@ -13,10 +13,11 @@ from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.describe import info as facts
 from tracegen.describe.plot import check_picture, plot
 from tracegen.describe.reuse import measure
+from tracegen.errors import InputError, escape_controls
 from tracegen.generate import generate as write_trace
 from tracegen.recipe import loading as recipe_settings
 from tracegen.recipe.recipe import Recipe
-from tracegen.schema import InputError, Trace, printable
+from tracegen.schema import Trace
 
 DEFAULTS = Recipe()
 
@@ -156,7 +157,7 @@ def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
     if picture is not None:
         plot(opened, picture, described, reuse, force=force)
     described = facts.with_reuse(described, reuse)
-    click.echo(json.dumps(described, indent=2) if as_json else printable(facts.render(described)))
+    click.echo(json.dumps(described, indent=2) if as_json else escape_controls(facts.render(described)))
 
 
 @main.command(short_help="Check every rule of the format.", epilog="Example: tracegen validate trace.parquet")
@@ -171,7 +172,7 @@ def validate(trace: Path, as_json: bool) -> None:
         click.echo(json.dumps({"ops": opened.ops, "violations": found.count, "problems": problems}, indent=2))
     else:
         for problem in found.first:
-            click.echo(printable(f"{trace}, {problem}"))
+            click.echo(escape_controls(f"{trace}, {problem}"))
         if found.count > len(found.first):
             click.echo(f"{trace}: {found.count - len(found.first):,} more violations are not listed")
         verdict = f"{found.count:,} violations" if found.count else f"valid, fingerprint {opened.metadata.fingerprint}"

@@ -9,14 +9,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import click
 from tqdm import tqdm
 
 from tracegen.console.interrupts import WORDS
 from tracegen.derive.combine import joined_parts
+from tracegen.errors import InputError, ToolError
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.recipe.recipe import Person, Recipe, to_ns
-from tracegen.schema import Columns, InputError, Metadata
+from tracegen.schema import Columns, Metadata
 from tracegen.sources import sharegpt
 from tracegen.sources import tokenizers as tokens
 from tracegen.sources.personas import Personas
@@ -109,7 +109,7 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
     """The ops of a recipe, its parts made by processes of their own.
 
     Raises:
-        ClickException: a process ended without having made its part.
+        ToolError: a process ended without having made its part.
     """
     context = get_context("spawn")
     streams, workers = [], []
@@ -150,7 +150,7 @@ def _received(receiver: Connection, number: int) -> Iterator[Columns]:
         try:
             batch = receiver.recv()
         except EOFError:
-            raise click.ClickException(f"process {number} of --jobs ended too early; is memory short?") from None
+            raise ToolError(f"process {number} of `jobs` ended too early", "is memory short?") from None
         if isinstance(batch, InputError):
             raise batch
         if batch is None:

@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracegen.errors import InputError as InputError  # noqa: PLC0414 (other packages import from here)
-from tracegen.errors import check_is_file, shown
-from tracegen.errors import printable as printable  # noqa: PLC0414
+from tracegen.errors import check_is_file, quote_value
 from tracegen.trace.invariants import Invariants, Problem
 from tracegen.trace.metadata import FORMAT_VERSION, read_metadata
 from tracegen.trace.metadata import METADATA_KEY as METADATA_KEY  # noqa: PLC0414
@@ -197,7 +196,7 @@ class Trace:
             bad = pc.index(codes.is_null(), True).as_py()
             allowed = ", ".join(ENUMS[name])
             raise InputError(
-                f"{self.path}, row {start + bad}: {name} = {shown(column[bad].as_py())} is none of {allowed}."
+                f"{self.path}, row {start + bad}: {name} = {quote_value(column[bad].as_py())} is none of {allowed}."
             )
         found: NDArray[Any] = codes.to_numpy()
         return found.astype(np.uint8)

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from analysis.assessment.other_tools import Reference, beside, number
 from analysis.assessment.other_tools import lines as reference_lines
-from tracegen.console.command_line import counted
-from tracegen.schema import InputError
+from tracegen.errors import InputError, format_count
 
 NOTE: Final = "A diagnostic by the criteria of kv-cache.py, not part of a submission."
 
@@ -133,7 +132,9 @@ def _tally(found: list[dict[str, Any]]) -> str:
     verdicts = [one["verdict"] for one in found]
     judged = verdicts.count("met") + verdicts.count("missed")
     tally = (
-        f"{verdicts.count('met')} of {counted(judged, 'criterion', 'criteria')} met" if judged else "nothing was judged"
+        f"{verdicts.count('met')} of {format_count(judged, 'criterion', 'criteria')} met"
+        if judged
+        else "nothing was judged"
     )
     if rest := verdicts.count("not applicable"):
         tally += f", {rest} not applicable"

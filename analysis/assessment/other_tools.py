@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from replayer.schema import plain_model
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 MATCH: Final = 0.05
 """The seeds' proposal: a replay matches a server's run if its output tokens per second lie within ±5%."""

@@ -14,8 +14,7 @@ from analysis.submission import ranking
 from analysis.submission import validate as validation
 from analysis.submission.package_tree import DIVISIONS, About, Package, packages
 from analysis.submission.rules import RULES
-from tracegen.console.command_line import counted
-from tracegen.schema import InputError
+from tracegen.errors import InputError, format_count
 
 
 @click.group()
@@ -41,12 +40,12 @@ def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any)
     rules = about.rules
     seconds = sum(trials * option.duration_s for option in rules.options) + rules.pause_s * (len(rules.options) - 1)
     echo(
-        f"{counted(len(rules.options), 'option')}, {counted(trials, 'trial')} each:"
-        f" {counted(round(seconds / 60), 'minute')}, and what drains after them"
+        f"{format_count(len(rules.options), 'option')}, {format_count(trials, 'trial')} each:"
+        f" {format_count(round(seconds / 60), 'minute')}, and what drains after them"
     )
     if left:
         fields = ", ".join(name.removeprefix("system_under_test.") for name in left)
-        echo(f"{work}/system.yaml: {counted(len(left), 'field')}, null there, for you to fill in, now or later:")
+        echo(f"{work}/system.yaml: {format_count(len(left), 'field')}, null there, for you to fill in, now or later:")
         echo(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
 
 
@@ -110,9 +109,9 @@ def _given(text: str) -> tuple[str, Path]:
 def _judged(package: Package, verdict: validation.Verdict) -> list[str]:
     where, wrong = f"{package.top}, system {package.about.system}", verdict.problems
     if wrong:
-        return [*(f"{text}." for text in wrong), f"NOT VALID: {where}: {counted(len(wrong), 'problem')}."]
+        return [*(f"{text}." for text in wrong), f"NOT VALID: {where}: {format_count(len(wrong), 'problem')}."]
     runs = sum(map(len, verdict.trials.values()))
-    judged = f"{counted(len(verdict.trials), 'option')}, {counted(runs, 'trial')}"
+    judged = f"{format_count(len(verdict.trials), 'option')}, {format_count(runs, 'trial')}"
     return [
         *(f"Note: {text}." for text in validation.notes(package, verdict.untied)),
         f"VALID: {where}: {judged}; every file, row and metric is as claimed.",

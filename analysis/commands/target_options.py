@@ -10,7 +10,8 @@ import click
 from analysis.log.log import Targets
 from replayer.schema import TIERS
 from tracegen.console.command_line import GIB_S, MILLISECONDS, TERABYTES, Unit
-from tracegen.schema import ENUMS, InputError
+from tracegen.errors import InputError
+from tracegen.schema import ENUMS
 
 _DEFAULT = Targets()
 

@@ -2,9 +2,9 @@
 
 import click
 
-from tracegen.schema import printable
+from tracegen.errors import escape_controls
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
     """Print; control characters of file names, models and warnings are shown, not obeyed."""
-    click.echo(printable(text), nl=nl, err=err)
+    click.echo(escape_controls(text), nl=nl, err=err)

@@ -22,7 +22,7 @@ from analysis.comparison.matching import (
 )
 from analysis.comparison.ratios import CANDIDATES, Ratio, budgets, named, notes, ratio, recommendation, same_ratios
 from analysis.comparison.trials import Summary, Trial, load
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 METRICS: Final = (
     "wall_clock_tok_s",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from analysis.comparison.trials import Statistics, Summary, Trial, check_prefix, statistics
 from analysis.log.plan_order import kind_of
 from replayer.schema import TIERS
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 LABEL: Final = 24  # characters of a side's name
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)

@@ -9,7 +9,7 @@ from analysis.comparison.compare import GROUPS, WORK, Comparison, Pair, unequal_
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import CANDIDATES, Ratio, false_alarm
 from analysis.comparison.trials import Statistics
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 
 LISTED: Final = 12  # so many configurations have a line each
 Rows = list[list[str]]
@@ -70,7 +70,7 @@ def _head(found: Comparison) -> list[str]:
 
 def _configuration(one: Configuration) -> str:
     *more, last = (len(trials) for trials in one.summaries.values())
-    counts = "".join(f"{count} + " for count in more) + (f"{last} trials" if more else counted(last, "trial"))
+    counts = "".join(f"{count} + " for count in more) + (f"{last} trials" if more else format_count(last, "trial"))
     windows = {side: f"{_number(one.statistics(side, 'elapsed_s').mean)} s" for side in one.summaries}
     cut = f"; cut in time, each run judged over its own window: {_by_side(windows)}" if one.cut else ""
     return f"{one.name}; trace {one.trace[:12]}, {counts}{cut}"
@@ -191,7 +191,7 @@ def _foot(found: Comparison) -> list[str]:
         lines.append(f"With {few} {what}, {share:.0%} of the metrics of equal systems would be told apart by chance.")
     if found.doubts:
         total = sum(map(len, found.runs.values()))
-        doubts = ", ".join(f"{kind} ({count} of {counted(total, 'run')})" for kind, count in found.doubts.items())
+        doubts = ", ".join(f"{kind} ({count} of {format_count(total, 'run')})" for kind, count in found.doubts.items())
         lines.append(f"Doubts: {doubts}; `analysis summary` has them in full.")
     return ["", *lines] if lines else []
 

@@ -16,7 +16,7 @@ from analysis.doubts.across_runs import origin
 from analysis.runs.run import Run, open_run
 from analysis.summary.summary import summarise
 from replayer.schema import CHECKPOINT_OPS
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 ENUMERATED: Final = 5
 """Up to so many values all n^n resamples are taken, as multisets with their numbers; of more, DRAWN are drawn."""
@@ -161,7 +161,7 @@ def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
         try:
             summary = summarise(path)
         except InputError as error:  # no log, or none that can be read
-            left_out[path] = error.message.removeprefix(f"{path}").lstrip(":/ ").removesuffix(".")
+            left_out[path] = str(error).removeprefix(f"{path}").lstrip(":/ ").removesuffix(".")
             continue
         if not summary["valid"]:
             left_out[path] = "; ".join(summary["findings"])

@@ -15,7 +15,8 @@ from analysis.doubts.integrity import flat, readable
 from analysis.log.log import scan
 from analysis.log.plan_order import kind_of
 from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, parts
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 STRETCH: Final = 1 << 22  # positions compared at once
 MOST_OPS: Final = 1 << 27  # of a plan that is made anew: 5 GB of memory and some minutes

@@ -8,7 +8,7 @@ from analysis.doubts.doubt import Doubt, Evidence, Found
 from analysis.doubts.machine import busy_machine, lacks_cpu, paused, starved
 from analysis.log.columns import CAUSES, GIB
 from replayer.schema import TIERS, commonest
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 from tracegen.schema import guessed_sessions
 
 PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against our plan
@@ -62,7 +62,7 @@ def _errors(run: Evidence) -> Found:
     if failed := run.values["failed_moves"]:
         after = "it" if failed == 1 else "them"
         more = f"{run.values['upstream_moves']:,} more could not be made after {after}"
-        text = f"{counted(failed, 'move')} failed and {more}"
+        text = f"{format_count(failed, 'move')} failed and {more}"
         text += f": {commonest(run.causes)}" if run.causes else ""
         why = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
         yield Doubt("errors", text, why, invalidates=True)

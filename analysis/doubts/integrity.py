@@ -12,7 +12,7 @@ from analysis.log.columns import MAX_REQUESTS, SIDES
 from analysis.log.log import scan
 from analysis.log.plan_order import kind_of
 from replayer.schema import LOG_ENUMS, TIERS, parts
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 MAX_NS: Final = 1 << 49  # 6.5 days: no move takes longer, and no clocks of ranks are as far apart
 MAX_STAMP_NS: Final = 1 << 56  # 2.3 years: no run takes longer

@@ -8,7 +8,7 @@ from typing import Any, Final
 from analysis.comparison.matching import conditions_of, differing, match
 from analysis.comparison.ratios import ratio
 from analysis.comparison.trials import Trial, load, statistics
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 METRIC: Final = "wall_clock_tok_s"
 
@@ -49,7 +49,7 @@ def ranked(systems: Mapping[str, Sequence[Path]], baseline: str) -> list[Rank]:
         try:
             loaded[system] = load(runs)[0]
         except InputError as error:
-            loaded[system] = error.message
+            loaded[system] = str(error)
     found = [_rank(system, trials, loaded[baseline], baseline) for system, trials in loaded.items()]
     return sorted(found, key=lambda one: (one.speed_up is None, -(one.speed_up or 0.0)))
 
@@ -69,6 +69,6 @@ def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, basel
     try:
         configurations, _ = match({system: trials, baseline: base}, vary)
     except InputError as error:
-        return Rank(system, None, why=error.message)
+        return Rank(system, None, why=str(error))
     one = ratio(configurations, system, baseline, METRIC)
     return Rank(system, speeds.mean, one.ratio, one.low, one.high, configurations[0].cut, **known)

@@ -17,7 +17,7 @@ from analysis.summary.distributions import TABLES
 from analysis.summary.summary import judged, open_log
 from analysis.summary.text import short
 from replayer.schema import TIERS
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 DRAWN: Final = 8
 """Charts show up to so many systems; more lines than these nobody tells apart."""

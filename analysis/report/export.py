@@ -17,8 +17,7 @@ from analysis.sql.csv_cells import as_text
 from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
 from analysis.summary.text import place, verdict
-from tracegen.console.command_line import counted, lacking
-from tracegen.schema import InputError
+from tracegen.errors import InputError, format_count, missing_package
 
 _SHEET_NAME: Final = 31  # characters that Excel allows
 
@@ -116,7 +115,7 @@ def _ran(summary: dict[str, Any]) -> str:
     machine = ", ".join(str(part) for part in parts if part is not None)
     trace, plan = (str(summary[f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
     return (
-        f"{machine}; {conditions['model']}; {', '.join(sizes)}; {counted(conditions['workers'], 'worker')}, pace"
+        f"{machine}; {conditions['model']}; {', '.join(sizes)}; {format_count(conditions['workers'], 'worker')}, pace"
         f" {conditions['pace']}, {orders.described(conditions)}; trace {trace}, plan {plan}"
     )
 
@@ -149,7 +148,7 @@ def chosen(form: str | None, output: Path | None, runs: Sequence[Path], *, force
         where = f"{output} names no format by its suffix" if output else "no file and no format"
         raise InputError(f"{where}; name a file with -o report.html, or pass --format {'|'.join(FORMATS)}.")
     if found == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
-        raise lacking("the format xlsx", "xlsxwriter", "xlsx", otherwise="or write csv or parquet")
+        raise missing_package("the format xlsx", "xlsxwriter", "xlsx", alternative="or write csv or parquet")
     if output is None:
         if found not in TEXT:
             raise InputError(f"--format {found} is not for a terminal; name a file with -o report.{found}.")

@@ -9,7 +9,7 @@ from analysis.report.data import Gathered
 from analysis.summary import text as render
 from analysis.summary.percentiles import bracketed
 from replayer.schema import TIERS
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 
 _UNITS: Final = (
     ("requests_per_s", "requests/s"),
@@ -89,7 +89,8 @@ def tested(data: Gathered) -> str:
     """What the runs were made on: processors, and the drives under the nvme tier."""
     machines = [run.summary["machine"] for run in data.runs]
     hosts = (
-        f"{cpu}, {counted(cores, 'core')}" if cpu and cores else "an unknown machine" for _, cpu, cores, *_ in machines
+        f"{cpu}, {format_count(cores, 'core')}" if cpu and cores else "an unknown machine"
+        for _, cpu, cores, *_ in machines
     )
     drives = (render.place(run.summary["storage"]) or "no nvme tier on a disk" for run in data.runs)
     return "; ".join(dict.fromkeys([*hosts, *drives]))
@@ -241,5 +242,5 @@ def ranking(data: Gathered) -> list[list[str]]:
         span = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
         times = f"{one.speed_up:.2f} ×{span}" if one.speed_up is not None else f"not compared: {one.why}"
         ops = "" if one.speed_up is None else "each run's own window" if one.cut else "the whole run"
-        rows.append([str(place), one.system, counted(one.trials, "trial"), rate, times, ops])
+        rows.append([str(place), one.system, format_count(one.trials, "trial"), rate, times, ops])
     return rows

@@ -20,7 +20,7 @@ from analysis.log.columns import KEPT, SIDES, SIZE
 from analysis.log.log import Log, Targets, held, scan
 from analysis.runs.samples import counted, pooled, read_samples
 from replayer.schema import LOG_ENUMS, causes_of, counters, parts, read_above, read_run
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 Info = dict[str, Any]
 MOST_MISSING: Final = 100  # ranks; a run.json may claim a million
@@ -307,7 +307,7 @@ def open_run(path: Path) -> Run:
             info = _read(place)
             parts(place)
         except InputError as error:
-            doubts.append(_of_ranks(f"rank {rank} of {size} is missing: {error.message.removesuffix('.')}"))
+            doubts.append(_of_ranks(f"rank {rank} of {size} is missing: {str(error).removesuffix('.')}"))
             continue
         ranks[place] = info
         if (info.get("rank"), info["conditions"].get("ranks") or size) != (rank, size):

@@ -9,7 +9,7 @@ import polars as pl
 from analysis.doubts.doubt import Moved
 from analysis.log.log import DEVICE_COLUMNS
 from replayer.schema import DEVICE_ADDED, DEVICE_SCHEMA
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 _MOST: Final = 1 << 56  # bytes, ns and requests of an interval: their sums stay below 2^63
 

@@ -15,7 +15,7 @@ from analysis.runs.run import open_run
 from analysis.runs.samples import absent
 from analysis.sql.csv_cells import as_text
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
-from tracegen.schema import InputError, printable
+from tracegen.errors import InputError, escape_controls
 
 TABLE_ROWS: Final = 50
 FORMATS: Final = ("table", "json", "csv")
@@ -157,7 +157,7 @@ def _padded(row: list[str], widths: list[int], right: list[bool]) -> list[str]:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else " ".join(printable(str(value)).splitlines())
+    return f"{value:.6g}" if isinstance(value, float) else " ".join(escape_controls(str(value)).splitlines())
 
 
 def _json(frame: pl.DataFrame) -> str:

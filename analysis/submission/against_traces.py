@@ -14,7 +14,7 @@ from analysis.submission.package_tree import Package
 from analysis.submission.rules import Option
 from analysis.submission.summary_json import Trial
 from analysis.submission.traces import Traces, expected_s
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 LONG_S: Final = 15.0  # what takes longer is announced
 
@@ -36,7 +36,7 @@ def compared(
             try:
                 found += _of_plan(traces, package.about.rules.option(name), rank, ranks)
             except InputError as error:
-                found.append(f"{name}, rank {rank}: its plan cannot be made anew: {error.message.removesuffix('.')}")
+                found.append(f"{name}, rank {rank}: its plan cannot be made anew: {str(error).removesuffix('.')}")
     return [text.replace(f"{package.top}/", "") for text in found], traces.untied
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from analysis.submission.package_tree import MOST_BYTES, SCHEMA, About
 from replayer.schema import check_file, code_digests
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
 _HEAD: Final = (

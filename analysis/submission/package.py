@@ -25,7 +25,7 @@ from analysis.submission.package_tree import (
     read_json,
 )
 from analysis.submission.summary_json import Trial, claims, open_trial
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 _LOG: Final = ("run.json", "device.parquet")
 

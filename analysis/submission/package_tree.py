@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from analysis.submission.rules import RULES, Rules
 from replayer.schema import check_file
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 SCHEMA: Final = "kv-tier-bench-submission/1"
 DIVISIONS: Final = ("closed", "open")

@@ -10,7 +10,7 @@ from analysis.submission.package_tree import Package, opened_as
 from analysis.submission.rules import Option
 from analysis.submission.summary_json import Trial, claims
 from analysis.submission.validate import validate
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 SHOWN: Final = {
     "decode GiB/s": "decode_read_gib_s",
@@ -104,7 +104,7 @@ def _ranking(option: Option, entries: Sequence[Entry]) -> Ranking:
     try:
         found = compare(sides, metrics=[option.primary])
     except InputError as error:  # unlike numbers of ranks, or in OPEN unlike conditions: nothing is common
-        return Ranking(option, names, False, [], error.message, None)
+        return Ranking(option, names, False, [], str(error), None)
     one = found.configurations[0]
     ratios = [pair.ratios[option.primary] for pair in found.pairs]
     alarm = false_alarm(found.configurations)

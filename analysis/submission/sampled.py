@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from analysis.runs.samples import read_samples
 from analysis.submission.summary_json import Trial, place_of
 from replayer.schema import DEVICE_ADDED
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 SAMPLE_S: Final = (0.9, 1.5)
 """Seconds between two samples, in the median: the replayer takes one each second, a busy machine some later."""

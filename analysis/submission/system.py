@@ -9,7 +9,7 @@ from analysis.submission.package_tree import Package, ranks_of, read_json
 from analysis.submission.shared_times import copies
 from analysis.submission.summary_json import Trial, place_of
 from replayer.schema import code_digests
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 Found = Iterator[str]
 Trials = dict[str, list[Trial]]
@@ -96,6 +96,6 @@ def _environment(package: Package, trials: Trials) -> Found:
         ):
             yield "environment.json: results and cache lay on one file system; the rules ask for two"
     except InputError as error:
-        yield f"environment.json cannot be read: {error.message.removesuffix('.')}"
+        yield f"environment.json cannot be read: {str(error).removesuffix('.')}"
     except (KeyError, TypeError, AttributeError):
         yield "environment.json does not say host and file_systems"

@@ -9,7 +9,8 @@ from typing import Any, Final
 from analysis.doubts.against_trace import Info, child
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import SEED, Option
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 PATIENCE_S: Final = 600  # a recorded recipe may ask for anything
 OP_S: Final = 6e-6

@@ -18,7 +18,7 @@ from analysis.submission.sampled import apart, sampled
 from analysis.submission.summary_json import Trial, claims, open_trial, place_of, unlike
 from analysis.submission.system import one_system
 from analysis.submission.traces import check_given
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 Found = Iterator[str]
 
@@ -70,7 +70,7 @@ def validate(package: Package, given: Mapping[str, Path] | None = None) -> Verdi
             opened = open_trial(path)
             trials.setdefault(option, []).append(opened)
         except InputError as error:
-            found.append(error.message.replace(f"{package.top}/", ""))
+            found.append(str(error).replace(f"{package.top}/", ""))
     for known in package.about.rules.options:
         for check in CHECKS if known.name in trials else ():
             found += check(package, trials[known.name])
@@ -174,7 +174,7 @@ def _described(package: Package) -> Found:
     try:
         found = description(package.description)["system_under_test"]
     except InputError as error:
-        yield error.message.replace(f"{package.top}/", "").removesuffix(".")
+        yield str(error).replace(f"{package.top}/", "").removesuffix(".")
         return
     for dotted in REQUIRED:
         part: Any = found
@@ -301,7 +301,7 @@ def _claimed(package: Package, trials: dict[str, list[Trial]]) -> Found:
         try:
             claimed = read_json(run / "summary.json")
         except InputError as error:
-            yield f"{name} cannot be read: {error.message.removesuffix('.')}"
+            yield f"{name} cannot be read: {str(error).removesuffix('.')}"
             continue
         known = {option.name for option in package.about.rules.options}
         own = {option: trials[option] for option in sorted(known & trials.keys()) if (run / option).exists()}

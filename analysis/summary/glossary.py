@@ -15,7 +15,8 @@ from analysis.metrics import METRICS
 from analysis.metrics.catalogue import Better, better, counted_by, least_samples
 from analysis.metrics.moves import NAMES
 from replayer.schema import TIERS
-from tracegen.schema import ENUMS, InputError
+from tracegen.errors import InputError
+from tracegen.schema import ENUMS
 
 PLACES: Final[dict[str, tuple[str, ...]]] = {
     "tier": TIERS,

@@ -17,7 +17,8 @@ from analysis.doubts.every_row import recomputed
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.runs.run import Run, open_run
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 _OF_SYSTEM: Final = ("valid", "device_", "process_", "host_cores")
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")

@@ -13,7 +13,7 @@ from analysis.log.columns import GIB
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.summary import differences
 from replayer.schema import TIERS, drive
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 
 Format = Callable[[Any], str]
@@ -267,7 +267,7 @@ def _conditions(summary: Summary) -> str:
     storage = f"; {place(summary['storage'])}" if summary["storage"] else ""
     return (
         f"{summary['run']}: {conditions['model']} at {conditions['bytes_per_token']:,} bytes per token; {tiers};"
-        f" {_ranks(conditions)}{counted(conditions['workers'], 'worker')}, pace {conditions['pace']},"
+        f" {_ranks(conditions)}{format_count(conditions['workers'], 'worker')}, pace {conditions['pace']},"
         f" {orders.described(conditions)}{direct}, verify {conditions['verify']}{storage}"
     )
 

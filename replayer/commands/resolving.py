@@ -12,7 +12,8 @@ from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.run.opening import Settings, request_bytes
 from replayer.tiers.nvme import BlockIO, uring_error
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 _KINDS: dict[str, Any] = {
     "model": str | None,

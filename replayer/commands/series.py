@@ -17,8 +17,9 @@ from replayer.flags import forwarded_flags as passing
 from replayer.flags.flag_types import Count
 from replayer.flags.forwarded_flags import Passing
 from replayer.tiers.cache_dir import check_parent
-from tracegen.console.command_line import SECONDS, Quantity, counted
-from tracegen.schema import InputError, Trace
+from tracegen.console.command_line import SECONDS, Quantity
+from tracegen.errors import InputError, format_count
+from tracegen.schema import Trace
 
 
 @click.command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
@@ -66,13 +67,15 @@ def sweep(
     elif dry_run:
         click.echo("\n".join(_planned(found)))
     else:
-        click.echo(f"{output}: {counted(len(found.cases), 'case')}, {counted(found.trials, 'trial')} each, complete")
+        click.echo(
+            f"{output}: {format_count(len(found.cases), 'case')}, {format_count(found.trials, 'trial')} each, complete"
+        )
 
 
 def _planned(found: sweeps.Sweep) -> list[str]:
-    lines = [f"{counted(found.trials, 'trial')} of each, {found.pause_s:g} s of pause before another case"]
+    lines = [f"{format_count(found.trials, 'trial')} of each, {found.pause_s:g} s of pause before another case"]
     known = [found.trials * seconds for case in found.cases if (seconds := case.most_s()) is not None]
-    rest = counted(len(found.cases) - len(known), "case")
+    rest = format_count(len(found.cases) - len(known), "case")
     more = f", and as long as {rest} without --duration take" if len(known) < len(found.cases) else ""
     pauses = found.pause_s * (len(found.cases) - 1)
     lines.append(f"at most {(sum(known) + pauses) / 60:,.3g} minutes for --duration, --drain and pauses{more}")
@@ -256,7 +259,7 @@ def _ranked(place: int, row: dict[str, Any]) -> str:
     if row["low"] is not None:
         times += f" ({row['low']:.2f} to {row['high']:.2f})"
     over = ", over its own window" if row["cut"] else ""
-    return f"{place:>3}  {row['system']:20}{rate}  {times}; {counted(row['trials'], 'trial')}{over}"
+    return f"{place:>3}  {row['system']:20}{rate}  {times}; {format_count(row['trials'], 'trial')}{over}"
 
 
 COMMANDS: Final = {str(command.name): command for command in (sweep, scenarios, autoscale)}

@@ -14,8 +14,8 @@ from replayer.experiments.steps import Result, Sample, Step, Target, stats
 from replayer.experiments.user_search import ALL, NEAR_PEAK, Search
 from replayer.record.columns import TIERS
 from replayer.record.reading import read_run
-from tracegen.console.command_line import counted, lacking
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError, format_count, missing_package
+from tracegen.schema import Trace
 
 LATENCY: Final = "ttfb_p95_ms"
 THROUGHPUT: Final = "steady_nvme_read_gib_s+steady_nvme_write_gib_s"
@@ -182,7 +182,7 @@ def _ended(ended: set[int], result: Result) -> list[str]:
     if not ended:
         return []
     *few, most = sorted(ended)
-    shown = f"{', '.join(map(str, few))} and {most} users" if few else counted(most, "user")
+    shown = f"{', '.join(map(str, few))} and {most} users" if few else format_count(most, "user")
     about = "the answer rests on them" if result.users in ended else "the answer does not rest on them"
     return [f"the trace ended before --duration with {shown} ({about}); pass --cycles or a longer trace."]
 
@@ -192,7 +192,7 @@ def _doubted(doubts: dict[tuple[str, str], dict[str, str]], replays: int) -> lis
     found = []
     for (kind, advice), texts in doubts.items():
         name, text = list(texts.items())[-1]
-        found.append(f"{kind}: {len(texts)} of {counted(replays, 'replay')}, {name} for one: {text}; {advice}.")
+        found.append(f"{kind}: {len(texts)} of {format_count(replays, 'replay')}, {name} for one: {text}; {advice}.")
     return found
 
 
@@ -202,7 +202,7 @@ def _plot(path: Path, asked: Asked, steps: Sequence[Step], result: Result) -> No
         import matplotlib as mpl  # noqa: PLC0415 (an extra; only plots need it)
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError:
-        click.secho(f"Warning: {lacking(str(path), 'matplotlib', 'plot').message}", err=True, bold=True)
+        click.secho(f"Warning: {missing_package(str(path), 'matplotlib', 'plot')}", err=True, bold=True)
         return
 
     rows = sorted(stats(steps), key=lambda row: row["users"])
@@ -217,7 +217,7 @@ def _plot(path: Path, asked: Asked, steps: Sequence[Step], result: Result) -> No
     spreads = {row["users"]: row["interval"] for row in rows if row["interval"]}
     with mpl.rc_context({"svg.hashsalt": "kv", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(8, 2.4 * len(panels) + 0.6), layout="constrained")
-        answer = "not known how many users" if result.users is None else counted(result.users, "user")
+        answer = "not known how many users" if result.users is None else format_count(result.users, "user")
         figure.suptitle(f"{asked.trace.name}: {answer} ({asked.mode})", fontsize=11)
         axes = figure.subplots(len(panels), sharex=True)
         for axis, (name, label, colour) in zip(axes, panels, strict=True):

@@ -19,8 +19,8 @@ import click
 
 from replayer.record.reading import ops_executed, read_above, read_run
 from replayer.tiers.cache_dir import check_parent
-from tracegen.console.command_line import counted
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError, format_count
+from tracegen.schema import Trace
 
 ASKED: Final = "series.json"
 TRACES: Final = "traces"
@@ -141,7 +141,7 @@ class Series:
                 if code := _logged(command, folder / f"{target.stem}.log"):
                     raise click.exceptions.Exit(code)
                 known = Trace(target)
-                shown = f"{counted(known.ops, 'op')}, fingerprint {known.metadata.fingerprint}"
+                shown = f"{format_count(known.ops, 'op')}, fingerprint {known.metadata.fingerprint}"
                 click.echo(f"{target.relative_to(self.place)}: {shown}", err=True)
             if rank == 0:
                 seed = Trace(target).metadata.seed
@@ -182,7 +182,7 @@ class Series:
                 click.echo(f"{place} failed: {why}; {remedy}", err=True)
             raise click.exceptions.Exit(code)
         info = _info(place)
-        click.echo(f"{name}: {info['status']}, {counted(ops_executed(info) or 0, 'op')}", err=True)
+        click.echo(f"{name}: {info['status']}, {format_count(ops_executed(info) or 0, 'op')}", err=True)
         return place
 
 

@@ -18,8 +18,8 @@ from replayer.planning import model as models
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.tiers import gpu
 from replayer.tiers.reserve import Reserve, existing, free_bytes
-from tracegen.console.command_line import counted
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError, format_count
+from tracegen.schema import Trace
 
 GIB: Final = 1 << 30
 LARGEST: Final = 16 * GIB  # of a working set: more says no more about a tier
@@ -50,7 +50,7 @@ class Hardware:
         """In a line."""
         tiers = {"GPU memory": self.gpu, "memory": self.cpu, "disk": self.nvme}
         sizes = (f"{size / GIB:.1f} GiB of {name}" for name, size in tiers.items() if size)
-        return f"free: {', '.join(sizes)}; {counted(self.cores, 'core')}; {self.device}"
+        return f"free: {', '.join(sizes)}; {format_count(self.cores, 'core')}; {self.device}"
 
 
 def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:
@@ -59,7 +59,7 @@ def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:
     try:
         free["gpu"] = gpu.free_bytes(gpu_device)
     except InputError as error:
-        absent["gpu"] = re.split(r"[;,] (?:or )?pass --gpu-mem-gb 0", error.message)[0]
+        absent["gpu"] = re.split(r"[;,] (?:or )?pass --gpu-mem-gb 0", str(error))[0]
     if cache_dir is None:
         absent["nvme"] = "pass --cache-dir DIR"
     else:
@@ -250,7 +250,7 @@ def said(what: Planned) -> list[str]:
         f"{what.model}; {what.hardware.said()}",
         f"working set {sizes.working_set / GIB:.2f} GiB in {sizes.requests:,} requests, up to {sizes.prompt:,} tokens;"
         f" {sizes.users[1]} users, where NVMe is pressed {sizes.users[0]};"
-        f" {counted(sizes.trials, 'trial')} of {sizes.trial_s:.0f} s each",
+        f" {format_count(sizes.trials, 'trial')} of {sizes.trial_s:.0f} s each",
     ]
     lines += [f"  {name:22}{SCENARIOS[name].title}" for name in what.names]
     return [*lines, *(f"  {name:22}skipped: {why}" for name, why in what.skipped.items())]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Final, Literal
 
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 
 Decision = Literal["up", "down", "stop", "confirm"]
 
@@ -80,7 +80,7 @@ class Step:
         if len(self.values) < max(1, len(self.samples)):
             return "not measured"
         if self.count is not None and self.count < self.least:
-            return f"{self.mean:.4g} of {counted(self.count, 'sample')}, fewer than {self.least:,}"
+            return f"{self.mean:.4g} of {format_count(self.count, 'sample')}, fewer than {self.least:,}"
         return None
 
     @property
@@ -109,7 +109,7 @@ class Step:
         """Its value, how far it may be off, and what it rests on."""
         if lacks := self.lacks:
             return lacks
-        rests = counted(len(self.samples), "trial")
+        rests = format_count(len(self.samples), "trial")
         if self.count is not None:
             rests = f"n {self.count:,}, {rests}"
         if len(self.samples) == 1:

@@ -15,7 +15,8 @@ import click
 from replayer.experiments.replay_series import ASKED, TRACES, Series, of_rank, pause
 from replayer.flags import forwarded_flags as passing
 from tracegen.console.command_line import SECONDS
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 SHIPPED: Final = Path(__file__).parents[1] / "sweeps"
 _OWN: Final = ("name", "recipe", "trace", "set")

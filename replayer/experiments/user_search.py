@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from replayer.experiments.steps import TIGHT, Decision, Result, Sample, Step, Target
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 
 GROWS: Final = 1.1  # doubling goes on while throughput grows by a tenth
 STEEPLY: Final = 1.5  # one trial decides where throughput grows so much
@@ -223,7 +223,7 @@ class Search:
 
 
 def _users(users: int) -> str:
-    return counted(users, "user")
+    return format_count(users, "user")
 
 
 def _listed(users: list[int]) -> str:

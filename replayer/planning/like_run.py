@@ -11,7 +11,8 @@ from replayer.planning.plan import PlanOptions, Usable
 from replayer.planning.trace_selection import Selection
 from replayer.record.columns import TIERS
 from replayer.record.reading import read_run
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 _WORKERS: Final = 10_000
 _PRECISION: Final = 100  # decimal digits: a number of bytes over 2^30 is exact

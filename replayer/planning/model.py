@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.record.wording import plain_model
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 DTYPE_BYTES: Final = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 

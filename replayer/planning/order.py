@@ -16,7 +16,7 @@ from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
 from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS
 from replayer.record.reading import parts, read_run
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 DEFAULT_REFERENCE: Final = "nvme-7"
 _SHIPPED: Final = importlib.resources.files("replayer.references")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from replayer.bindings.compiled import Load
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}  # of kv-cache.py's generation modes
 PACES: Final = ("asap", "closed", "open")

@@ -24,7 +24,8 @@ from replayer.planning.pace import Demand, Pace
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
 from replayer.record.columns import CHECKPOINT_OPS, MOVES, TIERS
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import Trace
 
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
 STRETCH_OPS: Final = 1 << 13  # more leave the CPU's caches

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from replayer.planning.plan import Plan, Stretch
 from replayer.record.columns import LOG_SCHEMA, PLANNED_COLUMNS
 from replayer.record.run_directory import array_of
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 _SCHEMA: Final = pa.schema([LOG_SCHEMA.field(name) for name in PLANNED_COLUMNS], metadata=LOG_SCHEMA.metadata)
 

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.schema import DECODE, READ, Columns, InputError, Trace, chosen
+from tracegen.errors import InputError
+from tracegen.schema import DECODE, READ, Columns, Trace, chosen
 
 
 @dataclass(frozen=True)

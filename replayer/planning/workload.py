@@ -10,7 +10,8 @@ from replayer.bindings.compiled import TRACE_KEY, TRACE_OP, TRACE_REQUEST, Workl
 from replayer.planning.model import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import Selection
-from tracegen.schema import DTYPES, Columns, InputError, Trace
+from tracegen.errors import InputError
+from tracegen.schema import DTYPES, Columns, Trace
 
 BATCH_OPS: Final = 1 << 18
 _MOST: Final = (1 << 31) - 1  # rows, keys and requests are numbered by 31 bits

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from replayer.record import run_json
 from replayer.record.columns import ADDED, DEVICE_ADDED, DEVICE_SCHEMA, LOG_ENUMS, LOG_SCHEMA, RUN_VERSION
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 
 def read_run(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from replayer.record.columns import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, LOG_SCHEMA, OPTIONAL, RUN_VERSION
 from replayer.record.reading import ranks_of
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 
 class RunDirectory:

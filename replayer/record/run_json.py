@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 STATUSES: Final = ("running", "complete", "incomplete", "failed")
 TIERS: Final = ("gpu", "cpu", "nvme")

@@ -1,5 +1,6 @@
 """Many processes as one run, under mpirun or srun: each rank is a client with a log and a cache folder of its own."""
 
+import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -7,10 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-import click
-
-from tracegen.console.command_line import lacking
-from tracegen.schema import InputError
+from tracegen.errors import InputError, ToolError, missing_package
 
 _PINGS: Final = 50
 _PATIENCE_S: Final = 10
@@ -48,15 +46,15 @@ class Ranks:
         """What ends one rank and not all would leave the others waiting for it for ever: it ends them, too."""
         try:
             yield
-        except (InputError, SystemExit, click.exceptions.Exit):  # on every rank, as they have agreed
+        except (InputError, SystemExit):  # on every rank, as they have agreed
             raise
         except BaseException as error:
             if self.comm is not None:
-                if isinstance(error, click.ClickException):
-                    error.show()
+                if isinstance(error, ToolError):
+                    sys.stderr.write(f"Error: {error}\n")
+                elif not isinstance(error, KeyboardInterrupt):
+                    traceback.print_exc()
                 if not isinstance(error, KeyboardInterrupt):
-                    if not isinstance(error, click.ClickException):
-                        traceback.print_exc()
                     self.comm.Abort(getattr(error, "exit_code", 1))
                 elif not self._all_here():
                     self.comm.Abort(getattr(error, "exit_code", 130))
@@ -134,5 +132,5 @@ def world() -> Ranks:
         from mpi4py import MPI  # noqa: PLC0415 (an extra; importing it initialises MPI)
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise lacking("--ranks", "mpi4py", "mpi", reason=reason, otherwise="and an MPI library") from None
+        raise missing_package("--ranks", "mpi4py", "mpi", reason=reason, alternative="and an MPI library") from None
     return Ranks(MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size(), MPI.COMM_WORLD)

@@ -21,7 +21,7 @@ from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 GPU, CPU, NVME = range(len(TIERS))
 _BUFFERS: Final = 256 << 20

@@ -13,7 +13,7 @@ from replayer.tiers.memory import arena_bytes
 from replayer.tiers.nvme import SLAB
 from replayer.tiers.payload import MAX_OBJECT
 from replayer.tiers.reserve import existing, free_bytes
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 _GIB: Final = 2**30
 

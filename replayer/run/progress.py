@@ -9,7 +9,7 @@ from tqdm import tqdm
 from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine
 from replayer.planning.pace import Span
-from tracegen.console.command_line import counted
+from tracegen.errors import format_count
 
 
 class RunBar:
@@ -33,7 +33,7 @@ class RunBar:
         elapsed, state = monotonic() - self._began, engine.state()
         if state.cut and self._drained_from_s is None:
             self._drain(state.left, elapsed)
-        left = f", at most {counted(state.left, 'op')} left" if state.cut else ""
+        left = f", at most {format_count(state.left, 'op')} left" if state.cut else ""
         self.bar.update(max(0.0, min(self._done(state, elapsed), self._total) - self.bar.n))
         rate = state.moved_bytes / 2**30 / elapsed if elapsed else 0
         hit_rate = state.hits / state.reads if state.reads else 0

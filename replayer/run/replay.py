@@ -29,7 +29,8 @@ from replayer.run.progress import RunBar, bar
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
-from tracegen.schema import InputError, Trace
+from tracegen.errors import InputError, ToolError
+from tracegen.schema import Trace
 
 CACHED: Final = 0.9  # a device that delivered less of what was read did not serve all reads
 
@@ -71,7 +72,7 @@ def replay(
             payload_nonce = secrets.randbits(64) if nonce is None else nonce
             run = _prepare(trace, model, options, settings, ranks, opened, payload_nonce)
         except InputError as problem:
-            ranks.agree(problem.message)
+            ranks.agree(str(problem))
             raise
         ranks.agree(None)
         directory, top = _directories(output, settings, ranks, run.info)
@@ -100,7 +101,7 @@ def _end(run: "_Run", directory: RunDirectory, top: RunDirectory | None, log: Lo
         reason = f"{directory.path}: cannot write how the run ended ({error.strerror})"
         run.info |= {"status": "failed", "reason": reason}
         if ranks.comm is None:
-            raise click.ClickException(f"{reason}.") from None
+            raise ToolError(reason) from None
     if ranks.comm is not None:
         # Where one rank is interrupted all are, and some may be gone: there is nobody to gather from.
         gone = run.info["status"] == "incomplete"
@@ -129,9 +130,7 @@ def _directories(
             for made in (mine, top):
                 if made is not None:
                     made.abandon()
-        ranks.agree(
-            problem.message if isinstance(problem, InputError) else f"{output}: {problem.strerror}; name another."
-        )
+        ranks.agree(str(problem) if isinstance(problem, InputError) else f"{output}: {problem.strerror}; name another.")
     ranks.agree(None)
     assert mine is not None, "all ranks agreed"
     return mine, top

@@ -14,7 +14,7 @@ import click
 
 from replayer.machine.device_counters import own_io
 from replayer.tiers.base import ALIGNMENT, Buffer
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 MARKER: Final = "kv-replay-cache"
 OURS: Final = re.compile(r"[0-9a-f]{8,}\.kv|slab-\d+\.kv|probe|lock")

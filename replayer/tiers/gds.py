@@ -13,8 +13,7 @@ from replayer.bindings.compiled import call
 from replayer.tiers.base import Buffer, Landing, Object, aligned
 from replayer.tiers.gpu import tensor_of
 from replayer.tiers.nvme import BlockIO, FileTier, name_of
-from tracegen.console.command_line import lacking
-from tracegen.schema import InputError
+from tracegen.errors import InputError, missing_package
 
 _elsewhere, _free_tier, _pass = call("tier_elsewhere"), call("tier_free"), call("tier_pass")
 
@@ -32,7 +31,7 @@ def kvikio_with_gds() -> Any:
         available = kvikio.cufile_driver.properties.is_gds_available
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise lacking("--gds", "kvikio-cu12", "gds", reason=reason, otherwise="or leave it out") from None
+        raise missing_package("--gds", "kvikio-cu12", "gds", reason=reason, alternative="or leave it out") from None
     if not available:
         raise InputError("--gds needs cuFile with GPUDirect Storage, which this machine lacks; leave it out.")
     return kvikio

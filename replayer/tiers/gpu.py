@@ -15,8 +15,7 @@ from replayer.bindings.compiled import call
 from replayer.machine import free_memory as memory
 from replayer.tiers.base import Buffer, Landing, Object, Plain
 from replayer.tiers.free_extents import Extents, pieces
-from tracegen.console.command_line import lacking
-from tracegen.schema import InputError
+from tracegen.errors import InputError, missing_package
 
 GpuRead = Literal["host", "device"]
 
@@ -36,7 +35,7 @@ def torch_for(device: str) -> Any:
     try:
         import torch  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
-        raise lacking("--gpu-mem-gb", "torch", "gpu", otherwise="or pass --gpu-mem-gb 0") from None
+        raise missing_package("--gpu-mem-gb", "torch", "gpu", alternative="or pass --gpu-mem-gb 0") from None
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:

@@ -12,7 +12,7 @@ from replayer.tiers.base import aligned
 from replayer.tiers.cache_dir import CacheFolder, Direct
 from replayer.tiers.memory import unit_of
 from replayer.tiers.native import NativeTier
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 SLAB: Final = 1 << 30
 

@@ -10,8 +10,9 @@ import click
 from click.core import ParameterSource
 
 from tracegen.console.command_line import Commands
+from tracegen.errors import InputError
 from tracegen.files.outputs import leftovers, remove_unfinished
-from tracegen.schema import InputError, Metadata
+from tracegen.schema import Metadata
 
 
 class Making(Commands):

@@ -13,13 +13,14 @@ from tracegen.commands.options import refuse_zeros, report, written
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.derive import combine
 from tracegen.describe.diff import difference
+from tracegen.errors import InputError, escape_controls
 from tracegen.exchange import convert as exchange
 from tracegen.exchange.block_ids import ImportOptions
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.formats.export import ExportOptions
 from tracegen.generate import generate
 from tracegen.recipe.loading import load
-from tracegen.schema import InputError, Metadata, Trace, printable
+from tracegen.schema import Metadata, Trace
 
 DEFAULTS = ImportOptions()
 IMPORTS = sorted([*exchange.IMPORTS, "sharegpt"])
@@ -218,7 +219,7 @@ def scale(trace: Path, users: int, time: str, output: Path, as_json: bool, **wri
 def diff(a: Path, b: Path, as_json: bool) -> None:
     """Where two traces first differ, and what differs in aggregate; exits 1 if anything does."""
     found = difference(Trace(a), Trace(b))
-    click.echo(json.dumps(found.facts, indent=2) if as_json else printable(found.text))
+    click.echo(json.dumps(found.facts, indent=2) if as_json else escape_controls(found.text))
     if not found.equal:
         raise click.exceptions.Exit(1)
 

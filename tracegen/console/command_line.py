@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from tracegen.console.interrupts import INTERRUPTS, end
-from tracegen.schema import InputError
+from tracegen.errors import InputError, ToolError, escape_controls
 
 _TIMES: Final = {
     "us": Decimal("1e-6"),
@@ -113,17 +113,39 @@ class Quantity(click.ParamType[Any]):
         return self._kind(number)
 
 
-def counted(number: int, one: str, several: str | None = None) -> str:
-    """A number with its noun: 1 trial, 3 trials, 1,000 trials."""
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
+class Refused(click.ClickException):
+    """An error as click shows it: one sentence, with flags for settings, and the error's exit code."""
+
+    def __init__(self, error: ToolError, flags: Mapping[str, str]) -> None:
+        super().__init__(error.sentence(flags.get))
+        self.exit_code: int = error.exit_code  # type: ignore[misc]  # click declares a class variable
+
+    def format_message(self) -> str:
+        """Return the sentence as a terminal may show it."""
+        return escape_controls(self.message)
+
+
+def flags_of(group: click.Group) -> dict[str, str]:
+    """Map the settings of a group's commands, by their Python names, to their flags."""
+    flags: dict[str, str] = {}
+    for command in group.commands.values():
+        if isinstance(command, click.Group):
+            flags |= flags_of(command)
+        else:
+            options = [param for param in command.params if isinstance(param, click.Option)]
+            flags |= {str(option.name): option.opts[0] for option in options}
+    return flags
 
 
 class Commands(click.Group):
-    """A command group that ends with 128 + the signal's number on Ctrl-C and its like, after closing what is open."""
+    """A command group: errors become one sentence, signals end it with 128 + their number after closing files."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what an unset variable leaves."""
-        refuse_empty(args)
+        """Refuse an empty argument, which an unset variable of a shell leaves."""
+        try:
+            refuse_empty(args)
+        except ToolError as error:
+            raise Refused(error, {}) from None
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -131,6 +153,8 @@ class Commands(click.Group):
         try:
             with INTERRUPTS.handled():
                 return super().invoke(ctx)
+        except ToolError as error:
+            raise Refused(error, flags_of(self)) from None
         except KeyboardInterrupt as stopped:
             end(stopped, *self.ended(ctx))
 
@@ -150,17 +174,3 @@ def refuse_empty(words: Sequence[str]) -> None:
             name = word[:-1] if word else before
             what = name if name.startswith("-") else f"the argument after {name}" if name else "the first argument"
             raise InputError(f"{what} is empty; give it a value. Is a variable of the shell not set?")
-
-
-def lacking(what: str, package: str, extra: str, *, reason: str = "not installed", otherwise: str = "") -> InputError:
-    """What to raise where a feature's package is missing.
-
-    Args:
-        what: needs it.
-        package: as `pip install` takes it.
-        extra: of this project, which brings it.
-        reason: why it cannot be used.
-        otherwise: what else one may do.
-    """
-    remedy = f"run `make setup EXTRAS={extra}` in a checkout, else `pip install {package}`"
-    return InputError(f"{what} needs {package} ({reason}); {', '.join(filter(None, (remedy, otherwise)))}.")

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from tracegen.derive.renumber import merged, renumbered
+from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints
-from tracegen.schema import COMMON, PART_COLUMNS, RAG, SYSTEM, Columns, InputError, Metadata, Trace, chosen
+from tracegen.schema import COMMON, PART_COLUMNS, RAG, SYSTEM, Columns, Metadata, Trace, chosen
 from tracegen.workload.objects import Window
 
 _ROWS: Final = 1 << 16

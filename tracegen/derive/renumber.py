@@ -5,8 +5,9 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints
-from tracegen.schema import DELETE, READ, WRITE, Columns, InputError, chosen, joined
+from tracegen.schema import DELETE, READ, WRITE, Columns, chosen, joined
 from tracegen.workload.objects import Window
 from tracegen.workload.ops import first_rows, sort_order
 

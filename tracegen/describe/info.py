@@ -7,7 +7,8 @@ import polars as pl
 
 from tracegen.describe.reuse import QUANTILES as DISTANCES
 from tracegen.describe.reuse import Reuse
-from tracegen.schema import InputError, Trace, guessed_sessions
+from tracegen.errors import InputError
+from tracegen.schema import Trace, guessed_sessions
 
 SPREADS = (
     "turns_per_session",

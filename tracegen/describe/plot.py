@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.console.command_line import lacking
 from tracegen.describe.info import users
 from tracegen.describe.reuse import Reuse
+from tracegen.errors import InputError, missing_package
 from tracegen.files.outputs import check_free, opened
-from tracegen.schema import PREFILL, InputError, Trace
+from tracegen.schema import PREFILL, Trace
 from tracegen.workload.objects import Window
 
 BINS: Final = 200
@@ -28,7 +28,7 @@ def check_picture(output: Path, *, force: bool) -> None:
         raise InputError(f"--plot {output}: name it .svg or .png.")
     check_free(output, force=force, flag="--plot")
     if importlib.util.find_spec("matplotlib") is None:
-        raise lacking("--plot", "matplotlib", "plot")
+        raise missing_package("--plot", "matplotlib", "plot")
 
 
 def plot(trace: Trace, output: Path, facts: dict[str, Any], reuse: Reuse, *, force: bool = False) -> None:

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from tracegen.errors import InputError
 from tracegen.formats.rows import Call
-from tracegen.schema import InputError
 
 
 @dataclass(frozen=True)

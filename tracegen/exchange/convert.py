@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tqdm import tqdm
 
-from tracegen.errors import check_is_file
+from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.importer import Importer
 from tracegen.files.trace_writer import TraceWriter
@@ -20,7 +20,7 @@ from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, m
 from tracegen.formats.export import HOLDS_BYTES, ExportOptions
 from tracegen.formats.rows import DECODE_BATCH, BadRowError, Call, Rows
 from tracegen.recipe.recipe import to_ns
-from tracegen.schema import InputError, Metadata, Trace
+from tracegen.schema import Metadata, Trace
 from tracegen.workload.ops import ops
 
 FORMATS: Final[dict[str, ModuleType]] = {

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tracegen.schema import InputError
+from tracegen.errors import InputError
 
 _MINE: Final[set[Path]] = set()  # the private names of this process
 _NAME_MAX: Final = 100

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracegen.errors import InputError
 from tracegen.files.outputs import check_free, private_name, remove, unwritable
 from tracegen.schema import (
     DTYPES,
@@ -25,7 +26,6 @@ from tracegen.schema import (
     SCHEMA,
     Columns,
     Fingerprint,
-    InputError,
     Metadata,
     cut,
 )

@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from tracegen.schema import DELETE, PREFILL, Columns, InputError, Trace, chosen, joined
+from tracegen.errors import InputError
+from tracegen.schema import DELETE, PREFILL, Columns, Trace, chosen, joined
 from tracegen.workload.objects import Window
 
 HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracegen.errors import InputError
 from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import DELETE, WRITE, InputError, Trace
+from tracegen.schema import DELETE, WRITE, Trace
 from tracegen.workload.objects import Window
 from tracegen.workload.ops import first_rows
 

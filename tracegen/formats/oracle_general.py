@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from tracegen.describe.reuse import previous_rows
+from tracegen.errors import InputError
 from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import DELETE, InputError, Trace
+from tracegen.schema import DELETE, Trace
 from tracegen.workload.objects import Window
 
 COUNTS_BYTES = True

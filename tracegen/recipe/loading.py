@@ -9,9 +9,8 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tracegen.errors import check_is_file, shown
+from tracegen.errors import InputError, check_is_file, quote_value
 from tracegen.recipe.recipe import Recipe
-from tracegen.schema import InputError
 
 SHIPPED: Final = Path(__file__).parents[1] / "recipes"
 
@@ -75,7 +74,7 @@ def load(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
     try:
         recipe.check()
     except InputError as error:
-        raise InputError(f"{path}: {error.message}" if path else error.message) from None
+        raise InputError(f"{path}: {error!s}" if path else str(error)) from None
     return recipe
 
 
@@ -120,7 +119,7 @@ def _convert(hint: Any, value: Any, where: str, name: str, current: Any) -> Any:
             return found
     kinds = map(_kind_name, options if origin is types.UnionType else (hint,))
     expected = " or ".join(map(repr, options)) if origin is Literal else " or ".join(kinds)
-    raise InputError(f"{where}: recipe key {name} = {shown(value)} must be {expected}.")
+    raise InputError(f"{where}: recipe key {name} = {quote_value(value)} must be {expected}.")
 
 
 def _scalar(kind: Any, value: Any) -> Any:

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from tracegen.errors import shown
-from tracegen.schema import InputError
+from tracegen.errors import InputError, quote_value
 
 SHAPES = (1, 0.5, 0.25, 0.1)  # of the gamma laws whose quantile tables are shipped
 
@@ -196,7 +195,7 @@ class Recipe:
                 for part in name.split("."):
                     value = value[part] if isinstance(value, Mapping) else getattr(value, part)
                 plain = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-                raise InputError(f"recipe key {name} = {shown(plain)} must be {demand}.")
+                raise InputError(f"recipe key {name} = {quote_value(plain)} must be {demand}.")
 
 
 Demand = tuple[str, bool, str]

@@ -16,10 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegen.errors import check_is_file
+from tracegen.errors import InputError, check_is_file
 from tracegen.randomness.draws import Ints, Purpose, between, draw
 from tracegen.recipe.recipe import Recipe, to_ns
-from tracegen.schema import InputError
 from tracegen.sources.sessions import Origin, Sessions, ranges
 from tracegen.sources.tokenizers import Tokenizer, count_all
 

@@ -13,8 +13,7 @@ from typing import Any, Final, TypeVar
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from tracegen.console.command_line import lacking
-from tracegen.schema import InputError
+from tracegen.errors import InputError, missing_package
 
 ALIASES: Final = {"tekken": "tekken_240911"}  # a name of a family means this one, for ever
 HUB_TIMEOUT_S: Final = 5
@@ -71,7 +70,7 @@ def _load_auto(name: str, shipped: list[str]) -> Tokenizer:
         from transformers import AutoTokenizer  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
         what = f"--tokenizer {name}, which is not bundled ({', '.join(shipped)}),"
-        raise lacking(what, "transformers", "hub") from None
+        raise missing_package(what, "transformers", "hub") from None
 
     local = {"local_files_only": True, "trust_remote_code": False}  # a tokenizer that needs code of its own is refused
     try:

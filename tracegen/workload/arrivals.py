@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints, Purpose, below, draw
 from tracegen.randomness.gamma import QUANTILES
 from tracegen.recipe.recipe import Recipe
-from tracegen.schema import InputError
 
 BLOCK: Final = 1024
 HOUR_NS: Final = 3600 * 10**9

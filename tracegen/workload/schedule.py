@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints, Purpose, chance, choose, draw
 from tracegen.recipe.recipe import Recipe, to_ns
-from tracegen.schema import ENUMS, RAG, USER, Columns, InputError, chosen, joined
+from tracegen.schema import ENUMS, RAG, USER, Columns, chosen, joined
 from tracegen.sources.sessions import Sessions, Source, mixed, ranges
 from tracegen.workload.arrivals import Arrivals
 from tracegen.workload.objects import Layout, Shared, Window
