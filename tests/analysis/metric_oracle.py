@@ -1,6 +1,6 @@
 """Every number of analysis in plain Python: no Polars, no NumPy, nothing of `analysis`; from the definitions alone.
 
-`python -m tests.reference` writes the golden answers for tests/data/run to tests/data/golden, a Parquet file per table.
+`python -m tests.analysis.metric_oracle` writes the golden answers for tests/data/run to tests/data/golden, a Parquet file per table.
 """
 
 import json
@@ -29,7 +29,7 @@ QUANTILES = {"p50": 5000, "p90": 9000, "p95": 9500, "p99": 9900, "p999": 9990, "
 """In shares of 10,000."""
 CURVE = [*range(0, 10_000, 200), 9900, 9950, 9990, 9995, 9999, 10_000]
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent.parent / "data"
 GOLDEN_TARGETS: Dict = {
     "qos_ms_per_gib": 100.0, "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
     "tbw": 600.0, "drive_tb": 3.84,

@@ -13,7 +13,8 @@ from analysis import reference
 from analysis.assess import PROFILES, assess, criteria_of
 from analysis.cli import main
 from analysis.summary import summarise
-from tests.conftest import DEMO, Run
+from tests.support.command_line import Run
+from tests.support.paths import DEMO
 from tracegen.schema import InputError
 
 Dict = dict[str, Any]

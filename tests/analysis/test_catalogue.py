@@ -7,7 +7,7 @@ import pytest
 
 from analysis import assess, glossary
 from analysis.catalogue import better, counted_by, judged, least_samples
-from tests.conftest import Run
+from tests.support.command_line import Run
 
 NAMES = {name: term for term in glossary.terms() for name in term.expanded()}
 UNDIRECTED = (

@@ -29,8 +29,9 @@ from analysis.runs import Run as RunOf
 from analysis.summary import summarise
 from analysis.trials import Trial, check_prefix, interval, ratio_interval, statistics
 from replayer.schema import CHECKPOINT_OPS, TIERS
-from tests.conftest import DEMO, Run
-from tests.crafted import SECOND, clean
+from tests.support.command_line import Run
+from tests.support.crafted_runs import SECOND, clean
+from tests.support.paths import DEMO
 from tracegen.schema import InputError
 
 Dict = dict[str, Any]

@@ -7,9 +7,9 @@ import pytest
 
 from analysis.compare import compare
 from analysis.compare_text import as_json, render
-from tests import test_compare as shared
-from tests import traces
-from tests.conftest import Run
+from tests.analysis import test_compare as shared
+from tests.support import traces
+from tests.support.command_line import Run
 from tracegen.schema import InputError
 
 craft = shared.craft

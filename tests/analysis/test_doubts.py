@@ -26,9 +26,9 @@ from analysis.evidence import Doubt
 from analysis.summary import checked, summarise
 from replayer import run_json
 from replayer.schema import LOG_ENUMS, TIERS, parts, ranks_of, read_run
-from tests.conftest import ROOT
-from tests.crafted import REQUESTS, SECOND, SIZE, Crafted, clean, sampled
-from tests.logs import as_version_1
+from tests.support.crafted_runs import REQUESTS, SECOND, SIZE, Crafted, clean, sampled
+from tests.support.logs import as_version_1
+from tests.support.paths import ROOT
 from tracegen.schema import InputError
 
 Dict = dict[str, Any]

@@ -15,8 +15,8 @@ from analysis.render import render
 from analysis.report import wording
 from analysis.summary import summarise
 from replayer.schema import WAITS
-from tests import reference
-from tests.logs import make_rows, samples, write_run
+from tests.analysis import metric_oracle
+from tests.support.logs import make_rows, samples, write_run
 
 Dict = dict[str, Any]
 S = 10**9
@@ -169,7 +169,7 @@ def test_moves_that_wait_for_a_core_are_held_back_by_the_cpu(tmp_path: Path, bus
     found = summarise(place)
     assert found["system_cpu_share"] == pytest.approx(busy, rel=0.01)
     assert found["cpu_share"] == pytest.approx(0.15, rel=0.01)
-    assert found["bottleneck"] == reference.summary(reference.read(place))["bottleneck"] == bottleneck
+    assert found["bottleneck"] == metric_oracle.summary(metric_oracle.read(place))["bottleneck"] == bottleneck
 
 
 @pytest.mark.parametrize("cause", ["order", "window", "unknown"])

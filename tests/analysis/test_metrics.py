@@ -22,10 +22,11 @@ from analysis.runs import open_run
 from analysis.tables import TABLES
 from analysis.terms import KEPT
 from replayer.schema import LOG_ENUMS, TIERS, WAITS
-from tests import reference
-from tests.conftest import ROOT, latencies_known
-from tests.logs import TOKEN_NS, as_version_1, follow, make_rows, samples, warm_end, write_run
-from tests.reference import GOLDEN_TARGETS, in_ms
+from tests.analysis import metric_oracle
+from tests.analysis.metric_oracle import GOLDEN_TARGETS, in_ms
+from tests.support.latencies import latencies_known
+from tests.support.logs import TOKEN_NS, as_version_1, follow, make_rows, samples, warm_end, write_run
+from tests.support.paths import ROOT
 
 GIB = 2**30
 Dict = dict[str, Any]
@@ -57,7 +58,7 @@ def same(found: Dict, expected: Dict) -> None:
 def of_rows(place: Path, rows: Rows, **info: Any) -> tuple[Dict, Dict]:
     """What analysis says of a run, and plain Python."""
     write_run(place, rows, **info)
-    return summary.summarise(place), reference.summary(reference.read(place))
+    return summary.summarise(place), metric_oracle.summary(metric_oracle.read(place))
 
 
 def differ(found: Dict, expected: Dict, names: str) -> None:
@@ -230,7 +231,7 @@ def test_every_metric_against_plain_python(tmp_path: Path, case: str) -> None:
     with latencies_known():  # by no targets
         summaries = [summary.summarise(place, targets=Targets(**targets)) for targets in ({}, HELD)]
     for targets, found in zip((None, HELD), summaries, strict=True):
-        expected = reference.summary(reference.read(place, targets))
+        expected = metric_oracle.summary(metric_oracle.read(place, targets))
         assert set(found) - ABOUT == set(expected), "no metric goes unchecked"
         same(found, expected)
 
@@ -238,10 +239,10 @@ def test_every_metric_against_plain_python(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_every_table_against_plain_python(tmp_path: Path, case: str) -> None:
     place = CASES[case](tmp_path / "run")
-    found, facts = opened(place), reference.read(place)
-    assert set(TABLES) == set(reference.TABLES), "no table goes unchecked"
+    found, facts = opened(place), metric_oracle.read(place)
+    assert set(TABLES) == set(metric_oracle.TABLES), "no table goes unchecked"
     for name, table in TABLES.items():
-        same_table(table(found), reference.TABLES[name](facts))
+        same_table(table(found), metric_oracle.TABLES[name](facts))
 
 
 def test_rows_of_the_warm_up_do_not_count(tmp_path: Path) -> None:
@@ -275,18 +276,18 @@ def test_a_rank_that_began_before_the_first(tmp_path: Path) -> None:
             place / f"rank_{rank}", [row | {"rank": rank} for row in by_hand()], rank=rank, clock={"zero_ns": zero}
         )
     (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 2, "status": "failed"}))
-    same(summary.summarise(place), reference.summary(reference.read(place)))
+    same(summary.summarise(place), metric_oracle.summary(metric_oracle.read(place)))
 
 
 # Golden answers
 
 
-GOLDEN = reference.DATA / "golden"
-AGAIN = "; where the definition was meant to change: python -m tests.reference"
+GOLDEN = metric_oracle.DATA / "golden"
+AGAIN = "; where the definition was meant to change: python -m tests.analysis.metric_oracle"
 
 
 def test_the_golden_metrics_of_the_shipped_run() -> None:
-    found = summary.summarise(reference.DATA / "run", targets=Targets(**GOLDEN_TARGETS))
+    found = summary.summarise(metric_oracle.DATA / "run", targets=Targets(**GOLDEN_TARGETS))
     golden = {
         row["name"]: row["text"] if row["number"] is None else row["number"]
         for row in pq.read_table(GOLDEN / "metrics.parquet").to_pylist()
@@ -297,17 +298,17 @@ def test_the_golden_metrics_of_the_shipped_run() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_golden_tables_of_the_shipped_run(name: str) -> None:
-    same_table(TABLES[name](opened(reference.DATA / "run")), pq.read_table(GOLDEN / f"{name}.parquet").to_pylist())
+    same_table(TABLES[name](opened(metric_oracle.DATA / "run")), pq.read_table(GOLDEN / f"{name}.parquet").to_pylist())
 
 
 def test_golden_answers_are_of_the_reference_not_of_analysis() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == {"metrics", *TABLES}
-    assert not re.search(r"^(import|from) (analysis|polars|numpy)", Path(reference.__file__).read_text(), re.M)
+    assert not re.search(r"^(import|from) (analysis|polars|numpy)", Path(metric_oracle.__file__).read_text(), re.M)
 
 
 def test_the_shipped_run_is_small_and_has_every_kind_of_row() -> None:
-    assert sum(path.stat().st_size for path in reference.DATA.rglob("*") if path.is_file()) <= 200_000
-    found = summary.summarise(reference.DATA / "run")
+    assert sum(path.stat().st_size for path in metric_oracle.DATA.rglob("*") if path.is_file()) <= 200_000
+    found = summary.summarise(metric_oracle.DATA / "run")
     assert found["valid"], found["findings"]
     assert all(found[name] for name in ("cpu_hits", "nvme_hits", "misses", "demotes", "promotes", "drops", "bypasses"))
     assert found["device_read_bytes"] is not None
@@ -443,7 +444,9 @@ def test_spreads_of_any_classes(rows: Rows, by: list[str]) -> None:
     frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.Boolean, "v": pl.Int64})
     classes = {"a": (pl.col("a"), 5), "b": (pl.col("b"), 2)}
     ((_, values),) = spreads.sort([frame.lazy()], classes, {"v": pl.col("v")})
-    groups = reference.grouped(rows, lambda row: tuple(None if row[name] is None else int(row[name]) for name in by))
+    groups = metric_oracle.grouped(
+        rows, lambda row: tuple(None if row[name] is None else int(row[name]) for name in by)
+    )
     found = values.spread(by).rows(named=True)
     assert len(found) == len(groups)
     points = values.points(by, (0.0, 0.3, 1.0)).rows(named=True) if by else []
@@ -451,7 +454,9 @@ def test_spreads_of_any_classes(rows: Rows, by: list[str]) -> None:
         mine = sorted(one["v"] for one in groups[tuple(row[name] for name in by)])
         same(row, {"count": len(mine)} | in_ms(mine))
         curve = [point["ms"] for point in points if all(point[name] == row[name] for name in by)]
-        assert not by or curve == pytest.approx([mine[0] / 1e6, reference.quantile(mine, 3000) / 1e6, mine[-1] / 1e6])
+        assert not by or curve == pytest.approx(
+            [mine[0] / 1e6, metric_oracle.quantile(mine, 3000) / 1e6, mine[-1] / 1e6]
+        )
 
 
 def test_spreads_of_nothing() -> None:
@@ -526,7 +531,7 @@ def test_latencies_of_a_tier_are_its_own(rows: Rows, tier: str) -> None:
 def test_depth_adds_up_to_the_time_spent(rows: Rows) -> None:
     measured = [row for row in rows if not row["warmup"]]
     found = TABLES["depth_over_time"](log_of(rows))
-    width = reference.intervals(_facts(rows))[0] / 1e9
+    width = metric_oracle.intervals(_facts(rows))[0] / 1e9
     first = min(row["start_ns"] for row in measured)
     assert found["in_flight"].sum() * width == pytest.approx(
         sum(row["end_ns"] - row["start_ns"] for row in measured) / 1e9, abs=1e-9
@@ -535,8 +540,8 @@ def test_depth_adds_up_to_the_time_spent(rows: Rows) -> None:
     assert found["waiting"].sum() * width == pytest.approx(waited, abs=1e-9)
 
 
-def _facts(rows: Rows) -> reference.Facts:
-    return reference.Facts(rows, TOKEN_NS, None, [], 1, 1, 1, 0.0, {}, 0.0, (None, None), None)
+def _facts(rows: Rows) -> metric_oracle.Facts:
+    return metric_oracle.Facts(rows, TOKEN_NS, None, [], 1, 1, 1, 0.0, {}, 0.0, (None, None), None)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -681,7 +686,7 @@ def test_generation_begins_when_the_op_has_ended(tmp_path: Path) -> None:
 
 def test_requests_of_a_class_are_counted(tmp_path: Path) -> None:
     found, expected = of_rows(tmp_path / "run", [row | {"phase": "decode"} for row in by_hand()])
-    assert [expected[f"{name}_requests"] for name in reference.QOS] == [1, 0, 1]
+    assert [expected[f"{name}_requests"] for name in metric_oracle.QOS] == [1, 0, 1]
     differ(found, expected, "(interactive|responsive|batch)_requests")
 
 
@@ -700,12 +705,12 @@ def test_the_best_ten_seconds_of_a_side_that_ended_early(tmp_path: Path) -> None
 
 def test_hosts_without_a_device_do_not_dilute_its_utilisation(tmp_path: Path) -> None:
     place = ranks(tmp_path / "run")
-    differ(summary.summarise(place), reference.summary(reference.read(place)), "device_utilisation")
+    differ(summary.summarise(place), metric_oracle.summary(metric_oracle.read(place)), "device_utilisation")
 
 
 def test_counters_have_the_same_axis_as_moves(tmp_path: Path) -> None:
     place = followed(tmp_path / "run")
-    expected = [row["t_s"] for row in reference.TABLES["device_over_time"](reference.read(place))]
+    expected = [row["t_s"] for row in metric_oracle.TABLES["device_over_time"](metric_oracle.read(place))]
     assert TABLES["device_over_time"](opened(place))["t_s"].to_list() == pytest.approx(expected)
 
 
@@ -720,7 +725,7 @@ def test_what_the_warm_up_stored_late_lies_there_too() -> None:
 def test_what_ends_on_a_bound_ends_in_the_interval_that_begins_there(name: str) -> None:
     times = {"due_ns": 0, "ready_ns": 0, "start_ns": 0, "end_ns": 43 * 10**6}
     rows = [by_hand()[1] | times]
-    same_table(TABLES[name](log_of(rows)), reference.TABLES[name](_facts(rows)))
+    same_table(TABLES[name](log_of(rows)), metric_oracle.TABLES[name](_facts(rows)))
 
 
 def test_targets_go_by_name(tmp_path: Path) -> None:
@@ -772,7 +777,7 @@ WITHOUT = {
     "kept",
     "reads",
     "writes",
-    *reference.MOVES.values(),
+    *metric_oracle.MOVES.values(),
 }
 
 
@@ -784,7 +789,7 @@ def test_names_carry_their_units() -> None:
 
 
 DOC = ROOT / "docs" / "metrics.md"
-WRITE = "; python -m tests.test_metrics writes docs/metrics.md anew"
+WRITE = "; python -m tests.analysis.test_metrics writes docs/metrics.md anew"
 
 
 def generated() -> dict[str, str]:

@@ -24,9 +24,11 @@ from analysis.report import against, drawing, export, wording
 from analysis.report.gather import Gathered, gather
 from analysis.summary import summarise
 from analysis.trials import statistics
-from tests.chromium import BINARY, Browser, chromium
-from tests.conftest import DEMO, Run, latencies_known
-from tests.logs import follow, ranks, samples, write_run
+from tests.support.browser import BINARY, Browser, chromium
+from tests.support.command_line import Run
+from tests.support.latencies import latencies_known
+from tests.support.logs import follow, ranks, samples, write_run
+from tests.support.paths import DEMO
 
 Dict = dict[str, Any]
 NASTY = "<img src=x onerror=alert(1)>&\"'"

@@ -18,7 +18,8 @@ from analysis import sql
 from analysis.cli import main
 from analysis.summary import summarise
 from replayer.schema import DEVICE_ADDED, LOG_COLUMNS
-from tests.conftest import DEMO, ROOT, Run
+from tests.support.command_line import Run
+from tests.support.paths import DEMO, ROOT
 from tracegen.schema import InputError
 
 DOC = (ROOT / "docs" / "reading-logs.md").read_text()

@@ -1,4 +1,4 @@
-"""Verdicts on runs that deserve them and on runs that do not; `tests/test_metrics.py` checks the numbers."""
+"""Verdicts on runs that deserve them and on runs that do not; `tests/analysis/test_metrics.py` checks the numbers."""
 
 import json
 import re
@@ -12,8 +12,9 @@ import pytest
 
 from analysis import summary
 from replayer.schema import read_run
-from tests.conftest import DEMO, Run
-from tests.logs import make_rows, ranks, write_run
+from tests.support.command_line import Run
+from tests.support.logs import make_rows, ranks, write_run
+from tests.support.paths import DEMO
 from tracegen.schema import InputError
 
 Dict = dict[str, Any]

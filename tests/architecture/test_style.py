@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import analysis.cli
 import replayer.cli
 import tracegen.cli
-from tests.conftest import ROOT
+from tests.support.paths import ROOT
 from tracegen.recipe import Recipe
 
 PACKAGES = ("tracegen", "replayer", "analysis")

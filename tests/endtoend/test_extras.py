@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from replayer import autoscale, ranks
-from tests.conftest import DEMO, ROOT, here
-from tests.test_cli import sentence
+from tests.support.command_line import here, sentence
+from tests.support.paths import DEMO, ROOT
 from tracegen import tokens
 from tracegen.schema import InputError
 

@@ -17,9 +17,8 @@ from replayer.resolving import resolve, settings_of
 from replayer.tiers.contract import Buffer
 from replayer.tiers.memory import CpuTier
 from replayer.tiers.throttled import Throttle
-from tests import traces
-from tests.conftest import here
-from tests.test_cli import sentence
+from tests.support import traces
+from tests.support.command_line import here, sentence
 from tracegen.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
 from tracegen.schema import InputError, Trace
 

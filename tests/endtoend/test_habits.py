@@ -17,8 +17,8 @@ from analysis import glossary, percentiles, render
 from analysis.between import merged
 from analysis.cli import main
 from analysis.directories import runs_in
-from tests import traces
-from tests.crafted import clean
+from tests.support import traces
+from tests.support.crafted_runs import clean
 from tracegen.schema import METADATA_KEY, InputError, printable
 
 Dict = dict[str, Any]

@@ -25,9 +25,11 @@ from replayer.ranks import combined
 from replayer.run_directory import RunDirectory
 from replayer.schema import DEVICE_SCHEMA, parts, read_run
 from replayer.tiers.cache_dir import MARKER
-from tests import oracle, traces
-from tests.conftest import ROOT, Run, here, tmpfs
-from tests.test_cli import sentence
+from tests.replayer import waterfall_oracle
+from tests.support import traces
+from tests.support.command_line import Run, here, sentence
+from tests.support.mounts import tmpfs
+from tests.support.paths import ROOT
 from tracegen.schema import InputError, Trace
 
 MODEL = ("--model", "tiny-1b")
@@ -263,8 +265,8 @@ def check_prefix(found: dict[str, Any], log: pl.DataFrame) -> None:
     assert executed not in positions
     assert set(log["status"]) == {"ok"}
     size = int(log["size_bytes"][0])
-    rows: list[oracle.Row] = [(key, 0, "store", key, -1, 2, size) for key in range(executed)]
-    assert found["executed_fingerprint"] == oracle.fingerprint(rows)
+    rows: list[waterfall_oracle.Row] = [(key, 0, "store", key, -1, 2, size) for key in range(executed)]
+    assert found["executed_fingerprint"] == waterfall_oracle.fingerprint(rows)
     assert found["executed"]["ops"] == executed
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from replayer import sweep
-from tests import traces
-from tests.conftest import ROOT, here
-from tests.test_howtos import COMMANDS, SMALL, words
+from tests.endtoend.test_howtos import COMMANDS, SMALL, words
+from tests.support import traces
+from tests.support.command_line import here
+from tests.support.paths import ROOT
 from tracegen.schema import Trace
 
 PAGES = ("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md")

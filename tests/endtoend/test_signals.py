@@ -13,8 +13,9 @@ import pytest
 
 from analysis.report import export
 from analysis.submission import about
-from tests.conftest import ROOT, Run
-from tests.test_import import EXCERPT
+from tests.support.command_line import Run
+from tests.support.paths import ROOT
+from tests.tracegen.test_import import EXCERPT
 from tracegen.schema import Trace
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}
@@ -57,7 +58,7 @@ def trace(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ended(cases: list[Any]) -> list[tuple[int, str]]:
-    command = [sys.executable, "-m", "tests.ending"]
+    command = [sys.executable, "-m", "tests.support.signalled_commands"]
     done = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, cwd=ROOT, check=True)
     return [tuple(one) for one in json.loads(done.stdout)]
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.oracle import CACHES, CODES, TIERS, Cache, Row, Usable
+from tests.replayer.waterfall_oracle import CACHES, CODES, TIERS, Cache, Row, Usable
 
 SECOND, FINE = 10**9, 1024  # ns in a second; V counts 1/1024 ns
 

@@ -16,8 +16,8 @@ from replayer import autoscale
 from replayer.autoscale import LATENCY, THROUGHPUT, Asked, described
 from replayer.search import NEAR_PEAK, Measure, Search
 from replayer.steps import LONGEST, T975, Result, Sample, Step, Target, stats
-from tests import traces
-from tests.conftest import Run
+from tests.support import traces
+from tests.support.command_line import Run
 from tracegen.schema import Trace
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer import compiled
-from tests import core
-from tests.conftest import ROOT
+from tests.support import compiled_core
+from tests.support.paths import ROOT
 
 HEADERS = [(ROOT / "replayer" / "core" / name).read_text() for name in ("core.h", "engine.h")]
 C_TYPES: dict[str, Any] = {
@@ -21,7 +21,7 @@ C_TYPES: dict[str, Any] = {
 OURS: dict[str, Any] = {
     "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
     "Workload": compiled.WorkloadStruct, "Planned": compiled.PLANNED, "Rules": compiled.Rules,
-    "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": core.OpStruct, "Move": core.MoveStruct,
+    "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
     "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
@@ -78,8 +78,8 @@ def test_structures_are_the_cores(number: int, name: str) -> None:
     ours, theirs = OURS[name], declared()[name]
     assert layout(ours) == layout(theirs)
     size = ours.itemsize if isinstance(ours, np.dtype) else ctypes.sizeof(ours)
-    assert size == ctypes.sizeof(theirs) == core.sizes()[number]
-    assert len(core.sizes()) == len(OURS)
+    assert size == ctypes.sizeof(theirs) == compiled_core.sizes()[number]
+    assert len(compiled_core.sizes()) == len(OURS)
 
 
 def lengths(units: set[int]) -> list[int]:
@@ -101,7 +101,7 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 16), st.integers(1
 def test_extents_are_free_room_all_of_it_and_never_twice(
     units: int, steps: list[tuple[bool, int, int]], most: int
 ) -> None:
-    room, free = core.Extents(units), set(range(units))
+    room, free = compiled_core.Extents(units), set(range(units))
     held: list[list[tuple[int, int]]] = []
     for gives, which, size in steps:
         assert room.room() == len(free)
@@ -138,7 +138,7 @@ def test_extents_are_free_room_all_of_it_and_never_twice(
 
 @given(st.permutations(range(40)))
 def test_neighbours_join_in_whatever_order_they_come_back(order: list[int]) -> None:
-    room = core.Extents(40)
+    room = compiled_core.Extents(40)
     taken = [room.take(1, 1) for _ in range(40)]
     assert sorted(start for one in taken for start, _ in one or []) == list(range(40))
     free = set[int]()
@@ -153,6 +153,6 @@ def test_neighbours_join_in_whatever_order_they_come_back(order: list[int]) -> N
 
 
 def test_no_room_at_all() -> None:
-    room = core.Extents(0)
+    room = compiled_core.Extents(0)
     assert room.take(1, 4) == []
     assert room.room() == 0

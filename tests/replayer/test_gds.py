@@ -16,7 +16,7 @@ from replayer.plan import PlanOptions
 from replayer.run import replay
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
-from tests import traces
+from tests.support import traces
 from tracegen.schema import InputError, Trace
 
 pytest.importorskip("torch")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from replayer import machine, memory
-from tests import traces
-from tests.conftest import ROOT
+from tests.support import traces
+from tests.support.paths import ROOT
 
 MIB = 1 << 20
 V2 = {"limit": "memory.max", "usage": "memory.current", "cached": "inactive_file"}

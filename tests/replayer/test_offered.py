@@ -17,7 +17,7 @@ from replayer.model import TokenBytes
 from replayer.offered import OfferedLoad
 from replayer.plan import Plan, PlanOptions, Totals
 from replayer.schema import MOVES, TIERS
-from tests import traces
+from tests.support import traces
 
 GIB = 2**30
 SECOND = 10**9

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests import oracle
-from tests.order_oracle import Device, Load, Op, Result, fingerprint, simulate
+from tests.replayer import waterfall_oracle
+from tests.replayer.order_oracle import Device, Load, Op, Result, fingerprint, simulate
 
 FAST = Device(10**9, 10**9, 1, 0, 0)  # one byte a nanosecond, one at a time
 SLOW = Device(10**8, 10**8, 1, 0, 0)  # ten nanoseconds a byte
@@ -78,7 +78,7 @@ def test_other_users_push_an_object_out_between_its_store_and_its_read() -> None
     """
     trace = ops("r0.0 write 1", "r0.1 read 1", "r1.0 write 2", "r1.1 read 2")
     usable = (0, 100, None)
-    in_trace_order = oracle.moves([(o.op_id, o.op, o.key, o.size, o.phase, o.request) for o in trace], usable)
+    in_trace_order = waterfall_oracle.moves([(o.op_id, o.op, o.key, o.size, o.phase, o.request) for o in trace], usable)
     assert [row[4] for row in in_trace_order if row[2] == "hit"] == [1, 1]
     result = simulate(trace, usable, Load("asap", 2), DEVICES)
     assert result.order == [0, 2, 1, 3]
@@ -224,4 +224,4 @@ def test_one_user_after_the_other_is_trace_order(seed: int) -> None:
     trace = [Op(**(vars(op) | {"request": row, "user": 0, "step": 0})) for row, op in enumerate(drawn(seed))]
     result = simulate(trace, (300, 900, 2000), Load("asap", 1), DEVICES)
     plain = [(op.op_id, op.op, op.key, op.size, op.phase, op.request) for op in trace]
-    assert result.rows == oracle.moves(plain, (300, 900, 2000))
+    assert result.rows == waterfall_oracle.moves(plain, (300, 900, 2000))

@@ -35,9 +35,10 @@ from replayer.plan import (
 from replayer.schema import WAITS
 from replayer.selection import Selection
 from replayer.workload import Workload
-from tests import oracle, traces
-from tests import test_reference_order as reference_order
-from tests.core import Account, Move, Planned, Scheduler
+from tests.replayer import test_reference_order as reference_order
+from tests.replayer import waterfall_oracle
+from tests.support import traces
+from tests.support.compiled_core import Account, Move, Planned, Scheduler
 from tracegen.schema import ENUMS, Columns, InputError, chosen
 
 FAR = 1 << 62
@@ -444,7 +445,9 @@ def test_decode_filter_as_the_oracle(picks: list[tuple[str, int, int]], mode: An
     found = taken(batch, Selection(mode), size)
     names = ("op_id", "op", "phase", "request_id", "new_tokens")
     columns = [[ENUMS[n][c] for c in batch[n]] if n in ENUMS else batch[n].tolist() for n in names]
-    kept = oracle.decode_filter([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], mode)
+    kept = waterfall_oracle.decode_filter(
+        [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], mode
+    )
     assert found == [(op["op_id"], op["new_tokens"]) for op in kept]
 
 

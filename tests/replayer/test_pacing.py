@@ -2,7 +2,7 @@
 
 No test asserts how fast this machine is: lower bounds come from sleeps, upper bounds are absent, vast or relative; when
 an op was due follows exactly from when those before it ended. On a virtual clock, where nothing is late,
-tests/test_reference_order.py holds the same code to tests/order_oracle.py.
+tests/replayer/test_reference_order.py holds the same code to tests/replayer/order_oracle.py.
 """
 
 import os
@@ -39,9 +39,10 @@ from replayer.schema import LOG_COLUMNS, MOVES, parts, read_run
 from replayer.selection import Selection
 from replayer.tiers.memory import NullTier
 from replayer.tiers.throttled import Throttle
-from tests import oracle, order_oracle, traces
-from tests.injection import Transfer, injected, key_of
-from tests.oracle import Usable
+from tests.replayer import order_oracle, waterfall_oracle
+from tests.replayer.waterfall_oracle import Usable
+from tests.support import traces
+from tests.support.fault_injection import Transfer, injected, key_of
 from tracegen.schema import ENUMS, Columns, InputError, Trace
 
 MS = 1_000_000  # ns
@@ -185,7 +186,7 @@ def lay_out(requests: Sequence[Request]) -> Columns:
     )
 
 
-def named(batch: Columns, bytes_per_token: int = 1) -> list[oracle.Op]:
+def named(batch: Columns, bytes_per_token: int = 1) -> list[waterfall_oracle.Op]:
     """The ops as the waterfall's oracle takes them."""
     names = ("op_id", "op", "key", "tokens", "phase", "request_id")
     columns = [[ENUMS[n][c] for c in batch[n]] if n in ENUMS else batch[n].tolist() for n in names]
@@ -198,7 +199,7 @@ def named(batch: Columns, bytes_per_token: int = 1) -> list[oracle.Op]:
 WRITES = ("store", "bypass", "demote", "drop")  # what the moves of a write begin with, and of nothing else
 
 
-def paced(batch: Columns, rows: Sequence[oracle.Row]) -> list[Due]:
+def paced(batch: Columns, rows: Sequence[waterfall_oracle.Row]) -> list[Due]:
     """The ops as the oracle of pacing takes them: computed is what a prefill writes, and what a read finds gone."""
     moves = {op_id: move for op_id, seq, move, *_ in rows if seq == 0}
     prefill = batch["phase"] == ENUMS["phase"].index("prefill")
@@ -228,11 +229,11 @@ def as_ordered(batch: Columns, bytes_per_token: int) -> list[order_oracle.Op]:
 
 def moves_in(
     order: Sequence[int], batch: Columns, usable: Usable, lookup: str = "independent", bytes_per_token: int = 1
-) -> list[oracle.Row]:
+) -> list[waterfall_oracle.Row]:
     """What the oracle decides when it takes the ops in this order, by their op_ids; not in trace order."""
     device = order_oracle.Device(1, 1, 1, 0, 0)
     ops = as_ordered(batch, bytes_per_token)
-    cache = oracle.Cache(usable)
+    cache = waterfall_oracle.Cache(usable)
     waterfall = order_oracle.Simulation(ops, cache, order_oracle.Load("asap", 1), (device,) * 3, False, lookup, usable)
     tasks = {task.op.op_id: task for task in waterfall.tasks}
     for op_id in order:
@@ -326,7 +327,7 @@ def check_executed(
         log = executed(trace, chosen, window, ms)
     order_of = log.filter(pl.col("seq") == 0)["op_id"].to_list()
     if order == "trace":
-        rows = oracle.moves(named(batch), usable, lookup=lookup)
+        rows = waterfall_oracle.moves(named(batch), usable, lookup=lookup)
         assert order_of == batch["op_id"].tolist()
     else:
         rows = moves_in(order_of, batch, usable, lookup)
@@ -413,8 +414,8 @@ def whole(trace: Trace) -> Columns:
 def fingerprint(batch: Columns, nvme_tokens: int | None = None, below: int = 1 << 62) -> str:
     """Of the plan's moves of ops below this one, by the waterfall's oracle and hashlib."""
     limit = None if nvme_tokens is None else nvme_tokens * UNIT
-    rows = oracle.moves(named(batch, UNIT), (0, 0, limit))
-    return oracle.fingerprint(row for row in rows if row[0] < below)
+    rows = waterfall_oracle.moves(named(batch, UNIT), (0, 0, limit))
+    return waterfall_oracle.fingerprint(row for row in rows if row[0] < below)
 
 
 EVICTIONS = ("demote", "drop")  # where another op that is due needs their room, they do not wait for their own
@@ -426,7 +427,7 @@ def spans_of(log: pl.DataFrame) -> dict[int, tuple[int, int]]:
     return {op_id: (start, end) for op_id, start, end in grouped.iter_rows()}
 
 
-def check_paced(batch: Columns, log: pl.DataFrame, pace: Pace, rows: Sequence[oracle.Row]) -> None:
+def check_paced(batch: Columns, log: pl.DataFrame, pace: Pace, rows: Sequence[waterfall_oracle.Row]) -> None:
     """Every due time is the oracle's, given when the ops ended; nothing started before."""
     ops, spans = paced(batch, rows), spans_of(log)
     due_ns = dict(log.filter(~pl.col("move").is_in(EVICTIONS)).select("op_id", "due_ns").iter_rows())
@@ -455,7 +456,7 @@ def test_real_workers_keep_the_pace(tmp_path: Path, kind: Any, depth: int | None
     pace = Pace(kind, 2, token_ms=1.5, prefill_tok_s=1000, request_depth=depth)
     info, log = go(trace, tmp_path / "run", options(9), pace=pace, throttles=latency(1))
     assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
-    rows = oracle.moves(named(whole(trace), UNIT), (0, 0, 9 * UNIT))
+    rows = waterfall_oracle.moves(named(whole(trace), UNIT), (0, 0, 9 * UNIT))
     assert "miss" in {row[2] for row in rows}, "some prefill is recomputed"
     check_paced(whole(trace), log, pace, rows)
 
@@ -464,7 +465,7 @@ def test_real_workers_keep_the_pace(tmp_path: Path, kind: Any, depth: int | None
 def test_generation_keeps_a_run_going(tmp_path: Path, kind: Any) -> None:
     """As long at least as the oracle says of moves that take no time; none, or some."""
     trace = traces.write(tmp_path / "t.parquet", lay_out(chat(2, 3, new_tokens=9)))
-    rows = oracle.moves(named(whole(trace), UNIT), UNLIMITED)
+    rows = waterfall_oracle.moves(named(whole(trace), UNIT), UNLIMITED)
     last: list[Fraction] = []
     for token_ms in (0, 10):
         pace = Pace(kind, token_ms=token_ms)
@@ -488,12 +489,12 @@ def long_trace(tmp_path: Path) -> Trace:
     return traces.write(tmp_path / "t.parquet", lay_out(chat(6, 43)))
 
 
-def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[oracle.Row]]:
+def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[waterfall_oracle.Row]]:
     """Moves by position: the oracle's where they follow from the trace's order; else the planner's own, which
-    tests/test_reference_order.py holds to another oracle."""
+    tests/replayer/test_reference_order.py holds to another oracle."""
     if chosen.order.kind == "trace":
         limit = None if chosen.capacity_gib[2] is None else int(chosen.capacity_gib[2] * 2**30)
-        rows = oracle.moves(named(whole(trace), UNIT), (0, 0, limit))
+        rows = waterfall_oracle.moves(named(whole(trace), UNIT), (0, 0, limit))
     else:
         plan, rows = Plan(trace, chosen), []
         for stretch in plan.planner().stretches():
@@ -501,8 +502,8 @@ def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[oracle.Row]]:
     return [list(ops) for _, ops in groupby(rows, key=lambda row: row[0])]
 
 
-def hashed(order: str, rows: Sequence[oracle.Row]) -> str:
-    return (oracle if order == "trace" else order_oracle).fingerprint(rows)
+def hashed(order: str, rows: Sequence[waterfall_oracle.Row]) -> str:
+    return (waterfall_oracle if order == "trace" else order_oracle).fingerprint(rows)
 
 
 @pytest.mark.parametrize("order", ["trace", "reference"])
@@ -780,7 +781,7 @@ def test_a_cycle_follows_the_one_before(tmp_path: Path, kind: Any) -> None:
     _, log = go(trace, tmp_path / "run", options(cycles=2), pace=Pace(kind, token_ms=1))
     ends = {name: int(batch[name].max()) + 1 for name in ("op_id", "time_ns", "key", "request_id", "session_id")}
     both = traces.joined([batch, batch | {name: batch[name] + end for name, end in ends.items()}])
-    check_paced(both, log, Pace(kind, token_ms=1), oracle.moves(named(both, UNIT), UNLIMITED))
+    check_paced(both, log, Pace(kind, token_ms=1), waterfall_oracle.moves(named(both, UNIT), UNLIMITED))
 
 
 # Permits

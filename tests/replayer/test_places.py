@@ -23,10 +23,10 @@ from replayer.tiers.cache_dir import MARKER, clean, leftovers
 from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.reserve import Reserve
-from tests import traces
-from tests.conftest import Run, tmpfs
-from tests.test_cli import sentence
-from tests.test_tiers import put
+from tests.replayer.test_tiers import put
+from tests.support import traces
+from tests.support.command_line import Run, sentence
+from tests.support.mounts import tmpfs
 from tracegen.schema import InputError, Trace
 
 UNIT = 1 << 16  # bytes of a token

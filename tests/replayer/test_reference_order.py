@@ -15,7 +15,8 @@ from replayer.pace import Demand, Pace
 from replayer.plan import Plan, PlanOptions, Totals
 from replayer.schema import MOVES
 from replayer.selection import Selection
-from tests import order_oracle, traces
+from tests.replayer import order_oracle
+from tests.support import traces
 from tracegen.schema import DTYPES, ENUMS, Columns, Trace
 
 UNIT = 1000  # bytes per token, so that transfers take microseconds

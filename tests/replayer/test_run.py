@@ -43,9 +43,10 @@ from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
-from tests import traces
-from tests.conftest import ROOT, tmpfs
-from tests.injection import Transfer, injected, key_of, path_of
+from tests.support import traces
+from tests.support.fault_injection import Transfer, injected, key_of, path_of
+from tests.support.mounts import tmpfs
+from tests.support.paths import ROOT
 from tracegen import signals
 from tracegen.schema import InputError, Trace
 

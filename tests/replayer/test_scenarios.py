@@ -12,7 +12,7 @@ from replayer import scenarios as suite
 from replayer.cli import main
 from replayer.cli_series import _ranked
 from replayer.series import Series
-from tests.conftest import Run
+from tests.support.command_line import Run
 from tracegen.schema import InputError
 
 GIB = 1 << 30

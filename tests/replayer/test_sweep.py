@@ -19,9 +19,9 @@ from replayer import series
 from replayer import sweep as sweeps
 from replayer.schema import read_above, read_run
 from replayer.series import Series
-from tests import traces
-from tests.conftest import ROOT, Run
-from tests.test_cli import sentence
+from tests.support import traces
+from tests.support.command_line import Run, sentence
+from tests.support.paths import ROOT
 from tracegen.schema import Trace
 
 RECIPE = ROOT / "tracegen" / "recipes" / "mlperf_option_1.toml"

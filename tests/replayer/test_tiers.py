@@ -35,8 +35,8 @@ from replayer.tiers.contract import ALIGNMENT, Buffer, Tier
 from replayer.tiers.gpu import GpuTier
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
-from tests import faults, traces
-from tests.conftest import tmpfs
+from tests.support import system_calls, traces
+from tests.support.mounts import tmpfs
 from tracegen.schema import InputError
 
 CHUNK = 4 << 20
@@ -319,7 +319,7 @@ class TestFileTierOfDeepRequests(TestFileTier):
 
     @pytest.fixture
     def tier(self, tmp_path: Path) -> FileTier:
-        faults.skip_without_uring()
+        system_calls.skip_without_uring()
         return deep(FileTier(tmp_path, "test", DEEP))
 
 
@@ -472,7 +472,7 @@ class TestSlabTier(TierContract):
     def test_all_slabs_under_an_object_are_synced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(nvme, "SLAB", 64 << 10)
         tier, synced = SlabTier(tmp_path, "sync", 4 * (64 << 10), BlockIO(fsync="data")), set[int]()
-        with faults.replaced("fdatasync", synced.add):
+        with system_calls.replaced("fdatasync", synced.add):
             put(tier, 1, 150_000)
         assert synced == set(tier._slabs[:3])
 
@@ -482,7 +482,7 @@ class TestSlabTier(TierContract):
             tier.create(key, ALIGNMENT)
         for key in range(0, 40, 2):
             tier.discard(key)
-        with faults.replaced("fdatasync", synced.append):
+        with system_calls.replaced("fdatasync", synced.append):
             put(tier, 100, 20 * ALIGNMENT)
         assert len(extents_of(tier, 100, 20 * ALIGNMENT)) == 20
         assert synced == tier._slabs
@@ -491,7 +491,7 @@ class TestSlabTier(TierContract):
 class TestSlabTierOfDeepRequests(TestSlabTier):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
-        faults.skip_without_uring()
+        system_calls.skip_without_uring()
         return deep(SlabTier(tmp_path, "test", 32 * MIB, DEEP))
 
 
@@ -545,8 +545,8 @@ def less_at_a_time() -> Iterator[None]:
     before, most.value = most.value, ALIGNMENT
     try:
         with (
-            faults.replaced("pread", lambda *at: faults.pread(*at[:2], min(at[2], ALIGNMENT), at[3])),
-            faults.replaced("pwrite", lambda *at: faults.pwrite(*at[:2], min(at[2], ALIGNMENT), at[3])),
+            system_calls.replaced("pread", lambda *at: system_calls.pread(*at[:2], min(at[2], ALIGNMENT), at[3])),
+            system_calls.replaced("pwrite", lambda *at: system_calls.pwrite(*at[:2], min(at[2], ALIGNMENT), at[3])),
         ):
             yield
     finally:
@@ -569,9 +569,9 @@ def interrupted() -> Iterator[None]:
         return made
 
     with (
-        faults.replaced("pread", every_other(faults.pread)),
-        faults.replaced("pwrite", every_other(faults.pwrite)),
-        faults.replaced("enter", every_other(faults.enter)),
+        system_calls.replaced("pread", every_other(system_calls.pread)),
+        system_calls.replaced("pwrite", every_other(system_calls.pwrite)),
+        system_calls.replaced("enter", every_other(system_calls.enter)),
     ):
         yield
     assert calls
@@ -626,7 +626,7 @@ def test_fsync_is_part_of_the_write(disk: Disk) -> None:
         time.sleep(0.05)
 
     tier = disk(fsync="data")
-    with faults.replaced("fdatasync", fdatasync), tier.create(1, 10_000) as target:
+    with system_calls.replaced("fdatasync", fdatasync), tier.create(1, 10_000) as target:
         target.write(0, 10_000, BUFFER)
         assert synced == [], "once, after the last write"
         before = target.device_ns
@@ -640,7 +640,7 @@ def test_fsync_is_part_of_the_write(disk: Disk) -> None:
 
 
 def test_without_fsync_nothing_is_synced(disk: Disk) -> None:
-    with faults.replaced("fdatasync", lambda _: pytest.fail("synced")):
+    with system_calls.replaced("fdatasync", lambda _: pytest.fail("synced")):
         put(disk(fsync="none"), 1, 10_000)
 
 
@@ -648,7 +648,7 @@ def test_a_sync_that_fails_fails_the_write(disk: Disk) -> None:
     def fdatasync(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    with faults.replaced("fdatasync", fdatasync), pytest.raises(OSError, match="Input/output") as refused:
+    with system_calls.replaced("fdatasync", fdatasync), pytest.raises(OSError, match="Input/output") as refused:
         put(disk(fsync="data"), 1, 10_000)
     assert Path(refused.value.filename).exists()
 
@@ -712,7 +712,7 @@ def test_tmpfs_is_direct_where_the_kernel_says_so(disk: Disk, tmp_path: Path) ->
 def test_the_descriptors_do_as_the_flag_says(disk: Disk, direct: str) -> None:
     seen: list[int] = []
 
-    def note(whole: faults.Transfer) -> faults.Transfer:
+    def note(whole: system_calls.Transfer) -> system_calls.Transfer:
         def call(descriptor: int, *request: int) -> int:
             seen.append(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT)
             return whole(descriptor, *request)
@@ -723,7 +723,10 @@ def test_the_descriptors_do_as_the_flag_says(disk: Disk, direct: str) -> None:
         tier = disk(direct=direct)
     except InputError:
         pytest.skip("no O_DIRECT here")
-    with faults.replaced("pread", note(faults.pread)), faults.replaced("pwrite", note(faults.pwrite)):
+    with (
+        system_calls.replaced("pread", note(system_calls.pread)),
+        system_calls.replaced("pwrite", note(system_calls.pwrite)),
+    ):
         put(tier, 1, 70_000)
         assert wrong(tier, 1, 70_000) is None
     assert tier.direct is (direct == "on")
@@ -731,7 +734,7 @@ def test_the_descriptors_do_as_the_flag_says(disk: Disk, direct: str) -> None:
     tier.close()
 
 
-@faults.needs_uring
+@system_calls.needs_uring
 @pytest.mark.parametrize("depth", [1, 3, 4, 7, 100])
 def test_requests_of_an_object_are_in_flight_together(disk: Disk, depth: int) -> None:
     """As many as the depth says (a ring has 64 places), never more, and all requests there are."""
@@ -740,19 +743,19 @@ def test_requests_of_an_object_are_in_flight_together(disk: Disk, depth: int) ->
     def enter(ring: int, count: int, *more: int) -> int:
         seen.append(in_flight(ring))
         given.append(count)
-        return faults.enter(ring, count, *more)
+        return system_calls.enter(ring, count, *more)
 
     for call in (lambda: put(tier, 1, 130 * ALIGNMENT), lambda: wrong(tier, 1, 130 * ALIGNMENT)):
         seen.clear()
         given.clear()
-        with faults.replaced("enter", enter):
+        with system_calls.replaced("enter", enter):
             assert not call()
         assert seen[0] == max(seen) == min(depth, 64)
         assert sum(given) == 130
     tier.close()
 
 
-@faults.needs_uring
+@system_calls.needs_uring
 def test_a_ring_that_fails_is_not_used_again(disk: Disk) -> None:
     """What the kernel has is waited for: the worker's buffer is used again at once, and so is its thread."""
     tier, size, calls = disk(size=ALIGNMENT, depth=4, engine="uring"), 30 * ALIGNMENT, 0
@@ -763,11 +766,11 @@ def test_a_ring_that_fails_is_not_used_again(disk: Disk) -> None:
         calls += 1
         if calls == 3:
             raise OSError(errno.ENOMEM, "no memory")
-        return faults.enter(request[0], request[1], 0, 0)  # does not wait: some are still in flight
+        return system_calls.enter(request[0], request[1], 0, 0)  # does not wait: some are still in flight
 
     before = set(rings())
     with tier.open(1, size) as source:
-        with faults.replaced("enter", enter), pytest.raises(OSError, match="Cannot allocate memory"):
+        with system_calls.replaced("enter", enter), pytest.raises(OSError, match="Cannot allocate memory"):
             source.read(0, size, BUFFER)
         BUFFER.bytes[:] = 0
         time.sleep(0.05)
@@ -787,10 +790,10 @@ def test_after_a_request_that_fails_none_is_made(disk: Disk) -> None:
         asked.append(at)
         if at == 2 * (64 << 10):
             raise OSError(errno.EIO, "Input/output error")
-        return faults.pread(descriptor, address, size, at)
+        return system_calls.pread(descriptor, address, size, at)
 
     with (
-        faults.replaced("pread", pread),
+        system_calls.replaced("pread", pread),
         tier.open(1, 4 * (64 << 10)) as source,
         pytest.raises(OSError, match="Input/output"),
     ):
@@ -965,7 +968,7 @@ def test_a_throttle_is_a_limit_and_no_surcharge(tmp_path: Path) -> None:
         tier.discard(0)
         return took
 
-    with faults.replaced("pread", slow):
+    with system_calls.replaced("pread", slow):
         assert quickest(once, 0.2, 0.22) < 0.3, "not 0.35 s"
 
 
@@ -973,7 +976,7 @@ def test_a_tiers_lateness_is_no_other_tiers_gain(tmp_path: Path) -> None:
     """A worker reads the one and the other: the second is no faster because the first is slower than its limit."""
     late, tier = throttled(FileTier(tmp_path, "test"), FAST), throttled(NullTier(), 50)
     took = 0
-    with faults.replaced("pread", slow), late.create(1, 512) as one, tier.create(1, MIB) as other:
+    with system_calls.replaced("pread", slow), late.create(1, 512) as one, tier.create(1, MIB) as other:
         for _ in range(8):
             one.read(0, 512, BUFFER)
             began = time.perf_counter_ns()
@@ -1010,7 +1013,7 @@ def test_a_throttle_does_not_hide_the_sync(tmp_path: Path) -> None:
         synced.append(descriptor)
         time.sleep(0.05)
 
-    with faults.replaced("fdatasync", fdatasync), tier.create(1, 512) as target:
+    with system_calls.replaced("fdatasync", fdatasync), tier.create(1, 512) as target:
         target.write(0, 512, BUFFER)
         before = target.device_ns
         target.finish()

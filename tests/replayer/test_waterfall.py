@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from replayer.model import TokenBytes
 from replayer.plan import Plan, PlanHash, Planner, PlanOptions, Totals, Usable
 from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
-from tests import oracle, traces
-from tests.conftest import ROOT
+from tests.replayer import waterfall_oracle
+from tests.support import traces
+from tests.support.paths import ROOT
 from tracegen.schema import ENUMS, Columns, InputError
 
 Row = tuple[int, int, str, int, int, int, int]
@@ -89,7 +90,7 @@ def test_the_case_worked_by_hand() -> None:
     ]
     batch = traces.columns(steps)
     assert planned(waterfall(batch, (0, 3, 4))) == expected
-    assert oracle.moves(as_oracle(batch), (0, 3, 4)) == expected
+    assert waterfall_oracle.moves(as_oracle(batch), (0, 3, 4)) == expected
     table = (ROOT / "docs" / "waterfall.md").read_text().partition("## A case worked by hand")[2]
     for op, rows in re.findall(r"^\| (\d) \| .*? \| (.*?) \|", table, re.M):
         kinds = [kind for i, _, kind, *_ in expected if i == int(op)]
@@ -130,7 +131,7 @@ def test_spillover_fills_the_fastest_tier_with_room() -> None:
     ]
     batch = traces.columns(steps)
     assert planned(waterfall(batch, (0, 3, 4), arrangement="spillover")) == expected
-    assert oracle.moves(as_oracle(batch), (0, 3, 4), arrangement="spillover") == expected
+    assert waterfall_oracle.moves(as_oracle(batch), (0, 3, 4), arrangement="spillover") == expected
 
 
 capacity = st.one_of(st.just(0), st.integers(1, 14))
@@ -171,7 +172,7 @@ def test_move_by_move_as_the_oracle(
 ) -> None:
     batch = workload(picks, sizes)
     plan = waterfall(batch, limits, promote=promote, lookup=lookup, arrangement=arrangement)
-    expected = oracle.moves(as_oracle(batch), limits, promote, lookup, arrangement)
+    expected = waterfall_oracle.moves(as_oracle(batch), limits, promote, lookup, arrangement)
     planner = plan.planner()
     assert [row for part in told(plan, planner, cut) for row in part] == expected
     used, peak, objects, largest = planner.account()
@@ -197,11 +198,11 @@ def account(rows: list[Row]) -> tuple[list[int], list[int], list[int]]:
 @given(steps, st.lists(st.integers(1, 6), min_size=12, max_size=12), usable)
 def test_the_fingerprint_as_the_oracle(picks: list[tuple[str, int, int]], sizes: list[int], limits: Usable) -> None:
     batch = workload(picks, sizes)
-    plan, expected = waterfall(batch, limits), oracle.moves(as_oracle(batch), limits)
+    plan, expected = waterfall(batch, limits), waterfall_oracle.moves(as_oracle(batch), limits)
     hashed = PlanHash(1)
     for stretch in plan.planner().stretches():
         hashed.add(Totals().tell(plan.workload, stretch))
-    assert hashed.hexdigest() == oracle.fingerprint(expected)
+    assert hashed.hexdigest() == waterfall_oracle.fingerprint(expected)
     assert plan.simulate()["plan_fingerprint"] == hashed.hexdigest()
 
 
@@ -216,7 +217,7 @@ def test_checkpoints_are_of_whole_blocks(ops: int) -> None:
     blocks = [row[0] // CHECKPOINT_OPS for row in rows]
     ends = [blocks.index(block) for block in range(1, blocks[-1] + 1)]
     assert len(found["plan_checkpoints"]) == (ops - 1) // CHECKPOINT_OPS
-    assert found["plan_checkpoints"] == [oracle.fingerprint(rows[:end]) for end in ends]
+    assert found["plan_checkpoints"] == [waterfall_oracle.fingerprint(rows[:end]) for end in ends]
 
 
 def test_capacities_are_exact_decimals() -> None:

@@ -17,8 +17,8 @@ from replayer.order import Order
 from replayer.plan import Plan, PlanHash, PlanOptions, Stretch, Totals
 from replayer.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS
-from tests.conftest import ROOT
-from tests.traces import columns, write
+from tests.support.paths import ROOT
+from tests.support.traces import columns, write
 from tracegen.schema import Columns, Trace
 
 PER_TOKEN = 1 << 17

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from replayer.run_directory import RunDirectory
 from replayer.schema import ADDED, LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
-from tests import oracle
+from tests.replayer import waterfall_oracle
 from tracegen.schema import ENUMS
 
 Dict = dict[str, Any]
@@ -110,7 +110,7 @@ SIZES = [1, 3, 4, 5, 1000, 4**5 - 1, 4**5, 4**5 + 1, 4**6, 30_000, 4**8, 4**9 - 
 """Bytes of objects: most at the bounds of classes."""
 
 
-def planned(seed: int, count: int) -> tuple[list[Dict], list[oracle.Row]]:
+def planned(seed: int, count: int) -> tuple[list[Dict], list[waterfall_oracle.Row]]:
     """Ops of a random trace, and what a cache of three tiers makes of them: promotions, demotions, drops, bypasses."""
     rng, ops = random.Random(seed), []
     sizes = [rng.choice(SIZES) for _ in range(count)]
@@ -134,7 +134,7 @@ def planned(seed: int, count: int) -> tuple[list[Dict], list[oracle.Row]]:
             }
         )  # fmt: skip
     listed = [(o["op_id"], o["op"], o["key"], o["size_bytes"], o["phase"], o["request_id"]) for o in ops]
-    return ops, oracle.moves(listed, (20_000, 90_000, 250_000), promote=True)
+    return ops, waterfall_oracle.moves(listed, (20_000, 90_000, 250_000), promote=True)
 
 
 def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, failing: float = 0.03) -> list[Dict]:

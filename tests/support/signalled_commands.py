@@ -1,6 +1,6 @@
 """Commands that get a signal at a chosen point of their work, many in one process: each is a fork of it.
 
-    python -m tests.ending < CASES > RESULTS
+    python -m tests.support.signalled_commands < CASES > RESULTS
 
 CASES: a JSON array of [signal, [module, attribute, ...], "before" or "after" the call, arguments of the command].
 RESULTS: a JSON array of [exit code, what was said on stderr].

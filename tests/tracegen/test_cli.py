@@ -9,24 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests import traces
-from tests.conftest import DEMO, ROOT, SAMPLE, Run, here, tmpfs
+from tests.support import traces
+from tests.support.command_line import Run, here, sentence
+from tests.support.mounts import tmpfs
+from tests.support.paths import DEMO, ROOT, SAMPLE
 from tracegen.schema import Trace
 
 # Pinned for ever: the demo's recipe on the shipped sample. If this changes, traces made before are not reproducible.
 GOLDEN = "76865a5dc115f14193936e194c87917f8ddddbc97ef035a03e14063471e18d87"
-
-
-def sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """Bad input: exit code 2, one sentence that names things, no traceback, nothing on stdout."""
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    passed_over = ("Usage:", "Try '", "nvme tier: ")
-    lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(passed_over) and line]
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("Error: ")
-    assert done.stdout == ""
-    for word in words:
-        assert word in lines[0], lines[0]
 
 
 def test_golden_fingerprint(demo: Trace) -> None:

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests import traces
-from tests.conftest import DEMO, Run, tmpfs
-from tests.test_cli import sentence
-from tests.test_workload import recipes
+from tests.support import traces
+from tests.support.command_line import Run, sentence
+from tests.support.mounts import tmpfs
+from tests.support.paths import DEMO
+from tests.tracegen.test_workload import recipes
 from tracegen import combine
 from tracegen.combine import Selection, joined_parts, merge, scale, slice_
 from tracegen.difference import difference

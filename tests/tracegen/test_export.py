@@ -19,8 +19,8 @@ import pytest
 
 from replayer.model import TokenBytes
 from replayer.plan import HIT, Plan, PlanOptions, Totals
-from tests import traces
-from tests.test_import import EXCERPT, FULL, imported
+from tests.support import traces
+from tests.tracegen.test_import import EXCERPT, FULL, imported
 from tracegen.exchange import EXPORTS, export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.recipe import Mix, Prefix, Recipe

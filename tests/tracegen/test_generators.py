@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.conftest import ROOT
-from tests.traces import made
+from tests.support.paths import ROOT
+from tests.support.traces import made
 from tracegen.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import ENUMS, Columns
 from tracegen.settings import load

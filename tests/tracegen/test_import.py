@@ -11,10 +11,10 @@ import pytest
 
 from replayer.model import TokenBytes
 from replayer.plan import Plan, PlanOptions
-from tests.conftest import ROOT, Run
-from tests.test_cli import sentence
-from tests.test_workload import rows as rows_of
-from tests.traces import joined
+from tests.support.command_line import Run, sentence
+from tests.support.paths import ROOT
+from tests.support.traces import joined
+from tests.tracegen.test_workload import rows as rows_of
 from tracegen.blocks import ImportOptions
 from tracegen.exchange import EXPORTS, IMPORTS, Output, export_trace, import_trace
 from tracegen.formats.export import ExportOptions

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import Run
-from tests.crafted import clean
-from tests.test_cli import sentence
-from tests.test_doubts import found
-from tests.test_import import imported, ops
-from tests.test_workload import rows as rows_of
-from tests.traces import joined
+from tests.analysis.test_doubts import found
+from tests.support.command_line import Run, sentence
+from tests.support.crafted_runs import clean
+from tests.support.traces import joined
+from tests.tracegen.test_import import imported, ops
+from tests.tracegen.test_workload import rows as rows_of
 from tracegen.exchange import export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import DECODE, READ, Trace, guessed_sessions

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import traces
-from tests.conftest import Run
-from tests.test_cli import sentence
-from tests.test_import import EXCERPT, imported
+from tests.support import traces
+from tests.support.command_line import Run, sentence
+from tests.tracegen.test_import import EXCERPT, imported
 from tracegen import reuse
 from tracegen.info import describe
 from tracegen.plot import plot

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import DEMO, Run
-from tests.test_cli import sentence
-from tests.test_import import EXCERPT
+from tests.support.command_line import Run, sentence
+from tests.support.paths import DEMO
+from tests.tracegen.test_import import EXCERPT
 
 DIGITS = 5000 * "9"
 READERS = {

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.paths import ROOT
 from tracegen.blocks import ImportOptions
 from tracegen.exchange import Output, import_trace
 from tracegen.formats import azure, bailian, burstgpt, calls, kvcache_simulator, mlcommons, mooncake, weka
@@ -29,7 +30,7 @@ ALL: dict[str, ModuleType] = {
     "mlcommons": mlcommons,
     "kvcache-simulator": kvcache_simulator,
 }
-AZURE = Path(__file__).parent.parent.parent / "shared" / "data" / "AzureLLMInferenceTrace_conv.csv"
+AZURE = ROOT.parent / "shared" / "data" / "AzureLLMInferenceTrace_conv.csv"
 MOONCAKE = AZURE.with_name("mooncake_conversation_trace.jsonl")
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from replayer.cli import main as replayer
-from tests.conftest import DEMO, ROOT
+from tests.support.paths import DEMO, ROOT
 from tracegen.cli import main as tracegen
 from tracegen.generate import generate
 from tracegen.schema import Trace

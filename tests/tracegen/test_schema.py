@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests import traces
+from tests.support import traces
 from tracegen.invariants import Invariants, Problem
 from tracegen.schema import DTYPES, ENUMS, METADATA_KEY, SCHEMA, Columns, InputError, Trace
 

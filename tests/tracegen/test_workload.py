@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.traces import joined
+from tests.support.traces import joined
 from tracegen import ops as ops_of
 from tracegen import workload
 from tracegen.draws import Purpose, between, draw
