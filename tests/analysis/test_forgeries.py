@@ -26,9 +26,9 @@ from analysis.submission import validate as validation
 from analysis.submission.layout import About, Package, packages
 from analysis.submission.rules import RULES, Option, Rules
 from replayer.schema import LOG_ENUMS, LOG_SCHEMA, ORDERED_PLAN_VERSION, parts, read_run
-from tests.analysis.test_doubts import call
 from tests.analysis.test_submission import edited, forge, packed, trial_of
 from tests.support.command_line import child_here, here
+from tests.support.doubts import call
 from tracegen.schema import Trace
 
 Dict = dict[str, Any]

@@ -42,9 +42,9 @@ from replayer.plan import Plan, PlanOptions
 from replayer.planned import PlannedMoves
 from replayer.ranks import combined
 from replayer.schema import code_digests, read_run
-from tests.analysis.test_doubts import call
 from tests.support.command_line import Run
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, frame, sampled, steps
+from tests.support.doubts import call
 from tests.support.paths import ROOT
 from tests.support.traces import write
 from tracegen.generate import generate

@@ -21,11 +21,11 @@ from replayer.counters import Sampler
 from replayer.model import TokenBytes
 from replayer.pace import Demand, Pace
 from replayer.plan import Plan, PlanOptions
-from tests.analysis.test_doubts import Change, counted, found, queued
 from tests.endtoend import test_lifecycle
 from tests.endtoend.test_lifecycle import Going, going, info
 from tests.support import traces
 from tests.support.crafted_runs import SECOND, Crafted, clean
+from tests.support.doubts import Change, counted, found, queued
 from tracegen.schema import InputError, Trace
 
 pytestmark = pytest.mark.usefixtures("latencies_once")

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.analysis.test_doubts import found
 from tests.support.command_line import Run, sentence
 from tests.support.crafted_runs import clean
+from tests.support.doubts import found
 from tests.support.traces import joined
 from tests.tracegen.test_import import imported, ops
 from tests.tracegen.test_workload import rows as rows_of
