@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import vl_convert
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from analysis import replanned
 from analysis.submission import traces as remade
@@ -28,6 +30,23 @@ settings.load_profile("ci")
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores, as many tests wait for replays in real time; 4 at most."""
     return min(4, len(os.sched_getaffinity(0)) + 1)
+
+
+# Folders whose session fixtures take seconds: one worker runs all files of one.
+TOGETHER = ("tests/analysis/submission/hand_made",)
+
+
+class FolderScheduling(LoadFileScheduling):
+    """Give a worker whole files, or whole folders of those in TOGETHER."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        return next((folder for folder in TOGETHER if file.startswith(f"{folder}/")), file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderScheduling | None:
+    """Schedule by folder where `--dist=loadfile` is asked for."""
+    return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

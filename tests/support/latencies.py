@@ -9,6 +9,9 @@ import pytest
 from analysis.log import Log
 from replayer.schema import LOG_ENUMS
 
+KNOWN: dict[bytes, tuple[pl.DataFrame, pl.DataFrame]] = {}  # shared by all tests of a process
+compute = Log._spreads.func  # type: ignore[attr-defined]
+
 
 @contextlib.contextmanager
 def latencies_known() -> Iterator[None]:
@@ -17,14 +20,12 @@ def latencies_known() -> Iterator[None]:
     For tests that write one log under many a run.json; they are made of a row's enums, size and times.
     """
     kept = pl.selectors.by_name(*LOG_ENUMS, "size_bytes") | pl.selectors.ends_with("_ns")
-    known: dict[bytes, tuple[pl.DataFrame, pl.DataFrame]] = {}
-    compute = Log._spreads.func  # type: ignore[attr-defined]
 
     def once(log: Log) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows = pl.concat(log.stretches).select(kept).collect().hash_rows().to_numpy().tobytes()
-        if rows not in known:
-            known[rows] = compute(log)
-        return known[rows]
+        if rows not in KNOWN:
+            KNOWN[rows] = compute(log)
+        return KNOWN[rows]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Log, "_spreads", property(once))
