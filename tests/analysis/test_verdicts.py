@@ -1,4 +1,4 @@
-"""Verdicts on runs that deserve them and on runs that do not; `tests/analysis/test_metrics.py` checks the numbers."""
+"""Verdicts on runs that deserve them and on runs that do not; `tests/analysis/metrics` checks the numbers."""
 
 import json
 import re
