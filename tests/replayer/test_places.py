@@ -23,7 +23,7 @@ from replayer.tiers.cache_dir import MARKER, clean, leftovers
 from replayer.tiers.contract import ALIGNMENT
 from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.reserve import Reserve
-from tests.replayer.test_tiers import put
+from tests.replayer.tiers.contract import put
 from tests.support import traces
 from tests.support.command_line import Run, sentence
 from tests.support.mounts import tmpfs
