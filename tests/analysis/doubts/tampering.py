@@ -12,14 +12,8 @@ import pytest
 from replayer.schema import LOG_ENUMS, parts
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
-
-
 CODE = {name: {word: code for code, word in enumerate(words)} for name, words in LOG_ENUMS.items()}
-
-
 Log = Callable[[pl.DataFrame], pl.DataFrame]
 
 
@@ -51,8 +45,6 @@ def cell(name: str, value: Any, where: pl.Expr | None = None) -> Log:
 
 
 HITS, STORES = pl.col("move") == "hit", pl.col("move") == "store"
-
-
 DEMOTES = pl.col("move") == "demote"
 
 

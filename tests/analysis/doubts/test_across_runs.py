@@ -9,8 +9,6 @@ from analysis.between import together
 from tests.support.doubts import Dict
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 

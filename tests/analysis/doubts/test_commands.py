@@ -10,8 +10,6 @@ from tests.support.crafted_runs import clean
 from tests.support.doubts import call, counted, put
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 

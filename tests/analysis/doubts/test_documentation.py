@@ -11,11 +11,7 @@ from replayer.schema import TIERS
 from tests.support.paths import ROOT
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
-
-
 DOC = ROOT / "docs" / "doubts.md"
 
 

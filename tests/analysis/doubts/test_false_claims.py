@@ -10,11 +10,7 @@ from tests.support.crafted_runs import clean
 from tests.support.doubts import Dict, call, put
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
-
-
 CLAIMS: list[tuple[str, Any, str]] = [
     ("executed.ops", 5, "the log has ops = 179, the plan 5"),
     ("executed.hits.nvme", 5, "the log has hits.nvme"),

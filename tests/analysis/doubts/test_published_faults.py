@@ -16,8 +16,6 @@ from tests.support.crafted_runs import REQUESTS, SECOND, SIZE, Crafted, clean
 from tests.support.doubts import call, conditions, counted, rank_runs
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 

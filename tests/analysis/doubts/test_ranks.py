@@ -12,8 +12,6 @@ from tests.support.crafted_runs import REQUESTS, Crafted
 from tests.support.doubts import Dict, call, conditions, edit, rank_runs
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 

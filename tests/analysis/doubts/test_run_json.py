@@ -14,11 +14,7 @@ from tests.support.doubts import Dict, drop, edit, put, rank_runs, refusal
 from tracegen.schema import InputError
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
-
-
 PRESENT = ["status", "reason", "warnings", "trace", "plan", "conditions", "trace.fingerprint", "conditions.model",
            "conditions.bytes_per_token", "conditions.usable_bytes", "conditions.workers", "conditions.pace", "conditions.direct",
            "conditions.verify", "plan.ops", "plan.hits", "plan.hits.nvme", "plan.demotions.cpu>nvme", "plan.read_bytes.cpu",

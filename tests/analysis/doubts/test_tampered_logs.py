@@ -15,11 +15,7 @@ from tests.support.crafted_runs import SECOND, Crafted, clean
 from tests.support.doubts import call, conditions, put, rank_runs, refusal
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
-
-
 IMPOSSIBLE: dict[str, tuple[Log, str]] = {
     "an end before its start": (cell("end_ns", pl.col("start_ns") - 1, pl.col("op_id") == 9), "times that run backwards"),
     "a start before it was ready": (cell("ready_ns", pl.col("start_ns") + 1, pl.col("op_id") == 9), "times that run backwards"),

@@ -13,8 +13,6 @@ from tests.support.doubts import Change, Dict, call, conditions, counted, each_s
 from tests.support.logs import as_version_1
 
 GIB = 2**30
-
-
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 
@@ -94,8 +92,6 @@ def lost(run: Crafted, side: str, share: float) -> None:
 
 
 ELAPSED_S = 89.95
-
-
 THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of its text, what fires, what does not
     ("short run", None, lambda run: run.slower(59.5 / ELAPSED_S), lambda run: run.slower(60.5 / ELAPSED_S)),
     ("plan wait", "order", lambda run: waits(run, 0.052), lambda run: waits(run, 0.048)),

@@ -10,8 +10,6 @@ from tests.analysis.metric_oracle.metrics import summary
 from tests.analysis.metric_oracle.tables import TABLES
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

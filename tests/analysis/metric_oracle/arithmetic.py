@@ -7,8 +7,6 @@ from typing import Any
 from tests.analysis.metric_oracle.facts import QUANTILES
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

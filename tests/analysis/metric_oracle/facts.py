@@ -8,26 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
-
-
 GIB = 2**30
-
-
 TIERS = ("gpu", "cpu", "nvme")
-
-
 SIDES = ("read", "write")
-
-
 SOURCES = ("user", "multi_turn", "system", "common", "rag")
-
-
 QOS = ("interactive", "responsive", "batch")
-
-
 MOVES = {
     "hit": "hits", "store": "stores", "miss": "misses", "demote": "demotes", "promote": "promotes", "drop": "drops",
     "bypass": "bypasses", "delete": "deletes",
@@ -41,11 +27,7 @@ QUANTILES = {"p50": 5000, "p90": 9000, "p95": 9500, "p99": 9900, "p999": 9990, "
 
 
 CURVE = [*range(0, 10_000, 200), 9900, 9950, 9990, 9995, 9999, 10_000]
-
-
 DATA = Path(__file__).parent.parent.parent / "data"
-
-
 GOLDEN_TARGETS: Dict = {
     "qos_ms_per_gib": 100.0, "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
     "tbw": 600.0, "drive_tb": 3.84,

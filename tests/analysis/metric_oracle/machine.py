@@ -19,8 +19,6 @@ from tests.analysis.metric_oracle.rows import (
 from tests.analysis.metric_oracle.work import bandwidth, latency, throughput
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

@@ -18,11 +18,7 @@ from tests.analysis.metric_oracle.work import (
 )
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
-
-
 METRICS = (
     throughput, steady, data, hit_rate, moves, contents, latency, bandwidth, waits, qos, time_spent, break_even, amplification,
     device, machine, ranks,

@@ -8,8 +8,6 @@ from tests.analysis.metric_oracle.facts import Facts
 from tests.analysis.metric_oracle.rows import is_eviction, is_ok, planned_ns, waited_ns
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

@@ -7,8 +7,6 @@ from tests.analysis.metric_oracle.arithmetic import total
 from tests.analysis.metric_oracle.facts import Facts
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

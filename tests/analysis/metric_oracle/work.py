@@ -21,8 +21,6 @@ from tests.analysis.metric_oracle.rows import (
 )
 
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

@@ -16,11 +16,7 @@ from tests.analysis import metric_oracle
 from tests.support.logs import TOKEN_NS, write_run
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

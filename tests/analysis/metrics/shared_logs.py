@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from tests.support.logs import follow, make_rows, samples, warm_end, write_run
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 
@@ -50,8 +46,6 @@ def busy(place: Path) -> Path:
 
 # By hand
 S = 10**9
-
-
 HAND = """
     id seq req qos         phase   op    source     move    from  to   GiB tokens new due ready start end read write device
     0  0   0   interactive prefill write user       store   -     cpu  1   1000   0   0   0     0     1   0    0.6   0.5

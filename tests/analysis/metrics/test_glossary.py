@@ -18,11 +18,7 @@ from tests.support.logs import make_rows
 from tests.support.paths import ROOT
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 
@@ -40,8 +36,6 @@ def test_the_glossary_defines_every_name_and_no_other() -> None:
 
 
 UNITS = "s ms cpu bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec per_s day compliance utilisation"
-
-
 COUNTS = (
     "requests tokens_generated nvme_tokens_processed mean_inflight evictions logged_ops failed_moves upstream_moves"
     " compulsory_misses left_objects"
@@ -72,8 +66,6 @@ def test_names_carry_their_units() -> None:
 
 
 DOC = ROOT / "docs" / "metrics.md"
-
-
 WRITE = "; python -m tests.analysis.metrics.test_glossary writes docs/metrics.md anew"
 
 

@@ -15,17 +15,9 @@ from tests.analysis.metric_oracle import GOLDEN_TARGETS
 from tests.analysis.metrics.comparing import ABOUT, opened, same, same_table
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
-
-
 GOLDEN = metric_oracle.DATA / "golden"
-
-
 AGAIN = "; where the definition was meant to change: python -m tests.analysis.metric_oracle"
 
 

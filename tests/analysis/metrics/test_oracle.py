@@ -17,11 +17,7 @@ from tests.support.latencies import latencies_known
 from tests.support.logs import as_version_1, follow, make_rows, samples, warm_end, write_run
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

@@ -21,11 +21,7 @@ from tests.analysis.metrics.shared_logs import logs
 from tests.support.logs import follow, write_run
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

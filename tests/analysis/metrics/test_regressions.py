@@ -15,11 +15,7 @@ from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.logs import write_run
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

@@ -15,11 +15,7 @@ from tests.analysis.metrics.shared_logs import S, by_hand, logs
 from tests.support.logs import follow, make_rows, write_run
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

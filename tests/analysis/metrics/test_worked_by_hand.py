@@ -13,11 +13,7 @@ from tests.analysis.metrics.shared_logs import by_hand
 from tests.support.logs import write_run
 
 GIB = 2**30
-
-
 Dict = dict[str, Any]
-
-
 Rows = list[Dict]
 
 

@@ -23,20 +23,10 @@ from tests.support.submissions import edited, trial_of
 from tracegen.schema import Trace
 
 Dict = dict[str, Any]
-
-
 Change = Callable[[Package], object]
-
-
 OPTION: Final = Option("option_1", "real", "tiny-1b", 24576, users=3, cpu_bytes=0, allocs=16, duration_s=1)
-
-
 SETTINGS: Final = ("duration_s=4", "personas.coding.weight=0", "personas.document.weight=0")
-
-
 CHATS: Final = "personas.chatbot.context=[256, 512]"
-
-
 PLACES: Final = tuple(f"option_1/trial_{trial}/rank_0" for trial in (1, 2))
 
 
@@ -195,17 +185,9 @@ def too_early(package: Package) -> None:
 
 
 AROUND: Final = ("read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns", "window_ns", "order_ns")
-
-
 SPANS: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
-
-
 STAMPS: Final = pl.col(*SPANS)
-
-
 READS: Final = pl.col("read_ns", "device_read_ns")
-
-
 TOKENS: Final = pl.col("new_tokens")
 
 
@@ -250,8 +232,6 @@ class Forgery:
 
 
 NOT_OF_TRACE: Final = "option_1/trial_2 is not of its trace: the rows of "
-
-
 FORGERIES: Final[dict[str, Forgery]] = {
     # those that passed once
     "an easier trace": Forgery(other_replay(settings=("personas.chatbot.context=[16, 32]",)), NOT_OF_TRACE),

@@ -14,11 +14,7 @@ from tests.replayer.waterfall_oracle import Usable
 from tracegen.schema import Trace
 
 MS = 1_000_000  # ns
-
-
 UNIT = 1024  # bytes per token of the real runs
-
-
 UNLIMITED: Usable = (0, 0, None)
 
 

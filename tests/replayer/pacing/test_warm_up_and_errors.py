@@ -15,11 +15,7 @@ from tests.support.fault_injection import Transfer, injected, key_of
 from tracegen.schema import InputError, Trace
 
 MS = 1_000_000  # ns
-
-
 UNIT = 1024  # bytes per token of the real runs
-
-
 UNLIMITED: Usable = (0, 0, None)
 
 

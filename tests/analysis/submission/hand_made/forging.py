@@ -132,12 +132,6 @@ def fewer_ranks(package: Package) -> None:
 
 
 ONE, TWO = "option_1/trial_1", "option_1/trial_2"
-
-
 RUN = "option_1/trial_2/rank_0/run.json was changed"
-
-
 LOG = "option_1/trial_2/rank_0/moves/part-00000.parquet was changed"
-
-
 CLAIMS = "summary.json was changed: its size or sha256 is not that of manifest.json"

@@ -17,8 +17,6 @@ from tests.support.submissions import TRIALS, Dict, content
 from tracegen.schema import InputError
 
 pytestmark = pytest.mark.usefixtures("tiny")
-
-
 REFUSED: Final[dict[str, tuple[Dict, str]]] = {
     "trials": ({"trials": 3}, "--trials 3: CLOSED asks for 2; choose --division open."),
     "one file system": ({"cache": "."}, "are on one file system; the rules ask for two."),
