@@ -21,15 +21,13 @@ from replayer.counters import Sampler
 from replayer.model import TokenBytes
 from replayer.pace import Demand, Pace
 from replayer.plan import Plan, PlanOptions
-from tests.endtoend import test_lifecycle
-from tests.endtoend.test_lifecycle import Going, going, info
 from tests.support import traces
 from tests.support.crafted_runs import SECOND, Crafted, clean
 from tests.support.doubts import Change, counted, found, queued
+from tests.support.going_runs import Going, going, info
 from tracegen.schema import InputError, Trace
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
-endless = test_lifecycle.endless
 DAY = 86_400 * SECOND
 
 
