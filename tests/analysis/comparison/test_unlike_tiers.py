@@ -7,13 +7,11 @@ import pytest
 
 from analysis.compare import compare
 from analysis.compare_text import as_json, render
-from tests.analysis import test_compare as shared
+from tests.analysis.comparison.crafting import Craft
 from tests.support import traces
 from tests.support.command_line import Run
 from tracegen.schema import InputError
 
-craft = shared.craft
-Craft = shared.Craft
 GIB = 2**30
 
 
