@@ -33,7 +33,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 # Folders whose session fixtures take seconds: one worker runs all files of one.
-TOGETHER = ("tests/analysis/submission/hand_made",)
+TOGETHER = ("tests/analysis/report", "tests/analysis/submission/hand_made", "tests/replayer/sweep")
 
 
 class FolderScheduling(LoadFileScheduling):
@@ -82,7 +82,7 @@ def run() -> Run:
 def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweeps, searches and suites without processes of their own, each of which takes 0.7 s to start.
 
-    tests/replayer/test_sweep.py has them with: what is started, ended and killed there.
+    tests/replayer/sweep has them with: what is started, ended and killed there.
     """
     monkeypatch.setattr(series, "_logged", logged_here)
     for module in (series, autoscale, scenarios):
@@ -99,7 +99,7 @@ def latencies_once() -> Iterator[None]:
 
 @pytest.fixture
 def charts_that_draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes as long as all the rest of a report; tests/analysis/test_report.py does it."""
+    """Drawing takes as long as all the rest of a report; tests/analysis/report does it."""
     empty = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1"/>'
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", lambda _spec, **_version: empty)
 
