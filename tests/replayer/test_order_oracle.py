@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.replayer import waterfall_oracle
-from tests.replayer.order_oracle import Device, Load, Op, Result, fingerprint, simulate
+from tests.replayer.order_ledgers import Device, Load, Op, Result
+from tests.replayer.order_oracle import fingerprint, simulate
 
 FAST = Device(10**9, 10**9, 1, 0, 0)  # one byte a nanosecond, one at a time
 SLOW = Device(10**8, 10**8, 1, 0, 0)  # ten nanoseconds a byte
