@@ -242,7 +242,7 @@ def ends_beside(ops: Sequence[Due], op_id: int, spans: dict[int, tuple[int, int]
 
 def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[waterfall_oracle.Row]]:
     """Moves by position: the oracle's where they follow from the trace's order; else the planner's own, which
-    tests/replayer/test_reference_order.py holds to another oracle."""
+    tests/replayer/ordering/test_reference_order.py holds to another oracle."""
     if chosen.order.kind == "trace":
         limit = None if chosen.capacity_gib[2] is None else int(chosen.capacity_gib[2] * 2**30)
         rows = waterfall_oracle.moves(named(whole(trace), UNIT), (0, 0, limit))
