@@ -1,165 +1,16 @@
-"""kv-cache.py's criteria, and results of vLLM and LMCache beside a replay; the examples are made up, the fields are theirs."""
+"""Results of vLLM and LMCache beside a replay; the examples are made up, the fields are theirs."""
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from analysis import reference
-from analysis.assess import PROFILES, assess, criteria_of
-from analysis.cli import main
-from analysis.summary import summarise
-from tests.support.command_line import Run
-from tests.support.paths import DEMO
-from tracegen.schema import InputError
+from tests.analysis.assessment.assessing import call, refusal
 
 Dict = dict[str, Any]
-GOOD = {
-    "nvme_write_p95_ms": 499.9, "nvme_read_p95_ms": 199.9, "cpu_write_p95_ms": 149.9, "cpu_read_p95_ms": 149.9,
-    "hit_rate_reuse": 0.31,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short replay on cpu and a nvme tier that stores nothing: no machine's disk decides what it finds."""
-    place = tmp_path_factory.mktemp("assess")
-    run("tracegen", "generate", DEMO, "--requests", 30, "-o", place / "trace.parquet")
-    flags = ["--model", "tiny-1b", "--cpu-mem-gb", 0.02, "--token-ms", 0.1, "--layout", "null"]
-    run("replayer", "run", place / "trace.parquet", *flags, "-o", place / "run")
-    return place / "run"
-
-
-@pytest.fixture(scope="module")
-def ours(replay: Path) -> Dict:
-    return summarise(replay)
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    done = CliRunner().invoke(main, ["assess", *map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == code, done.output
-    return done
-
-
-def refusal(*arguments: object) -> str:
-    done = call(*arguments, code=2)
-    assert done.stdout == ""
-    (line,) = done.stderr.strip().splitlines()
-    return line.removeprefix("Error: ")
-
-
-# Criteria
-
-
-def verdicts(summary: Dict, profile: str = "latency", *settings: str) -> dict[str, str]:
-    return {one["name"]: one["verdict"] for one in assess(summary, criteria_of(profile, settings))}
-
-
-def test_the_seeds_criteria_are_strict_bounds() -> None:
-    assert set(verdicts(GOOD).values()) == {"met"}
-    at = {"nvme_write_p95_ms": 500, "nvme_read_p95_ms": 200, "cpu_write_p95_ms": 150, "cpu_read_p95_ms": 150}
-    at |= {"hit_rate_reuse": 0.3}
-    assert set(verdicts(at).values()) == {"missed"}
-    for name in GOOD:
-        assert [key for key, verdict in verdicts(GOOD | {name: at[name]}).items() if verdict == "missed"] == [name]
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_what_a_run_did_not_do_is_never_met(name: str) -> None:
-    found = {one["name"]: one for one in assess(GOOD | {name: None}, criteria_of("latency", []))}
-    assert found[name]["verdict"] == "not applicable"
-    assert found[name]["reason"].startswith("nothing was ")
-    assert [one["verdict"] for other, one in found.items() if other != name] == ["met"] * 4
-
-
-def test_throughput_is_judged_by_a_threshold_alone() -> None:
-    summary = {"wall_clock_tok_s": 1000.0}
-    assert verdicts(summary, "throughput") == {"wall_clock_tok_s": "not judged"}
-    assert verdicts(summary, "throughput", "wall_clock_tok_s=999") == {"wall_clock_tok_s": "met"}
-    assert verdicts(summary, "throughput", "wall_clock_tok_s=1000") == {"wall_clock_tok_s": "missed"}
-    assert verdicts({"wall_clock_tok_s": None}, "throughput") == {"wall_clock_tok_s": "not applicable"}
-
-
-def test_the_last_of_several_thresholds_counts() -> None:
-    assert verdicts(GOOD, "latency", "nvme_read_p95_ms=1", "nvme_read_p95_ms=1e3")["nvme_read_p95_ms"] == "met"
-
-
-@pytest.mark.parametrize(
-    ("setting", "reason"),
-    [
-        ("nvme_raed_p95_ms=1", "did you mean nvme_read_p95_ms?"),
-        ("wall_clock_tok_s=1", "name one of nvme_write_p95_ms"),
-        ("=1", "name one of"),
-        ("", "name one of"),
-        ("nvme_read_p95_ms", "'' is not a number, 0 or more"),
-        ("nvme_read_p95_ms=fast", "'fast' is not a number"),
-        ("nvme_read_p95_ms=nan", "'nan' is not a number"),
-        ("nvme_read_p95_ms=inf", "'inf' is not a number"),
-        ("nvme_read_p95_ms=-1", "'-1' is not a number"),
-        ("hit_rate_reuse=30", "'30' is not a share from 0 to 1"),
-    ],
-)
-def test_thresholds_that_cannot_be_are_refused(setting: str, reason: str) -> None:
-    with pytest.raises(InputError) as error:
-        criteria_of("latency", [setting])
-    assert reason in error.value.message
-    assert f"--threshold {setting}" in error.value.message
-
-
-def test_every_criterion_is_a_metric_of_a_summary(ours: Dict) -> None:
-    assert {criterion.metric for criteria in PROFILES.values() for criterion in criteria} <= set(ours)
-
-
-# The command
-
-
-def test_a_run_as_people_and_machines_see_it(replay: Path, ours: Dict) -> None:
-    shown = call(replay).stdout.splitlines()
-    assert shown[0] == f"{replay}: profile latency"
-    assert [line.split()[0] for line in shown[1:6]] == list(GOOD)
-    assert shown[6].strip().endswith("of 5 criteria met.")
-    assert shown[-1] == "A diagnostic by the criteria of kv-cache.py, not part of a submission."
-    found = json.loads(call(replay, "--json").stdout)
-    assert found["valid"] is True
-    assert "not part of a submission" in found["note"]
-    assert {one["name"]: one["value"] for one in found["criteria"]} == {name: ours[name] for name in GOOD}
-    both = json.loads(call(replay, replay, "--json", "--profile", "throughput").stdout)
-    assert [one["criteria"][0]["value"] for one in both] == [ours["wall_clock_tok_s"]] * 2
-
-
-def test_a_missed_criterion_is_no_error(replay: Path) -> None:
-    shown = call(replay, "--threshold", "nvme_read_p95_ms=0").stdout
-    assert "< 0 (usually 200)       missed" in shown
-    assert "4 of 5 criteria met." in shown
-    shown = call(replay, "--profile", "throughput").stdout
-    assert "nothing was judged; judge by --threshold wall_clock_tok_s=VALUE." in shown
-
-
-def test_a_run_that_is_not_valid_is_named_first(replay: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(replay, tmp_path / "copy"))
-    info = json.loads((copy / "run.json").read_text()) | {"status": "incomplete", "reason": "interrupted"}
-    (copy / "run.json").write_text(json.dumps(info))
-    shown = call(replay, copy).stdout.splitlines()
-    assert shown[0].startswith(f"NOT VALID: {copy}: ")
-    assert "interrupted" in shown[0]
-    assert f"{copy}: profile latency (NOT VALID: these numbers may be wrong)" in shown
-    assert f"{replay}: profile latency" in shown
-    found = json.loads(call(copy, "--json").stdout)
-    assert (found["valid"], len(found["findings"])) == (False, 1)
-
-
-def test_as_typed(run: Run, replay: Path) -> None:
-    assert "criteria met." in run("analysis", "assess", replay).stdout
-    done = run("analysis", "assess", replay, "--threshold", "nvme_read=1", ok=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "did you mean nvme_read_p95_ms?" in done.stderr
-
-
-# References
 
 
 def vllm(**changes: Any) -> Dict:
