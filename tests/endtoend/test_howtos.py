@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import here
+from tests.support.pages import COMMANDS, SMALL, words
 from tests.support.paths import ROOT
 
 GRID = """
@@ -18,26 +19,8 @@ recipe = "RECIPE"
 model = "tiny-1b"
 set = {users = 2, requests = 3, "personas.document.weight" = 0, "personas.chatbot.think_s" = [0.05, 0.1]}
 """
-SMALL = f"""
-think_s = [0.1, 0.2]
-users = 4
-requests = 12
-[mix]
-personas = 1
-sharegpt = 1
-[personas.coding]
-weight = 0
-[personas.document]
-weight = 0
-[personas.chatbot]
-context = [64, 256]
-generation = [1, 40]
-think_s = [0.05, 0.1]
-[sharegpt]
-path = "{ROOT}/tracegen/recipes/sample_sharegpt.json"
-[replay]
-model = "tiny-1b"
-"""
+
+
 SHORTER = {
     r"/mnt/\w+": "cache",
     r"replayer sweep drive\b": "replayer sweep drive.toml",
@@ -53,7 +36,6 @@ SHORTER = {
     "throttle=nvme=1000": "throttle=nvme=900",
 }
 """What a command is made of, and what stands for it here."""
-COMMANDS = ("tracegen", "replayer", "analysis")
 
 
 def commands(page: str) -> list[str]:
@@ -92,12 +74,6 @@ def place(tmp_path: Path) -> Path:
     options = "".join(one.replace("trials = 1", "").replace("option_1", f"option_{n}") for n in (1, 2, 3))
     (tmp_path / "options.toml").write_text(options)
     return tmp_path
-
-
-def words(command: str, place: Path) -> list[str]:
-    """What a shell would pass to a command."""
-    told = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], check=True, cwd=place, capture_output=True)
-    return told.stdout.decode().split("\0")[:-1]
 
 
 def of_make(command: str, place: Path) -> list[str]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from replayer import sweep
-from tests.endtoend.test_howtos import COMMANDS, SMALL, words
 from tests.support import traces
 from tests.support.command_line import here
+from tests.support.pages import COMMANDS, SMALL, words
 from tests.support.paths import ROOT
 from tracegen.schema import Trace
 

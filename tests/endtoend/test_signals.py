@@ -14,8 +14,8 @@ import pytest
 from analysis.report import export
 from analysis.submission import about
 from tests.support.command_line import Run
+from tests.support.imports import EXCERPT
 from tests.support.paths import ROOT
-from tests.tracegen.test_import import EXCERPT
 from tracegen.schema import Trace
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}

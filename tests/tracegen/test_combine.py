@@ -20,7 +20,7 @@ from tests.support import traces
 from tests.support.command_line import Run, sentence
 from tests.support.mounts import tmpfs
 from tests.support.paths import DEMO
-from tests.tracegen.test_workload import recipes
+from tests.support.workloads import recipes
 from tracegen import combine
 from tracegen.combine import Selection, joined_parts, merge, scale, slice_
 from tracegen.difference import difference

@@ -12,37 +12,16 @@ import pytest
 from replayer.model import TokenBytes
 from replayer.plan import Plan, PlanOptions
 from tests.support.command_line import Run, sentence
+from tests.support.imports import AZURE, EXCERPT, FULL, imported, lines, ops
 from tests.support.paths import ROOT
-from tests.support.traces import joined
-from tests.tracegen.test_workload import rows as rows_of
-from tracegen.blocks import ImportOptions
-from tracegen.exchange import EXPORTS, IMPORTS, Output, export_trace, import_trace
+from tests.support.workloads import rows as rows_of
+from tracegen.exchange import EXPORTS, IMPORTS, export_trace
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import Columns, InputError, Trace
+from tracegen.schema import InputError, Trace
 
-EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"
-SHARED = ROOT.parent / "shared" / "data"
-FULL, AZURE = SHARED / "mooncake_conversation_trace.jsonl", SHARED / "AzureLLMInferenceTrace_conv.csv"
 # Pinned for ever: the excerpt as imported by default.
 GOLDEN = "031c54ed6ed57273230f04628a87cd1c7c66554ba902e25278e46fdad94bb25a"
 SECOND = 10**9
-
-
-def imported(format_: str, path: Path | list[Path], to: Path, **options: Any) -> Trace:
-    paths = path if isinstance(path, list) else [path]
-    import_trace(format_, paths, ImportOptions(**options), Output(to, force=True, quiet=True))
-    trace = Trace(to)
-    assert [str(problem) for problem in trace.problems()] == []
-    return trace
-
-
-def ops(trace: Trace) -> Columns:
-    return joined(list(trace.batches()))
-
-
-def lines(path: Path, *rows: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def planned(trace: Trace, blocks: list[int | None], **options: Any) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from tests.support.command_line import Run, sentence
 from tests.support.crafted_runs import clean
 from tests.support.doubts import found
+from tests.support.imports import imported, ops
 from tests.support.traces import joined
-from tests.tracegen.test_import import imported, ops
-from tests.tracegen.test_workload import rows as rows_of
+from tests.support.workloads import rows as rows_of
 from tracegen.exchange import export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import DECODE, READ, Trace, guessed_sessions

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support import traces
 from tests.support.command_line import Run, sentence
-from tests.tracegen.test_import import EXCERPT, imported
+from tests.support.imports import EXCERPT, imported
 from tracegen import reuse
 from tracegen.info import describe
 from tracegen.plot import plot

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import Run, sentence
+from tests.support.imports import EXCERPT
 from tests.support.paths import DEMO
-from tests.tracegen.test_import import EXCERPT
 
 DIGITS = 5000 * "9"
 READERS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracegen.test_import import EXCERPT, imported, lines, ops
+from tests.support.imports import EXCERPT, imported, lines, ops
 from tracegen import exchange, waiting
 from tracegen.requests import Requests
 from tracegen.schema import InputError

@@ -1,7 +1,6 @@
 """From sessions to ops, as the format's specification says; any recipe yields a valid trace."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.traces import joined
+from tests.support.workloads import recipes, rows
 from tracegen import ops as ops_of
 from tracegen import workload
 from tracegen.draws import Purpose, between, draw
 from tracegen.generate import batches, open_sources
 from tracegen.invariants import Invariants
-from tracegen.recipe import Common, Mix, Persona, Prefix, Qos, Rag, Recipe, to_ns
+from tracegen.recipe import Mix, Prefix, Qos, Rag, Recipe, to_ns
 from tracegen.schema import ENUMS, Columns, Fingerprint, Metadata
 from tracegen.sessions import Ints, Origin, Sessions, Source, ranges
 from tracegen.workload import survey
@@ -59,11 +59,6 @@ def starts(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Ints:
     batch = ops(recipe, chats)
     found: Ints = batch["time_ns"][np.unique(batch["request_id"], return_index=True)[1]]
     return found
-
-
-def rows(batch: Columns, *names: str) -> list[tuple[Any, ...]]:
-    columns = [[ENUMS[name][code] for code in batch[name]] if name in ENUMS else batch[name].tolist() for name in names]
-    return list(zip(*columns, strict=True))
 
 
 def test_a_conversation_worked_by_hand() -> None:
@@ -194,55 +189,6 @@ def test_cuts_keep_the_earliest_requests() -> None:
 
 turn = st.tuples(st.integers(1, 60), st.integers(0, 100))
 chats = st.lists(st.lists(turn, min_size=1, max_size=5), min_size=1, max_size=12)
-person = st.builds(
-    Persona,
-    context=st.sampled_from([(1, 1), (5, 90)]),
-    generation=st.sampled_from([(1, 1), (0, 70)]),
-    think_s=st.sampled_from([(0.5, 0.5), (0.1, 1)]),
-    continues=st.sampled_from([0, 0.6]),
-    max_turns=st.integers(1, 6),
-    question=st.just((1, 9)),
-)
-recipes = st.builds(
-    Recipe,
-    seed=st.integers(0, 2**64 - 1),
-    users=st.integers(1, 9),
-    session_rate=st.sampled_from([0, 0.5, 20]),
-    think_s=st.sampled_from([(0, 0), (0, 1), (0.5, 0.5)]),
-    context_growth=st.booleans(),
-    block_tokens=st.sampled_from([0, 1, 8, 64]),
-    save_decode=st.booleans(),
-    decode_reads=st.sampled_from([None, True, False]),
-    decode_batch=st.integers(1, 40),
-    decode_token_ms=st.sampled_from([0, 0.5, 30]),
-    decode_max_context=st.sampled_from([0, 30]),
-    duration_s=st.sampled_from([2, 9]),
-    requests=st.sampled_from([0, 7, 60]),
-    prefix=st.builds(
-        Prefix,
-        share=st.sampled_from([0, 0.5, 1]),
-        tokens=st.just((10, 20)),
-        products=st.integers(0, 2),
-        product_tokens=st.just(7),
-        tenants=st.integers(0, 2),
-        tenant_tokens=st.just(3),
-    ),
-    common=st.builds(Common, share=st.sampled_from([0, 0.5]), tokens=st.just((4, 70))),
-    rag=st.builds(
-        Rag,
-        share=st.sampled_from([0, 0.4]),
-        documents=st.integers(1, 5),
-        document_tokens=st.just((3, 60)),
-        chunk_tokens=st.just(16),
-        top_k=st.integers(1, 6),
-        documents_by=st.sampled_from(["zipf", "uniform"]),
-        chunks_by=st.sampled_from(["zipf", "uniform"]),
-        ingest_s=st.sampled_from([0, 3]),
-        users=person,
-    ),
-    personas=st.fixed_dictionaries({"one": person, "two": person}),
-    mix=st.sampled_from([Mix(1, 0, 0), Mix(0, 1, 0), Mix(0, 0, 1), Mix(2, 2, 1)]),
-)
 
 
 def made(recipe: Recipe, given_chats: list[list[tuple[int, int]]], part: tuple[int, int] = (0, 1)) -> list[Columns]:

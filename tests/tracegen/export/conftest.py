@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.support import traces
+from tests.support.imports import EXCERPT, imported
 from tests.tracegen.export.exports import STEPS
-from tests.tracegen.test_import import EXCERPT, imported
 from tracegen.recipe import Mix, Prefix, Recipe
 from tracegen.schema import Trace
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support import traces
+from tests.support.imports import EXCERPT, imported
 from tests.tracegen.export.exports import BYTES
-from tests.tracegen.test_import import EXCERPT, imported
 from tracegen.exchange import export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import InputError, Trace
