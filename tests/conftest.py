@@ -33,7 +33,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 # Folders whose session fixtures take seconds: one worker runs all files of one.
-TOGETHER = ("tests/analysis/report", "tests/analysis/submission/hand_made", "tests/replayer/sweep")
+TOGETHER = (
+    "tests/analysis/assessment",
+    "tests/analysis/report",
+    "tests/analysis/sql",
+    "tests/analysis/submission/hand_made",
+    "tests/replayer/sweep",
+)
 
 
 class FolderScheduling(LoadFileScheduling):

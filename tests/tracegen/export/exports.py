@@ -27,3 +27,10 @@ def requests_of(trace: Trace) -> list[dict[str, Any]]:
             one["keys"].append(row["key"])
             one["prompt"] += row["tokens"]
     return [one for one in found.values() if one["keys"]]
+
+
+BATCHES = Trace.batches
+
+
+def _sized(trace: Trace, size: int) -> Any:
+    return BATCHES(trace, size)

@@ -3,13 +3,12 @@
 import struct
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support import traces
 from tests.support.imports import EXCERPT, imported
-from tests.tracegen.export.exports import BYTES
+from tests.tracegen.export.exports import BYTES, _sized
 from tracegen.exchange import export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import InputError, Trace
@@ -33,13 +32,6 @@ def test_oracle_general_next_accesses_of_a_long_trace(tmp_path: Path, monkeypatc
     for number in range(len(found) - 1, -1, -1):
         assert found[number][3] == later.get(found[number][1], -1)
         later[found[number][1]] = number
-
-
-BATCHES = Trace.batches
-
-
-def _sized(trace: Trace, size: int) -> Any:
-    return BATCHES(trace, size)
 
 
 def test_libcachesim_reads_it_and_hits_as_lru_and_belady(blocks: Trace, tmp_path: Path) -> None:

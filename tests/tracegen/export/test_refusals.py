@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import traces
-from tests.tracegen.export.exports import BYTES
-from tests.tracegen.export.test_libcachesim import BATCHES
+from tests.tracegen.export.exports import BATCHES, BYTES
 from tracegen.exchange import EXPORTS, export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import Columns, InputError, Trace

@@ -14,8 +14,7 @@ from replayer.model import TokenBytes
 from replayer.plan import HIT, Plan, PlanOptions, Totals
 from tests.support import traces
 from tests.support.imports import EXCERPT, FULL, imported
-from tests.tracegen.export.exports import requests_of, rows_of
-from tests.tracegen.export.test_libcachesim import _sized
+from tests.tracegen.export.exports import _sized, requests_of, rows_of
 from tracegen.exchange import export_trace
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import InputError, Trace
