@@ -18,11 +18,10 @@ from replayer.schema import WAITS
 from tests.analysis import metric_oracle
 from tests.support.logs import make_rows, samples, write_run
 
-Dict = dict[str, Any]
 S = 10**9
 
 
-def row(number: int, **changes: Any) -> Dict:
+def row(number: int, **changes: Any) -> dict[str, Any]:
     """A store of a request's prompt, done in a second, in a session of its own."""
     at = number * S
     return (

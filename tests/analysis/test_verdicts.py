@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -16,8 +15,6 @@ from tests.support.command_line import Run
 from tests.support.logs import make_rows, ranks, write_run
 from tests.support.paths import DEMO
 from tracegen.schema import InputError
-
-Dict = dict[str, Any]
 
 # Verdicts
 

@@ -21,8 +21,6 @@ from tests.support import traces
 from tests.support.crafted_runs import clean
 from tracegen.schema import METADATA_KEY, InputError, printable
 
-Dict = dict[str, Any]
-
 
 def call(*arguments: object, code: int | None = 0) -> Result:
     done = CliRunner().invoke(main, [str(one) for one in arguments], catch_exceptions=False)
@@ -117,7 +115,7 @@ def test_findings_that_differ_in_figures_are_one_line() -> None:
     assert merged({"a": ["t0"], "b": ["t1"], "c": ["t2"]}, names) == "t0: a; likewise, with other figures, 2 more runs"
 
 
-def summary_of(run: str, **changes: Any) -> Dict:
+def summary_of(run: str, **changes: Any) -> dict[str, Any]:
     return {"run": run, "valid": True, "findings": [], "conditions": {}, "trace_fingerprint": "t"} | {
         "plan_fingerprint": "p", "executed_ops": 5, "nvme_reads": 7
     } | changes  # fmt: skip
@@ -156,7 +154,7 @@ def test_work_is_compared_within_configurations() -> None:
         ("cpu_read_eviction_p95_ms", {"cpu_reads": 5}, False),
     ],
 )
-def test_percentiles_of_few_samples_are_in_brackets(metric: str, counts: Dict, thin: bool) -> None:
+def test_percentiles_of_few_samples_are_in_brackets(metric: str, counts: dict[str, Any], thin: bool) -> None:
     summary = counts | {metric: 12.3}
     assert percentiles.bracketed(metric, summary, "12.3") == ("(12.3)" if thin else "12.3")
     assert percentiles.note([metric], [summary]) == ([percentiles.NOTE] if thin else [])

@@ -33,7 +33,7 @@ def here(tool: str, *arguments: object, cwd: Path | None = ROOT) -> subprocess.C
             signal.signal(number, handler)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return subprocess.CompletedProcess([tool, *arguments], done.exit_code, done.stdout, done.stderr)
+    return subprocess.CompletedProcess([tool, *map(str, arguments)], done.exit_code, done.stdout, done.stderr)
 
 
 def logged_here(command: Sequence[str], log: Path) -> int:

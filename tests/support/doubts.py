@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from click.testing import CliRunner, Result
 
 from analysis.cli import main
@@ -14,16 +13,7 @@ from analysis.evidence import Doubt
 from analysis.summary import summarise
 from tests.support.crafted_runs import Crafted, clean, sampled
 
-Dict = dict[str, Any]
-
-
 Change = Callable[[Crafted], object]
-
-
-GIB = 2**30
-
-
-pytestmark = pytest.mark.usefixtures("latencies_once")
 
 
 def found(run: Crafted, place: Path) -> dict[str, list[Doubt]]:
@@ -40,14 +30,14 @@ def call(*arguments: object, code: int = 0) -> Result:
     return done
 
 
-def put(info: Dict, path: str, value: Any) -> None:
+def put(info: dict[str, Any], path: str, value: Any) -> None:
     *above, last = path.split(".")
     for step in above:
         info = info[step]
     info[last] = value
 
 
-def drop(info: Dict, path: str) -> None:
+def drop(info: dict[str, Any], path: str) -> None:
     *above, last = path.split(".")
     for step in above:
         info = info[step]

@@ -12,12 +12,11 @@ from replayer.schema import ADDED, LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
 from tests.replayer import waterfall_oracle
 from tracegen.schema import ENUMS
 
-Dict = dict[str, Any]
 
-
-def make_rows(seed: int, count: int) -> list[Dict]:
+def make_rows(seed: int, count: int) -> list[dict[str, Any]]:
     """Rows that are plausible one by one; words for enums, None for null."""
-    rng, rows = random.Random(seed), []
+    rng = random.Random(seed)
+    rows: list[dict[str, Any]] = []
     for i in range(count):
         move = rng.choice(MOVES)
         source, target = (rng.choice(TIERS[1:]) for _ in "ab")
@@ -53,10 +52,10 @@ TOKEN_NS = 2_500_000
 
 def write_run(
     path: Path,
-    rows: list[Dict],
+    rows: list[dict[str, Any]],
     parts: int = 3,
     *,
-    device: list[Dict] | None = None,
+    device: list[dict[str, Any]] | None = None,
     token_ms: float = TOKEN_NS / 1e6,
     pace: str = "closed",
     workers: int = 1,
@@ -110,9 +109,10 @@ SIZES = [1, 3, 4, 5, 1000, 4**5 - 1, 4**5, 4**5 + 1, 4**6, 30_000, 4**8, 4**9 - 
 """Bytes of objects: most at the bounds of classes."""
 
 
-def planned(seed: int, count: int) -> tuple[list[Dict], list[waterfall_oracle.Row]]:
+def planned(seed: int, count: int) -> tuple[list[dict[str, Any]], list[waterfall_oracle.Row]]:
     """Ops of a random trace, and what a cache of three tiers makes of them: promotions, demotions, drops, bypasses."""
-    rng, ops = random.Random(seed), []
+    rng = random.Random(seed)
+    ops: list[dict[str, Any]] = []
     sizes = [rng.choice(SIZES) for _ in range(count)]
     request, left, known = -1, 0, 0
     for op_id in range(count):
@@ -137,7 +137,9 @@ def planned(seed: int, count: int) -> tuple[list[Dict], list[waterfall_oracle.Ro
     return ops, waterfall_oracle.moves(listed, (20_000, 90_000, 250_000), promote=True)
 
 
-def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, failing: float = 0.03) -> list[Dict]:
+def follow(
+    seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, failing: float = 0.03
+) -> list[dict[str, Any]]:
     """The log of so many ops over about so many seconds, like one a replay leaves but for its random times.
 
     A GPU's clock may say more than the host's, moves fail or come after such, and some are so quick that they take no time.
@@ -178,12 +180,14 @@ def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, 
     return rows
 
 
-def warm_end(rows: list[Dict]) -> int:
+def warm_end(rows: list[dict[str, Any]]) -> int:
     """When the first op past the warm-up started, as run.json says."""
     return int(min(row["start_ns"] for row in rows if not row["warmup"]))
 
 
-def samples(seed: int, seconds: int, counted: bool = True, cpu: float = 4.0, measured: bool = True) -> list[Dict]:
+def samples(
+    seed: int, seconds: int, counted: bool = True, cpu: float = 4.0, measured: bool = True
+) -> list[dict[str, Any]]:
     """Rows of device.parquet; without a block device to count, only the CPU's; measured: what release 0.1 did not."""
     rng, more, rows, at = random.Random(seed), random.Random(seed), [], 0
     for _ in range(seconds):
@@ -203,7 +207,7 @@ def samples(seed: int, seconds: int, counted: bool = True, cpu: float = 4.0, mea
     return rows
 
 
-def _measured(rng: random.Random) -> Dict:
+def _measured(rng: random.Random) -> dict[str, Any]:
     return {
         "steal_cpu": rng.random(), "process_read_bytes": rng.randrange(10**7), "throttled_ns": rng.randrange(10**8),
         "process_written_bytes": rng.randrange(10**7), "run_delay_ns": rng.randrange(10**9),
@@ -211,7 +215,7 @@ def _measured(rng: random.Random) -> Dict:
     }  # fmt: skip
 
 
-def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[Dict]]]:
+def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[dict[str, Any]]]]:
     """A run of as many ranks, each with rows of its own, rank r let go r ms after rank 0."""
     rows = [make_rows(seed, 50) for seed in range(len(statuses))]
     for rank, (status, mine) in enumerate(zip(statuses, rows, strict=True)):

@@ -29,7 +29,8 @@ def ext4(place: Path) -> Iterator[Path]:
     disk.mkdir()
     image.touch()
     os.truncate(image, 128 << 20)
-    for command in (["mkfs.ext4", "-q", "-F", image], ["mount", "-o", "loop", image, disk]):
+    commands: tuple[list[str | Path], ...] = (["mkfs.ext4", "-q", "-F", image], ["mount", "-o", "loop", image, disk])
+    for command in commands:
         if shutil.which(str(command[0])) is None or subprocess.run(command, check=False).returncode:
             pytest.skip("needs the right to mount, and mkfs.ext4")
     try:

@@ -18,6 +18,7 @@ import pytest
 
 from analysis import replanned
 from analysis.replanned import Planned, plan_anew
+from analysis.report import export
 from analysis.runs import open_run
 from analysis.submission import about as beginning
 from analysis.submission import claims as claiming
@@ -37,9 +38,6 @@ from replayer.schema import code_digests
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
 from tracegen.schema import InputError, Trace
-
-Dict = dict[str, Any]
-
 
 Change = Callable[[Package], object]
 
@@ -94,7 +92,7 @@ def trace_of(option: Option, rank: int, place: Path) -> Trace:
     return write(place / f"{option.name}-{rank}.parquet", batch, seed=42 + rank, counts=counts)
 
 
-def planned_by_hand(trace: Path, place: Path, info: Dict, moves: Path) -> Planned:
+def planned_by_hand(trace: Path, place: Path, info: dict[str, Any], moves: Path) -> Planned:
     """Its plan: of a test's own order and memory, which CLOSED does not have."""
     if info["conditions"]["model"] != "hand-made":
         return plan_anew(trace, place, info, moves)
@@ -136,7 +134,7 @@ def packed(work: Path, results: Path) -> Package:
     """Its package; the report, which takes seconds, stands in for itself: test_a_submission_… makes a real one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaging, "gather", lambda _runs, _targets, names: names)
-        patch.setattr(packaging.export, "as_html", lambda names: "\n".join(names).encode())
+        patch.setattr(export, "as_html", lambda names: "\n".join(names).encode())
         return packaging.package(work, results)
 
 
@@ -169,7 +167,7 @@ def pinned() -> dict[str, list[str]]:
     }
 
 
-def trace_made(self: Traces, option: Option, rank: int, told: Dict) -> Trace | None:
+def trace_made(self: Traces, option: Option, rank: int, told: dict[str, Any]) -> Trace | None:
     return trace_of(option, rank, self.folder) if option in OPTIONS else MADE(self, option, rank, told)
 
 
@@ -190,10 +188,7 @@ def tiny_scale() -> Iterator[None]:
         yield
 
 
-pytestmark = pytest.mark.usefixtures("tiny")
-
-
-BASES: Final[dict[str, Dict]] = {
+BASES: Final[dict[str, dict[str, Any]]] = {
     "alone": {},
     "ranks": {"ranks": 2, "slower": lambda _, trial, rank: 1 + 0.25 * rank + 0.5 * (trial - 1)},
     "open": {"fsync": "data"},
@@ -232,7 +227,7 @@ def forge(package: Package, *, claims: bool) -> None:
     """Compute the manifest anew, and summary.json where its logs can be read."""
     if claims:
         with suppress(InputError):
-            opened = {name: [validation.open_trial(one) for one in found] for name, found in package.options.items()}
+            opened = {name: [validation.open_trial(one) for one in found] for name, found in package.options.items()}  # type: ignore[attr-defined]  # as a test may have replaced it
             for run in package.runs:
                 (run / "summary.json").write_text(packaging.summaries(run, package.about, opened))
     files = {path.relative_to(package.top).as_posix(): packaging.digest(path) for path in package.files()}

@@ -71,7 +71,8 @@ class Held(Trace):
         for name, value in metadata.items():
             setattr(self.metadata, name, value)
 
-    def batches(self, size: int) -> Iterator[Columns]:
+    def batches(self, size: int = 1 << 16, more: tuple[str, ...] = ()) -> Iterator[Columns]:
+        del more  # all columns are there
         for begin in range(0, self.ops, size):
             yield {name: column[begin : begin + size] for name, column in self._batch.items()}
 

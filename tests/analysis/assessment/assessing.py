@@ -1,12 +1,9 @@
 """A good summary, and the assess command."""
 
-from typing import Any
-
 from click.testing import CliRunner, Result
 
 from analysis.cli import main
 
-Dict = dict[str, Any]
 GOOD = {
     "nvme_write_p95_ms": 499.9, "nvme_read_p95_ms": 199.9, "cpu_write_p95_ms": 149.9, "cpu_read_p95_ms": 149.9,
     "hit_rate_reuse": 0.31,

@@ -9,8 +9,6 @@ from analysis.summary import summarise
 from tests.support.command_line import Run
 from tests.support.paths import DEMO
 
-Dict = dict[str, Any]
-
 
 @pytest.fixture(scope="session")
 def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -23,5 +21,5 @@ def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def ours(replay: Path) -> Dict:
+def ours(replay: Path) -> dict[str, Any]:
     return summarise(replay)

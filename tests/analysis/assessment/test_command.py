@@ -8,10 +8,8 @@ from typing import Any
 from tests.analysis.assessment.assessing import GOOD, call
 from tests.support.command_line import Run
 
-Dict = dict[str, Any]
 
-
-def test_a_run_as_people_and_machines_see_it(replay: Path, ours: Dict) -> None:
+def test_a_run_as_people_and_machines_see_it(replay: Path, ours: dict[str, Any]) -> None:
     shown = call(replay).stdout.splitlines()
     assert shown[0] == f"{replay}: profile latency"
     assert [line.split()[0] for line in shown[1:6]] == list(GOOD)

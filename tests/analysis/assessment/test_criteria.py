@@ -8,10 +8,8 @@ from analysis.assess import PROFILES, assess, criteria_of
 from tests.analysis.assessment.assessing import GOOD
 from tracegen.schema import InputError
 
-Dict = dict[str, Any]
 
-
-def verdicts(summary: Dict, profile: str = "latency", *settings: str) -> dict[str, str]:
+def verdicts(summary: dict[str, Any], profile: str = "latency", *settings: str) -> dict[str, str]:
     return {one["name"]: one["verdict"] for one in assess(summary, criteria_of(profile, settings))}
 
 
@@ -66,5 +64,5 @@ def test_thresholds_that_cannot_be_are_refused(setting: str, reason: str) -> Non
     assert f"--threshold {setting}" in error.value.message
 
 
-def test_every_criterion_is_a_metric_of_a_summary(ours: Dict) -> None:
+def test_every_criterion_is_a_metric_of_a_summary(ours: dict[str, Any]) -> None:
     assert {criterion.metric for criteria in PROFILES.values() for criterion in criteria} <= set(ours)

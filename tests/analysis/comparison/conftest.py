@@ -10,15 +10,12 @@ from analysis import trials
 from replayer.schema import TIERS
 from tests.analysis.comparison.crafting import SPEED, Craft, conditions
 
-Dict = dict[str, Any]
-GIB = 2**30
-
 
 @pytest.fixture
 def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
     """Makes run directories whose metrics are given; a run of N ops has generated N tokens."""
 
-    def make(name: str, speed: float = 1.0, *, values: Dict | None = None, **info: Any) -> Path:
+    def make(name: str, speed: float = 1.0, *, values: dict[str, Any] | None = None, **info: Any) -> Path:
         path = tmp_path / name
         path.mkdir(parents=True)
         metrics = {
@@ -26,7 +23,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
             for m, v in SPEED.items()
         }
         ops = info.pop("ops", 1000)
-        plan: Dict = {"plan_fingerprint": info.pop("plan", "p"), "plan_checkpoints": info.pop("marks", [])}
+        plan: dict[str, Any] = {"plan_fingerprint": info.pop("plan", "p"), "plan_checkpoints": info.pop("marks", [])}
         plan |= dict.fromkeys("ops misses promotions drops bypasses recomputed_tokens".split(), 0)
         plan |= {name: dict.fromkeys(TIERS, 0) for name in ("hits", "stores", "read_bytes", "write_bytes")}
         plan |= {"demotions": {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": 0}}
@@ -39,7 +36,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         (path / "run.json").write_text(json.dumps(content))
         return path
 
-    def crafted(path: Path) -> Dict:
+    def crafted(path: Path) -> dict[str, Any]:
         info = json.loads((path / "run.json").read_text())
         work = {"tokens_generated": info["executed_ops"], "cut": (info.get("window") or {}).get("cut_s") is not None}
         findings = [] if info["valid"] else ["the run is failed: by design"]

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from analysis.cli import main
 
-Dict = dict[str, Any]
 GIB = 2**30
 
 
@@ -24,7 +23,7 @@ SPEED = {"wall_clock_tok_s": 100.0, "storage_tok_s": 50.0, "decode_read_gib_s": 
 Craft = Callable[..., Path]
 
 
-def conditions(**changes: Any) -> Dict:
+def conditions(**changes: Any) -> dict[str, Any]:
     return {
         "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 0, "nvme": None}, "workers": 8, "users": 4,
         "pace": "asap", "direct": True, "verify": "stamps",

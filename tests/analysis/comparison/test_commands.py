@@ -1,16 +1,12 @@
 """The compare command as a user types it."""
 
 import json
-from typing import Any
 
 import pytest
 
 from analysis.compare import compare
 from analysis.compare_text import as_json
 from tests.analysis.comparison.crafting import Craft, three, typed
-
-Dict = dict[str, Any]
-GIB = 2**30
 
 
 def test_two_sets_as_they_are_typed(craft: Craft) -> None:

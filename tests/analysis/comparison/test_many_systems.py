@@ -1,7 +1,6 @@
 """Many systems ranked, and the names they are given."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,10 +8,6 @@ from analysis.compare import compare
 from analysis.compare_text import render
 from analysis.matching import labels
 from tests.analysis.comparison.crafting import Craft, three
-
-Dict = dict[str, Any]
-GIB = 2**30
-
 
 # Many systems
 

@@ -1,7 +1,6 @@
 """Which runs are compared: validity, copies, conditions, configurations."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from analysis.compare_text import render
 from tests.analysis.comparison.crafting import Craft, resampled_means, three
 from tracegen.schema import InputError
 
-Dict = dict[str, Any]
 GIB = 2**30
 
 

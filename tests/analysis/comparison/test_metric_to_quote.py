@@ -1,12 +1,7 @@
 """Which metric to quote where metrics disagree."""
 
-from typing import Any
-
 from analysis.compare import compare
 from tests.analysis.comparison.crafting import CPU, Craft
-
-Dict = dict[str, Any]
-GIB = 2**30
 
 
 def test_storage_throughput_hides_a_faster_system_where_there_is_no_cpu_tier(craft: Craft) -> None:

@@ -4,7 +4,6 @@ import itertools
 import math
 import random
 import statistics as exact
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from analysis import ratios, trials
 from analysis.trials import interval, ratio_interval, statistics
 from tests.analysis.comparison.crafting import resampled_means
 
-Dict = dict[str, Any]
-GIB = 2**30
 POSITIVE = st.floats(0.01, 1e6)
 
 

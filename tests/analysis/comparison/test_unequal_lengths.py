@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +17,6 @@ from tests.support.command_line import Run
 from tests.support.crafted_runs import SECOND, clean
 from tests.support.paths import DEMO
 from tracegen.schema import InputError
-
-Dict = dict[str, Any]
-GIB = 2**30
 
 
 def trial(ops: int, plan: str | None = "p", marks: list[str] | None = None, rank: int = 0) -> Trial:

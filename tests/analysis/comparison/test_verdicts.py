@@ -4,7 +4,6 @@ import math
 import re
 import statistics as exact
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +14,6 @@ from analysis.report import ranked as ranking
 from analysis.report import wording
 from analysis.report.gather import Gathered
 from tests.analysis.comparison.crafting import CPU, Craft, three
-
-Dict = dict[str, Any]
-GIB = 2**30
 
 
 def test_a_tier_that_is_asked_for_less_is_not_the_slower_one(craft: Craft) -> None:

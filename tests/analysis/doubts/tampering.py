@@ -7,12 +7,9 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from replayer.schema import LOG_ENUMS, parts
 
-GIB = 2**30
-pytestmark = pytest.mark.usefixtures("latencies_once")
 CODE = {name: {word: code for code, word in enumerate(words)} for name, words in LOG_ENUMS.items()}
 Log = Callable[[pl.DataFrame], pl.DataFrame]
 

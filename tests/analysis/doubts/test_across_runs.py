@@ -6,20 +6,18 @@ import pytest
 
 from analysis import render
 from analysis.between import together
-from tests.support.doubts import Dict
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 
-def summary_of(**values: Any) -> Dict:
+def summary_of(**values: Any) -> dict[str, Any]:
     return {
         "trace_fingerprint": "t", "conditions": {"model": "m"}, "machine": ["h", "cpu", 8, "/dev/a"], "executed_ops": 5,
         "wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5, "doubts": [], "zero_ns": [None],
     } | values  # fmt: skip
 
 
-def kinds(*summaries: Dict) -> list[list[str]]:
+def kinds(*summaries: dict[str, Any]) -> list[list[str]]:
     """Of the doubts that each has beside the others."""
     return [[doubt["kind"] for doubt in summary["doubts"]] for summary in together([*summaries])]
 

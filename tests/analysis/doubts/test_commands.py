@@ -9,7 +9,6 @@ from analysis.summary import summarise
 from tests.support.crafted_runs import clean
 from tests.support.doubts import call, counted, put
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 

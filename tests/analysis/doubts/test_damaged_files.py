@@ -16,7 +16,6 @@ from replayer.schema import parts
 from tests.support.crafted_runs import clean
 from tests.support.doubts import refusal
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from analysis.summary import summarise
 from tests.support.crafted_runs import clean
-from tests.support.doubts import Dict, call, put
+from tests.support.doubts import call, put
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 CLAIMS: list[tuple[str, Any, str]] = [
     ("executed.ops", 5, "the log has ops = 179, the plan 5"),
@@ -86,7 +85,9 @@ def test_counters_of_another_run(tmp_path: Path) -> None:
         ({"users": 5}, 5), ({"decode": "once"}, 5), ({"part": [0, 2]}, 5),  # no part of a trace says how many
     ],
 )  # fmt: skip
-def test_tokens_are_those_of_the_trace_where_it_says(tmp_path: Path, changes: Dict, tokens: int | None) -> None:
+def test_tokens_are_those_of_the_trace_where_it_says(
+    tmp_path: Path, changes: dict[str, Any], tokens: int | None
+) -> None:
     run = clean(60)
     for name, value in changes.items():
         put(run.info, name if "." in name else f"conditions.{name}", value)

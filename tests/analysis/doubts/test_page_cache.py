@@ -10,7 +10,6 @@ from tests.support.crafted_runs import SECOND, clean
 from tests.support.doubts import conditions, counted, each_sample, found
 from tests.support.paths import ROOT
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -9,9 +10,8 @@ import pytest
 from analysis.summary import summarise
 from replayer.schema import parts
 from tests.support.crafted_runs import REQUESTS, Crafted
-from tests.support.doubts import Dict, call, conditions, edit, rank_runs
+from tests.support.doubts import call, conditions, edit, rank_runs
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 
@@ -48,7 +48,7 @@ def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
         ({"ranks": 3}, "rank 2 of 3 is missing"),
     ],
 )
-def test_what_stands_above_the_ranks_counts(tmp_path: Path, above: Dict, finding: str) -> None:
+def test_what_stands_above_the_ranks_counts(tmp_path: Path, above: dict[str, Any], finding: str) -> None:
     place = rank_runs(tmp_path / "run")
     edit(place, **above)
     summary = summarise(place)

@@ -10,10 +10,9 @@ import pytest
 from analysis.summary import checked, summarise
 from replayer.schema import ranks_of, read_run
 from tests.support.crafted_runs import clean
-from tests.support.doubts import Dict, drop, edit, put, rank_runs, refusal
+from tests.support.doubts import drop, edit, put, rank_runs, refusal
 from tracegen.schema import InputError
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 PRESENT = ["status", "reason", "warnings", "trace", "plan", "conditions", "trace.fingerprint", "conditions.model",
            "conditions.bytes_per_token", "conditions.usable_bytes", "conditions.workers", "conditions.pace", "conditions.direct",
@@ -57,7 +56,7 @@ def plain_info(plain: Path) -> Any:
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG, ids=[f"{name}={str(value)[:12]}" for name, value in WRONG])
-def test_fields_of_other_kinds_are_refused(plain: Path, plain_info: Dict, name: str, value: Any) -> None:
+def test_fields_of_other_kinds_are_refused(plain: Path, plain_info: dict[str, Any], name: str, value: Any) -> None:
     put(plain_info, name, value)
     (plain / "run.json").write_text(json.dumps(plain_info))
     with pytest.raises(InputError) as caught:
@@ -69,13 +68,13 @@ def test_fields_of_other_kinds_are_refused(plain: Path, plain_info: Dict, name: 
 
 
 @pytest.mark.parametrize("name", PRESENT)
-def test_fields_that_every_run_has(plain: Path, plain_info: Dict, name: str) -> None:
+def test_fields_that_every_run_has(plain: Path, plain_info: dict[str, Any], name: str) -> None:
     drop(plain_info, name)
     (plain / "run.json").write_text(json.dumps(plain_info))
     assert name.partition(".")[0] in refusal(plain)
 
 
-def test_fields_that_older_writers_left_out(plain: Path, plain_info: Dict) -> None:
+def test_fields_that_older_writers_left_out(plain: Path, plain_info: dict[str, Any]) -> None:
     whole = set(plain_info) - {"run_version", "status", "reason", "warnings", "trace", "plan", "conditions"}
     kept = "model bytes_per_token usable_bytes workers pace direct verify".split()
     paths = [*whole, *(f"conditions.{name}" for name in set(plain_info["conditions"]) - set(kept)), "plan.reads",
@@ -98,19 +97,19 @@ def test_fields_that_older_writers_left_out(plain: Path, plain_info: Dict) -> No
     ["", "[]", "null", "5", "{}", '{"run_version": 1}', "[" * 100_000, '{"a":' * 100_000, "\udcff", "{'run_version': 1}", '{"run_version": 9' * 9],
     ids=lambda text: repr(text)[:20],
 )  # fmt: skip
-def test_files_that_are_no_run_json(plain: Path, plain_info: Dict, text: str) -> None:
+def test_files_that_are_no_run_json(plain: Path, plain_info: dict[str, Any], text: str) -> None:
     (plain / "run.json").write_text(text, errors="surrogateescape")
     refusal(plain)
 
 
-def test_numbers_of_thousands_of_digits(plain: Path, plain_info: Dict) -> None:
+def test_numbers_of_thousands_of_digits(plain: Path, plain_info: dict[str, Any]) -> None:
     for digits in (50, 400, 5_000):
         text = json.dumps(plain_info | {"more": "HUGE"}).replace('"HUGE"', "9" * digits)
         (plain / "run.json").write_text(text)
         assert f"(a number has {digits:,} digits)" in refusal(plain)
 
 
-def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: Dict) -> None:
+def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: dict[str, Any]) -> None:
     (plain / "run.json").write_text('{"run_version": 3, "ranks": "many"}')
     assert "is of run format 3, this release reads up to 2; upgrade it" in refusal(plain)
 
@@ -121,7 +120,7 @@ def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: Dict) -
      {"reason": 5}, {"executed_ops": -1}, {"clocks": 5}, {"clocks": [5]}, {"run_version": None}],
     ids=str,
 )  # fmt: skip
-def test_what_stands_above_ranks_is_typed_too(tmp_path: Path, above: Dict) -> None:
+def test_what_stands_above_ranks_is_typed_too(tmp_path: Path, above: dict[str, Any]) -> None:
     place = rank_runs(tmp_path / "run", 1)
     assert ranks_of(place) == 1
     edit(place, **above)

@@ -14,7 +14,6 @@ from tests.analysis.doubts.tampering import CODE, DEMOTES, HITS, STORES, Log, ce
 from tests.support.crafted_runs import SECOND, Crafted, clean
 from tests.support.doubts import call, conditions, put, rank_runs, refusal
 
-GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
 IMPOSSIBLE: dict[str, tuple[Log, str]] = {
     "an end before its start": (cell("end_ns", pl.col("start_ns") - 1, pl.col("op_id") == 9), "times that run backwards"),

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from analysis.summary import checked, summarise
 from tests.analysis.doubts.tampering import CODE, HITS, swap, tampered
 from tests.support.crafted_runs import REQUESTS, SIZE, Crafted, clean
-from tests.support.doubts import Change, Dict, call, conditions, counted, each_sample, found, queued
+from tests.support.doubts import Change, call, conditions, counted, each_sample, found, queued
 from tests.support.logs import as_version_1
 
 GIB = 2**30
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
     [{}, {"cpu_objects": 30}, {"cpu_objects": 1}, {"cpu_objects": 30, "nvme_objects": 400}, {"executed": 1700}],
     ids=str,
 )
-def test_a_clean_run_is_valid_and_nobody_doubts_it(tmp_path: Path, options: Dict) -> None:
+def test_a_clean_run_is_valid_and_nobody_doubts_it(tmp_path: Path, options: dict[str, Any]) -> None:
     place = clean(**options).save(tmp_path / "run")
     summary = checked(place)
     assert (summary["valid"], summary["findings"], summary["doubts"]) == (True, [], [])
@@ -242,7 +243,9 @@ def test_a_device_may_idle_where_it_is_not_the_work(tmp_path: Path) -> None:
         ({"pace": "asap", "users": 4, "workers": 4}, "No times per request under pace asap"),
     ],
 )
-def test_what_times_of_requests_can_show_is_said_once(tmp_path: Path, changes: Dict, note: str | None) -> None:
+def test_what_times_of_requests_can_show_is_said_once(
+    tmp_path: Path, changes: dict[str, Any], note: str | None
+) -> None:
     run = clean(60)
     run.rows["qos"] = run.rows["request_id"] % 3
     conditions(run, **changes)

@@ -1,16 +1,11 @@
 """Write the golden answers for tests/data/run to tests/data/golden, a Parquet file per table."""
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.analysis.metric_oracle.facts import DATA, GOLDEN_TARGETS, Facts, read
+from tests.analysis.metric_oracle.facts import DATA, GOLDEN_TARGETS, Facts, Rows, read
 from tests.analysis.metric_oracle.metrics import summary
 from tests.analysis.metric_oracle.tables import TABLES
-
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 def golden(facts: Facts) -> dict[str, Rows]:

@@ -18,15 +18,12 @@ from tests.analysis.metric_oracle.rows import (
 )
 from tests.analysis.metric_oracle.work import bandwidth, latency, throughput
 
-Dict = dict[str, Any]
-Rows = list[Dict]
 
-
-def device_ns(row: Dict) -> int:
+def device_ns(row: dict[str, Any]) -> int:
     return int(row["device_read_ns"] + row["device_write_ns"])
 
 
-def time_spent(facts: Facts) -> Dict:
+def time_spent(facts: Facts) -> dict[str, Any]:
     rows = facts.rows
     work, inside = total(rows, "read_ns", "write_ns"), sum(map(device_ns, rows))
     found = {
@@ -77,11 +74,11 @@ def held_by(facts: Facts) -> str:
     return max(waits, key=lambda name: waits[name])
 
 
-def worked_ns(row: Dict) -> int:
+def worked_ns(row: dict[str, Any]) -> int:
     return int(row["read_ns"] + row["write_ns"])
 
 
-def break_even(facts: Facts) -> Dict:
+def break_even(facts: Facts) -> dict[str, Any]:
     found = {}
     for tier in TIERS:
         hits = [row for row in facts.rows if is_hit(row) and row["from_tier"] == tier]
@@ -89,7 +86,7 @@ def break_even(facts: Facts) -> Dict:
     return found
 
 
-def amplification(facts: Facts) -> Dict:
+def amplification(facts: Facts) -> dict[str, Any]:
     read, written = (size_of(row for row in facts.rows if touches(row, side)) for side in SIDES)
     hits = size_of(row for row in facts.rows if is_hit(row))
     stored = size_of(row for row in facts.rows if is_ok(row) and row["move"] == "store")
@@ -110,7 +107,7 @@ def amplification(facts: Facts) -> Dict:
     }
 
 
-def weighed_samples(facts: Facts) -> list[tuple[Dict, float, float]]:
+def weighed_samples(facts: Facts) -> list[tuple[dict[str, Any], float, float]]:
     """Each sample, its part past the warm-up and before the cut, and the share of it past the warm-up."""
     begin = facts.warm_end_ns if facts.warm_end_ns is not None else -(10**18)
     weighed = []
@@ -121,7 +118,7 @@ def weighed_samples(facts: Facts) -> list[tuple[Dict, float, float]]:
     return weighed
 
 
-def device(facts: Facts) -> Dict:
+def device(facts: Facts) -> dict[str, Any]:
     """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
     weighed = weighed_samples(facts)
     own = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
@@ -144,7 +141,7 @@ def device(facts: Facts) -> Dict:
     }
 
 
-def machine(facts: Facts) -> Dict:
+def machine(facts: Facts) -> dict[str, Any]:
     """What the machine did beside the run: by host, then by rank, then by device."""
     weighed = weighed_samples(facts)
     foreign, stolen = [], []
@@ -196,7 +193,7 @@ def machine(facts: Facts) -> Dict:
     return found | {"foreign_io_share": ratio(beyond, sum(moved.values()))}
 
 
-def ranks(facts: Facts) -> Dict:
+def ranks(facts: Facts) -> dict[str, Any]:
     cut = facts.window is not None
     groups = grouped(facts.every if cut else facts.rows, lambda row: row["rank"])
     begin, end = facts.window or (None, None)
@@ -213,7 +210,7 @@ def ranks(facts: Facts) -> Dict:
     if facts.ranks == 1:
         return dict.fromkeys(names)
     values = {metric: [metric(one) for one in alone] for metric in (throughput, bandwidth, latency)}
-    found: Dict = {}
+    found: dict[str, Any] = {}
     for name, (metric, single) in names.items():
         every = [one[single] for one in values[metric]]
         if "_sum_" in name:

@@ -17,17 +17,15 @@ from tests.analysis.metric_oracle.work import (
     waits,
 )
 
-Dict = dict[str, Any]
-Rows = list[Dict]
 METRICS = (
     throughput, steady, data, hit_rate, moves, contents, latency, bandwidth, waits, qos, time_spent, break_even, amplification,
     device, machine, ranks,
 )  # fmt: skip
 
 
-def summary(facts: Facts) -> Dict:
+def summary(facts: Facts) -> dict[str, Any]:
     """Every flat name of a run's summary."""
-    found: Dict = {"drain_s": facts.drain_s}
+    found: dict[str, Any] = {"drain_s": facts.drain_s}
     for metric in METRICS:
         found |= metric(facts)
     return found

@@ -4,11 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, size_of, total, union_ns
-from tests.analysis.metric_oracle.facts import Facts
+from tests.analysis.metric_oracle.facts import Facts, Rows
 from tests.analysis.metric_oracle.rows import is_eviction, is_ok, planned_ns, waited_ns
-
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 @dataclass
@@ -61,7 +58,7 @@ class Request:
         return str(self.own[0]["qos"])
 
 
-def _op(row: Dict) -> int:
+def _op(row: dict[str, Any]) -> int:
     return int(row["op_id"])
 
 

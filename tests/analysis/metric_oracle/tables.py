@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, stats_ms, total
-from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts
+from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Rows
 from tests.analysis.metric_oracle.machine import device_ns
 from tests.analysis.metric_oracle.requests import measures, requests_of
 from tests.analysis.metric_oracle.rows import (
@@ -20,11 +20,8 @@ from tests.analysis.metric_oracle.rows import (
     touches,
 )
 
-Dict = dict[str, Any]
-Rows = list[Dict]
 
-
-def sided(rows: Rows, group_of: Callable[[Dict], Any]) -> Iterator[tuple[str, str, Any, Rows]]:
+def sided(rows: Rows, group_of: Callable[[dict[str, Any]], Any]) -> Iterator[tuple[str, str, Any, Rows]]:
     """(side, tier, group, rows) of the moves that read or wrote a tier."""
     for side in SIDES:
         mine = [row for row in rows if touches(row, side)]
@@ -32,19 +29,19 @@ def sided(rows: Rows, group_of: Callable[[Dict], Any]) -> Iterator[tuple[str, st
             yield side, tier, group, some
 
 
-def cause_of(row: Dict) -> str:
+def cause_of(row: dict[str, Any]) -> str:
     return "eviction" if row["move"] == "demote" else "foreground"
 
 
-def class_of(row: Dict) -> int:
+def class_of(row: dict[str, Any]) -> int:
     return size_class(row["size_bytes"])
 
 
-def in_ms(values: list[int]) -> Dict:
+def in_ms(values: list[int]) -> dict[str, Any]:
     return {f"{stat}_ms": value for stat, value in stats_ms(values).items()}
 
 
-SPLITS: dict[str, Callable[[Dict], str]] = {
+SPLITS: dict[str, Callable[[dict[str, Any]], str]] = {
     "all": lambda row: "all",
     "cause": cause_of,
     "qos": lambda row: str(row["qos"]),

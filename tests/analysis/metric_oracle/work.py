@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
-from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts
+from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Rows
 from tests.analysis.metric_oracle.requests import measures, requests_of
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
@@ -20,11 +20,8 @@ from tests.analysis.metric_oracle.rows import (
     weighted_io_ns,
 )
 
-Dict = dict[str, Any]
-Rows = list[Dict]
 
-
-def throughput(facts: Facts) -> Dict:
+def throughput(facts: Facts) -> dict[str, Any]:
     tokens, io_s = weighted(facts, "new_tokens"), weighted_io_ns(facts) / 1e9
     return {
         "tokens_generated": total(facts.rows, "new_tokens"),
@@ -47,13 +44,13 @@ def begun(facts: Facts) -> int:
     return sum(begin <= one.first("start_ns") <= end for one in requests_of(facts))
 
 
-def drained(facts: Facts, row: Dict) -> float:
+def drained(facts: Facts, row: dict[str, Any]) -> float:
     """Which part of a move lies after the cut."""
     after = facts.window is not None and facts.last_ns > facts.cut_ns
     return share_in(row, facts.cut_ns, facts.last_ns) if after else 0.0
 
 
-def steady(facts: Facts) -> Dict:
+def steady(facts: Facts) -> dict[str, Any]:
     sums = dict.fromkeys(
         ("steady_tok_s", "steady_decode_read_gib_s", "steady_nvme_read_gib_s", "steady_nvme_write_gib_s"), 0.0
     )
@@ -74,7 +71,7 @@ def steady(facts: Facts) -> Dict:
     return {"steady_s": seconds, **{name: ratio(value, seconds) for name, value in sums.items()}}
 
 
-def data(facts: Facts) -> Dict:
+def data(facts: Facts) -> dict[str, Any]:
     decode = [row for row in facts.rows if is_hit(row) and row["phase"] == "decode"]
     stores = [row for row in facts.rows if is_ok(row) and row["move"] == "store"]
     nvme = [row for row in facts.rows if on_nvme(row)]
@@ -92,7 +89,7 @@ def data(facts: Facts) -> Dict:
     return found
 
 
-def hit_rate(facts: Facts) -> Dict:
+def hit_rate(facts: Facts) -> dict[str, Any]:
     hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
     writes = [r for r in facts.rows if is_first_touch(r)]
     reuse_hits, reuse_reads = ([r for r in group if r["source"] != "user"] for group in (hits, reads))
@@ -114,11 +111,11 @@ def hit_rate(facts: Facts) -> Dict:
     return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
 
 
-def is_first_touch(row: Dict) -> bool:
+def is_first_touch(row: dict[str, Any]) -> bool:
     return row["op"] == "write" and row["move"] in ("store", "bypass")
 
 
-def prompts(facts: Facts) -> Dict:
+def prompts(facts: Facts) -> dict[str, Any]:
     """What prompts consist of, a document's ingestion being none, and what of it the cache had."""
     asked = [r for r in facts.rows if r["phase"] == "prefill" and (is_read(r) or is_first_touch(r))]
     asked = [r for r in asked if is_read(r) or r["source"] != "rag"]
@@ -140,8 +137,8 @@ def prompts(facts: Facts) -> Dict:
     }
 
 
-def contents(facts: Facts) -> Dict:
-    found: Dict = {}
+def contents(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     objects: dict[str, int] = {}
     for tier in TIERS:
         ok = [row for row in facts.every if is_ok(row)]
@@ -155,13 +152,13 @@ def contents(facts: Facts) -> Dict:
     return found | {f"{tier}_left_share": objects[tier] / every if every > 0 else None for tier in TIERS}
 
 
-def _request(row: Dict) -> tuple[int, int]:
+def _request(row: dict[str, Any]) -> tuple[int, int]:
     return row["rank"], row["request_id"]
 
 
-def moves(facts: Facts) -> Dict:
+def moves(facts: Facts) -> dict[str, Any]:
     rows = facts.rows
-    found: Dict = {name: sum(row["move"] == move for row in rows) for move, name in MOVES.items()}
+    found: dict[str, Any] = {name: sum(row["move"] == move for row in rows) for move, name in MOVES.items()}
     for tier in TIERS:
         found[f"{tier}_hits"] = sum(is_hit(row) and row["from_tier"] == tier for row in rows)
         for side in SIDES:
@@ -179,8 +176,8 @@ def moves(facts: Facts) -> Dict:
     }
 
 
-def latency(facts: Facts) -> Dict:
-    found: Dict = {}
+def latency(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for tier in TIERS:
         for side in SIDES:
             mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
@@ -192,8 +189,8 @@ def latency(facts: Facts) -> Dict:
     return found
 
 
-def bandwidth(facts: Facts) -> Dict:
-    found: Dict = {}
+def bandwidth(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for tier in TIERS:
         for side, able in zip(SIDES, facts.tier_gib_s.get(tier, (None, None)), strict=True):
             mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
@@ -219,9 +216,9 @@ def best10(facts: Facts, rows: Rows) -> float | None:
     return max(windows) / GIB / 10
 
 
-def waits(facts: Facts) -> Dict:
+def waits(facts: Facts) -> dict[str, Any]:
     requests = requests_of(facts)
-    found: Dict = {"requests": len(requests)}
+    found: dict[str, Any] = {"requests": len(requests)}
     for name, values in measures(facts, requests).items():
         found |= spread(values, name)
     e2e = sum(measures(facts, requests)["e2e"])
@@ -233,8 +230,8 @@ def waits(facts: Facts) -> Dict:
     return found | {"other_mean_ms": None if means[0] is None else means[0] - sum(means[1:])}
 
 
-def qos(facts: Facts) -> Dict:
-    found: Dict = {}
+def qos(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name in QOS:
         mine = [one for one in requests_of(facts) if one.qos == name]
         timed = [(one, ttfb) for one in mine if facts.timed and (ttfb := one.ttfb_ns()) is not None]

@@ -13,14 +13,11 @@ from analysis.runs import open_run
 from analysis.terms import KEPT
 from replayer.schema import LOG_ENUMS
 from tests.analysis import metric_oracle
+from tests.analysis.metric_oracle.facts import Rows
 from tests.support.logs import TOKEN_NS, write_run
 
-GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 
-
-def opened(path: Path, targets: Dict | None = None) -> Log:
+def opened(path: Path, targets: dict[str, Any] | None = None) -> Log:
     return summary.open_log(open_run(path), Targets(**(targets or {})))
 
 
@@ -32,7 +29,7 @@ def log_of(rows: Rows, **settings: Any) -> Log:
     return Log(log.held(frame.lazy(), len(rows), len(rows)), token_ns=TOKEN_NS, **settings)
 
 
-def same(found: Dict, expected: Dict) -> None:
+def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     """Whole numbers and words exactly, others to 1e-9."""
     unlike = {}
     for name, value in expected.items():
@@ -42,13 +39,13 @@ def same(found: Dict, expected: Dict) -> None:
     assert not unlike, f"(found, expected): {unlike}"
 
 
-def of_rows(place: Path, rows: Rows, **info: Any) -> tuple[Dict, Dict]:
+def of_rows(place: Path, rows: Rows, **info: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """What analysis says of a run, and plain Python."""
     write_run(place, rows, **info)
     return summary.summarise(place), metric_oracle.summary(metric_oracle.read(place))
 
 
-def differ(found: Dict, expected: Dict, names: str) -> None:
+def differ(found: dict[str, Any], expected: dict[str, Any], names: str) -> None:
     same(found, {name: value for name, value in expected.items() if re.fullmatch(names, name)})
 
 
@@ -58,7 +55,7 @@ MARKS = ("t_s", "share", "rank", "size_class")
 """What tells a table's rows apart, beside its words."""
 
 
-def by_mark(rows: Rows) -> dict[tuple[Any, ...], Dict]:
+def by_mark(rows: Rows) -> dict[tuple[Any, ...], dict[str, Any]]:
     found = {}
     for row in rows:
         words = {n: round(v, 9) if n == "t_s" else v for n, v in row.items() if n in MARKS or isinstance(v, str)}
@@ -84,7 +81,7 @@ ABOUT = {
 """What a summary says beside numbers."""
 
 
-def numbers(found: Log) -> Dict:
+def numbers(found: Log) -> dict[str, Any]:
     return summary.measure(found)
 
 

@@ -2,15 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.analysis.metric_oracle.facts import Rows
 from tests.support.logs import follow, make_rows, samples, warm_end, write_run
 
 GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 def followed(place: Path) -> Path:

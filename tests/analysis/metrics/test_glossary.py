@@ -3,7 +3,6 @@
 `python -m tests.analysis.metrics.test_glossary` writes docs/metrics.md anew."""
 
 import re
-from typing import Any
 
 from click.testing import CliRunner
 
@@ -16,10 +15,6 @@ from tests.analysis import metric_oracle
 from tests.analysis.metrics.comparing import log_of, numbers
 from tests.support.logs import make_rows
 from tests.support.paths import ROOT
-
-GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 def test_the_glossary_defines_every_name_and_no_other() -> None:

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,9 +13,6 @@ from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import GOLDEN_TARGETS
 from tests.analysis.metrics.comparing import ABOUT, opened, same, same_table
 
-GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 GOLDEN = metric_oracle.DATA / "golden"
 AGAIN = "; where the definition was meant to change: python -m tests.analysis.metric_oracle"
 

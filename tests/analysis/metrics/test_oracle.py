@@ -16,10 +16,6 @@ from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.latencies import latencies_known
 from tests.support.logs import as_version_1, follow, make_rows, samples, warm_end, write_run
 
-GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
-
 
 def plain(place: Path, seed: int, count: int, parts: int) -> Path:
     return write_run(place, make_rows(seed, count), parts)

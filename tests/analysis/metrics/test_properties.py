@@ -16,13 +16,10 @@ from analysis.tables import TABLES
 from replayer.schema import TIERS
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import in_ms
+from tests.analysis.metric_oracle.facts import Rows
 from tests.analysis.metrics.comparing import _facts, log_of, numbers, opened, same, same_table
 from tests.analysis.metrics.shared_logs import logs
 from tests.support.logs import follow, write_run
-
-GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 @st.composite
@@ -61,7 +58,7 @@ def test_spreads_of_nothing() -> None:
     assert values.spread(["all"]).height == values.points(["all"], (0.5,)).height == 0
 
 
-def latencies(rows: Rows) -> Dict:
+def latencies(rows: Rows) -> dict[str, Any]:
     return METRICS["latency"](log_of(rows)).collect().row(0, named=True)
 
 

@@ -1,7 +1,6 @@
 """Metrics that were wrong once."""
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -13,10 +12,6 @@ from tests.analysis import metric_oracle
 from tests.analysis.metrics.comparing import _facts, differ, log_of, of_rows, opened, same_table
 from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.logs import write_run
-
-GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 def test_without_counters_the_cpu_is_not_the_bottleneck(tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from analysis import summary
 from analysis.tables import TABLES
 from replayer.schema import WAITS
+from tests.analysis.metric_oracle.facts import Rows
 from tests.analysis.metrics.comparing import differ, log_of, of_rows, same
 from tests.analysis.metrics.shared_logs import S, by_hand, logs
 from tests.support.logs import follow, make_rows, write_run
 
 GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -90,7 +89,9 @@ def test_what_a_request_waited_for(tmp_path: Path, cause: str | None) -> None:
         (30, {"verify_ns": 0}, "data"), (30, {"verify_ns": 15}, "verify"),
     ],
 )  # fmt: skip
-def test_the_bottleneck_is_where_busy_workers_are(tmp_path: Path, workers: int, times: Dict, bottleneck: str) -> None:
+def test_the_bottleneck_is_where_busy_workers_are(
+    tmp_path: Path, workers: int, times: dict[str, Any], bottleneck: str
+) -> None:
     """Ten moves at once for 10 s, which had waited for 200 s in all, beside so many workers."""
     hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 20 * S, "start_ns": 20 * S, "end_ns": 30 * S, "waited_for": "data"}
     hit |= {"read_ns": 10 * S} | {name: value * S for name, value in times.items()}

@@ -1,7 +1,6 @@
 """Metrics and tables of a log worked by hand."""
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -13,8 +12,6 @@ from tests.analysis.metrics.shared_logs import by_hand
 from tests.support.logs import write_run
 
 GIB = 2**30
-Dict = dict[str, Any]
-Rows = list[Dict]
 
 
 def test_a_case_worked_by_hand(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,8 +16,6 @@ from tests.support.command_line import Run
 from tests.support.latencies import latencies_known
 from tests.support.logs import follow, ranks, samples, write_run
 from tests.support.paths import DEMO
-
-Dict = dict[str, Any]
 
 
 @pytest.fixture(scope="session")

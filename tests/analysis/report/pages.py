@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 
-Dict = dict[str, Any]
 NASTY = "<img src=x onerror=alert(1)>&\"'"
 CASES = ("one", "trials", "systems", "bad", "many")
 WIDTHS = (1280, 390)

@@ -1,16 +1,12 @@
 """The report in a browser."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from analysis.report import drawing
 from tests.analysis.report.pages import CASES, WIDTHS
 from tests.support.browser import Browser
-
-Dict = dict[str, Any]
-
 
 # In a browser
 PAINTED = """(() => {

@@ -5,15 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from analysis.cli import main
 from tests.support.command_line import Run
-
-Dict = dict[str, Any]
 
 
 def test_text_goes_to_the_terminal(run: Run, replay: Path) -> None:

@@ -15,10 +15,8 @@ from analysis.report import export
 from analysis.report.gather import Gathered
 from analysis.summary import summarise
 
-Dict = dict[str, Any]
 
-
-def expected(summary: Dict) -> dict[str, float | None]:
+def expected(summary: dict[str, Any]) -> dict[str, float | None]:
     return {n: v if v is None else float(v) for n, v in summary.items() if v is None or isinstance(v, int | float)}
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -16,8 +15,6 @@ from analysis.summary import summarise
 from analysis.trials import statistics
 from tests.analysis.report.pages import CASES, NASTY, slower, tree, words
 from tests.support.logs import follow, write_run
-
-Dict = dict[str, Any]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -22,7 +22,6 @@ from tests.support.command_line import here
 from tests.support.submissions import edited, trial_of
 from tracegen.schema import Trace
 
-Dict = dict[str, Any]
 Change = Callable[[Package], object]
 OPTION: Final = Option("option_1", "real", "tiny-1b", 24576, users=3, cpu_bytes=0, allocs=16, duration_s=1)
 SETTINGS: Final = ("duration_s=4", "personas.coding.weight=0", "personas.document.weight=0")

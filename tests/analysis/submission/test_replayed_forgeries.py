@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 import pyarrow as pa
@@ -28,7 +28,6 @@ from tests.analysis.submission.replayed_forgeries import (
     OPTION,
     PLACES,
     SETTINGS,
-    Dict,
     field,
     generated,
     log,
@@ -148,7 +147,7 @@ def test_runs_of_any_kind_are_planned_anew(real: Path, tmp_path: Path, way: str)
 # Packages of OPEN, whose traces nobody has pinned
 
 
-def opened(real: Path, place: Path, recipe: Dict | None) -> Package:
+def opened(real: Path, place: Path, recipe: dict[str, Any] | None) -> Package:
     """The package as one of OPEN, with this recipe of its trace; None: the one that is recorded."""
     shutil.copytree(real, place / "results")
     (place / "results" / "closed").rename(place / "results" / "open")

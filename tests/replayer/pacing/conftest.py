@@ -5,14 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.replayer.pacing.paced_runs import chat, lay_out
-from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
 from tracegen.schema import Trace
-
-MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
-
 
 # Cut at a duration
 

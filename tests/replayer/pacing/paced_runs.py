@@ -31,7 +31,6 @@ from tracegen.schema import ENUMS, Columns, Trace
 
 MS = 1_000_000  # ns
 UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
 
 
 # Traces

@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from replayer.pace import Pace
-from tests.replayer.waterfall_oracle import Usable
 
 MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
 
 
 @dataclass(frozen=True)

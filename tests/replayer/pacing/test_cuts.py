@@ -9,13 +9,11 @@ import pytest
 
 from replayer.pace import Demand, Pace, Span, Window
 from tests.replayer.pacing.paced_runs import EVICTIONS, ORDERS, go, hashed, latency, moves_in, options, plan_of, whole
-from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
 from tracegen.schema import Trace
 
 MS = 1_000_000  # ns
 UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
 
 
 @pytest.mark.parametrize("order", ["trace", "reference"])

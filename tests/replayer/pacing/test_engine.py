@@ -26,7 +26,6 @@ from tests.support import traces
 from tracegen.schema import Columns, Trace
 
 MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
 UNLIMITED: Usable = (0, 0, None)
 
 

@@ -10,13 +10,7 @@ import pytest
 from replayer.order import of_run
 from replayer.pace import Demand, Pace, Span, Window
 from tests.replayer.pacing.paced_runs import ORDERS, fingerprint, go, hashed, latency, options, plan_of, whole
-from tests.replayer.waterfall_oracle import Usable
 from tracegen.schema import Trace
-
-MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
-
 
 # So many ops
 

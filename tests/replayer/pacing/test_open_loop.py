@@ -9,12 +9,9 @@ from replayer.opening import Settings
 from replayer.pace import Pace, Span
 from replayer.run import replay
 from tests.replayer.pacing.paced_runs import go, latency, options
-from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
 
 MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
 
 
 def test_lateness_grows_past_capacity_only(tmp_path: Path) -> None:

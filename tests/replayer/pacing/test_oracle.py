@@ -2,11 +2,8 @@
 
 from replayer.pace import Pace
 from tests.replayer.pacing.pacing_oracle import Due, due_times
-from tests.replayer.waterfall_oracle import Usable
 
 MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
 
 
 def test_the_oracle_by_hand() -> None:

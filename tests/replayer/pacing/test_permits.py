@@ -7,12 +7,7 @@ import polars as pl
 
 from replayer.pace import Span
 from tests.replayer.pacing.paced_runs import chat, go, latency, lay_out, options
-from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
-
-MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
 
 
 def most_at_once(log: pl.DataFrame) -> int:

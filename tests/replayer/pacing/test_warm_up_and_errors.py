@@ -10,13 +10,10 @@ import pytest
 
 from replayer.pace import Span, Window
 from tests.replayer.pacing.paced_runs import ORDERS, fingerprint, go, latency, options, whole
-from tests.replayer.waterfall_oracle import Usable
 from tests.support.fault_injection import Transfer, injected, key_of
 from tracegen.schema import InputError, Trace
 
 MS = 1_000_000  # ns
-UNIT = 1024  # bytes per token of the real runs
-UNLIMITED: Usable = (0, 0, None)
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))

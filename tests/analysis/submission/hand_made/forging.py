@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from analysis.submission import package as packaging
@@ -15,8 +14,6 @@ from analysis.submission.layout import Package
 from replayer.schema import read_run
 from tests.support.crafted_runs import SECOND, Crafted, frame
 from tests.support.submissions import OPTIONS, Change, edited, replayed, trial_of
-
-pytestmark = pytest.mark.usefixtures("tiny")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 import platform
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -13,11 +13,11 @@ from analysis.submission import about as beginning
 from analysis.submission.layout import About
 from replayer.schema import code_digests
 from tests.support.doubts import call
-from tests.support.submissions import TRIALS, Dict, content
+from tests.support.submissions import TRIALS, content
 from tracegen.schema import InputError
 
 pytestmark = pytest.mark.usefixtures("tiny")
-REFUSED: Final[dict[str, tuple[Dict, str]]] = {
+REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "trials": ({"trials": 3}, "--trials 3: CLOSED asks for 2; choose --division open."),
     "one file system": ({"cache": "."}, "are on one file system; the rules ask for two."),
     "path as organisation": ({"organisation": "../acme"}, "--org '../acme' must be of letters, digits and _.-"),

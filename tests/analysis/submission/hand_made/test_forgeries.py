@@ -3,7 +3,7 @@
 import json
 import platform
 import shutil
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ from tests.analysis.submission.hand_made.forging import (
 )
 from tests.support.crafted_runs import sampled
 from tests.support.doubts import call
-from tests.support.submissions import BASES, OPTIONS, TINY, Dict, Open, forge, manifest, problems, trial_of
+from tests.support.submissions import BASES, OPTIONS, TINY, Open, forge, manifest, problems, trial_of
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -342,7 +342,7 @@ def test_every_file_is_listed(fresh: Open, trial: int) -> None:
         assert f"{path.relative_to(package.top)} was changed: its size or sha256 is not that of manifest.json" in found
 
 
-SETTINGS: Final[Dict] = {
+SETTINGS: Final[dict[str, Any]] = {
     "model": "other", "bytes_per_token": 1 << 18, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "headroom": "0.9",
     "arrangement": "spillover", "promote": True, "lookup": "contiguous", "decode": "once", "users": 3, "part": [0, 2], "cycles": 2, "workers": 5,
     "pace": "asap", "speedup": 2.0, "token_ms": 30.0, "prefill_tok_s": 100.0, "request_depth": 2,
