@@ -72,6 +72,14 @@ def wrong(tier: Tier, key: int, size: int) -> str | None:
     return found
 
 
+def has_cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
 class TierContract:
     """What execution relies on."""
 

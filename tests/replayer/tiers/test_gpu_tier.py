@@ -20,6 +20,7 @@ from tests.replayer.tiers.contract import (
     MIB,
     PAYLOAD,
     TierContract,
+    has_cuda,  # noqa: F401  # the conditions of skipif name it
     one_sentence,
     put,
     staging,
@@ -142,14 +143,6 @@ class GpuContract(TierContract):
 
 class TestGpuTierOnTheCpu(GpuContract):
     pass
-
-
-def has_cuda() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return False
-    return bool(torch.cuda.is_available())
 
 
 @pytest.mark.gpu
