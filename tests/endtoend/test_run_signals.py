@@ -18,7 +18,6 @@ from tests.support.command_line import Run, here, sentence
 from tests.support.going_runs import CACHE, MODEL, READS, USERS, Going, going, info, log_of, replayed
 from tracegen.schema import Trace
 
-# Signals
 SIGNALS = [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
 
 

@@ -42,7 +42,6 @@ from tracegen.schema import InputError, Trace
 Change = Callable[[Package], object]
 
 
-# Two options and two trials of logs made by hand, held against the rules' own CLOSED conditions
 DURATION_S, TRIALS, GAP_S = 2.0, 2, 60
 
 

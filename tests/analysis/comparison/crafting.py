@@ -16,9 +16,6 @@ def resampled_means(values: list[float]) -> list[float]:
     return [sum(pick) / len(values) for pick in itertools.product(values, repeat=len(values))]
 
 
-# Crafted runs: a run.json each, the metrics beside it
-
-
 SPEED = {"wall_clock_tok_s": 100.0, "storage_tok_s": 50.0, "decode_read_gib_s": 2.0, "elapsed_s": 10.0}
 Craft = Callable[..., Path]
 
@@ -35,9 +32,6 @@ def three(craft: Craft, name: str, speeds: tuple[float, ...] = (0.98, 1.0, 1.03)
 
 
 CPU = {"usable_bytes": {"gpu": 0, "cpu": 4 * GIB, "nvme": None}}
-
-
-# As it is typed
 
 
 def typed(*command: object) -> Any:

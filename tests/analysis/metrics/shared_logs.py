@@ -42,7 +42,6 @@ def busy(place: Path) -> Path:
     return place
 
 
-# By hand
 S = 10**9
 HAND = """
     id seq req qos         phase   op    source     move    from  to   GiB tokens new due ready start end read write device

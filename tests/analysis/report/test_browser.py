@@ -8,7 +8,6 @@ from analysis.report import drawing
 from tests.analysis.report.pages import CASES, WIDTHS
 from tests.support.browser import Browser
 
-# In a browser
 PAINTED = """(() => {
   const painted = mark => [...mark.children].some(e => {
     const style = getComputedStyle(e), box = e.getBoundingClientRect();

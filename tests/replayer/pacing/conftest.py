@@ -8,8 +8,6 @@ from tests.replayer.pacing.paced_runs import chat, lay_out
 from tests.support import traces
 from tracegen.schema import Trace
 
-# Cut at a duration
-
 
 @pytest.fixture
 def long_trace(tmp_path: Path) -> Trace:
@@ -22,9 +20,6 @@ def overtaken(tmp_path: Path) -> Trace:
     """40 stores that are in no hurry, and after them 40 that are, and go first."""
     steps = [("w", key, 1) for key in range(80)]
     return traces.write(tmp_path / "t.parquet", traces.columns(steps, qos=[2] * 40 + [0] * 40))
-
-
-# Subsets and cycles
 
 
 @pytest.fixture

@@ -33,9 +33,6 @@ MS = 1_000_000  # ns
 UNIT = 1024  # bytes per token of the real runs
 
 
-# Traces
-
-
 Request = tuple[int, int, int, int, list[list[traces.Step]]]
 
 
@@ -107,9 +104,6 @@ def paced(batch: Columns, rows: Sequence[waterfall_oracle.Row]) -> list[Due]:
     return [Due(*row) for row in zip(*(batch[name].tolist() for name in names), computed, strict=True)]
 
 
-# Engines on a tier that keeps nothing, behind a throttle
-
-
 ORDERS = {"trace": Order(), "reference": reference(DEFAULT_REFERENCE), "live": Order("live")}
 
 
@@ -135,9 +129,6 @@ def moves_in(
     for op_id in order:
         waterfall.decide(tasks[op_id])
     return [move.row for move in waterfall.ledgers.moves]
-
-
-# Real runs, on the null layout
 
 
 @contextmanager

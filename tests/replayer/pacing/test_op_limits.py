@@ -12,8 +12,6 @@ from replayer.pace import Demand, Pace, Span, Window
 from tests.replayer.pacing.paced_runs import ORDERS, fingerprint, go, hashed, latency, options, plan_of, whole
 from tracegen.schema import Trace
 
-# So many ops
-
 
 @pytest.mark.parametrize("order", ["trace", "reference"])
 @pytest.mark.parametrize("kind", ["asap", "closed"])
@@ -68,9 +66,6 @@ def test_so_many_ops_and_so_many_seconds(long_trace: Trace, tmp_path: Path) -> N
     info, _ = go(long_trace, tmp_path / "s", span=Span(0.2, ops=1499), throttles=latency(5))
     assert 0 < info["executed_ops"] < 1499
     assert info["window"]["cut_s"] >= 0.2
-
-
-# An order that was had before
 
 
 @pytest.mark.parametrize("order", ["reference", "live"])

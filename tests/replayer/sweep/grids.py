@@ -35,7 +35,6 @@ def swept(run: Run, grid: Path, *flags: object, ok: bool = True) -> subprocess.C
 CASE = '[[case]]\nname = "a"\ntrace = "quick.parquet"\nmodel = "tiny-1b"\n'
 
 
-# Finished sweeps
 FINISHED = f"""
 trials = 1
 [[case]]

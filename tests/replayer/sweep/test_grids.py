@@ -9,7 +9,6 @@ import pytest
 from tests.replayer.sweep.grids import CASE, RECIPE, grid, swept
 from tests.support.command_line import Run, sentence
 
-# Grids
 GRID = f"""
 trials = 2
 pause_s = 1.5

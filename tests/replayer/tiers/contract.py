@@ -239,7 +239,6 @@ def one_sentence(error: InputError, *words: str) -> None:
         assert word in error.message, error.message
 
 
-# What the two layouts of the nvme tier share
 Disk = Callable[..., Any]
 
 

@@ -61,7 +61,6 @@ def agent(t: float, *requests: dict[str, Any]) -> dict[str, Any]:
     return {"t": t, "type": "subagent", "agent_id": "a", "requests": requests}
 
 
-# Bad rows: refused by file, line and reason, or counted, exactly, and the good rows kept
 GOOD = {
     "mooncake": {"timestamp": 1, "input_length": 513, "output_length": 1, "hash_ids": [0, 1]},
     "bailian": {"chat_id": 1, "parent_chat_id": -1, "timestamp": 1, "input_length": 17, "output_length": 1}

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.tracegen.readers.reading import ALL, HEADERS, read
 from tracegen.schema import InputError
 
-# Anything
 NAMES = ["timestamp", "delay", "input_length", "output_length", "hash_ids", "session_id", "chat_id", "parent_chat_id"]
 NAMES += ["block_size", "block_tokens", "play_id", "hash_id_scope", "requests", "t", "type", "in", "out", "id"]
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
