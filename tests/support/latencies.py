@@ -10,7 +10,7 @@ from analysis.log import Log
 from replayer.schema import LOG_ENUMS
 
 KNOWN: dict[bytes, tuple[pl.DataFrame, pl.DataFrame]] = {}  # shared by all tests of a process
-compute = Log._spreads.func  # type: ignore[attr-defined]
+COMPUTE_SPREADS = Log._spreads.func  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def latencies_known() -> Iterator[None]:
     def once(log: Log) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows = pl.concat(log.stretches).select(kept).collect().hash_rows().to_numpy().tobytes()
         if rows not in KNOWN:
-            KNOWN[rows] = compute(log)
+            KNOWN[rows] = COMPUTE_SPREADS(log)
         return KNOWN[rows]
 
     with pytest.MonkeyPatch.context() as patch:
