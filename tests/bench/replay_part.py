@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from tests import traces
 from tests.bench.disks import best, fast_disk, fio, throttled
 from tests.bench.measure import PAIRS, show
+from tests.support import traces
 from tracegen.generate import generate
 from tracegen.recipe.loading import load
 

@@ -1,0 +1,118 @@
+"""Which runs are compared: validity, copies, conditions, configurations."""
+
+import math
+
+import numpy as np
+import pytest
+
+from analysis.comparison.compare import compare
+from analysis.comparison.text import render
+from tests.analysis.comparison.crafting import Craft, resampled_means, three
+from tracegen.errors import InputError
+
+GIB = 2**30
+
+
+def test_runs_that_are_not_valid_are_left_out_and_named(craft: Craft) -> None:
+    bad = craft("a-bad", 9.0, valid=False)
+    found = compare({"a": [*three(craft, "a"), bad], "b": three(craft, "b")})
+    assert found.left_out == {str(bad): "the run is failed: by design"}
+    assert found.pairs[0].ratios["wall_clock_tok_s"].ratio == 1.0
+    assert f"LEFT OUT: {bad}: the run is failed: by design" in render(found)
+    with pytest.raises(InputError, match="no valid run is left"):
+        compare({"a": [bad], "b": [craft("b")]})
+
+
+def test_a_run_named_twice_is_one_trial(craft: Craft) -> None:
+    one = craft("a")
+    with pytest.raises(InputError, match="named twice"):
+        compare({"a": [one, one], "b": [craft("b")]})
+    assert "more than one side" in compare({"a": [one], "b": [one]}).warnings[0]
+
+
+def test_a_copy_is_no_trial(craft: Craft) -> None:
+    """Nor another system."""
+    one, copy, other = (craft(name, zero_ns=[zero]) for name, zero in (("a", 5), ("copy", 5), ("b", 6)))
+    with pytest.raises(InputError, match=r"copy is a copy of .*/a, which is one trial"):
+        compare({"a": [one, copy], "b": [other]})
+    assert "copy is on more than one side" in compare({"a": [one], "b": [copy]}).warnings[0]
+    assert compare({"a": [one], "b": [other]}).warnings == []
+
+
+def test_conditions_that_differ_must_be_named(craft: Craft) -> None:
+    a, b = three(craft, "a"), three(craft, "b", conditions={"workers": 16})
+    with pytest.raises(InputError, match=r"workers \(8 against 16\); pass --vary workers"):
+        compare({"a": a, "b": b})
+    found = compare({"a": a, "b": b}, vary=["workers"])
+    assert found.varied == {"workers": {"a": "8", "b": "16"}}
+    assert found.pairs[0].ratios["elapsed_s"].ratio == 1.0
+    with pytest.raises(InputError, match="did you mean workers"):
+        compare({"a": a, "b": b}, vary=["worker"])
+
+
+def test_a_side_that_mixes_what_is_varied_is_refused(craft: Craft) -> None:
+    a = [*three(craft, "a"), craft("a-16", conditions={"workers": 16})]
+    with pytest.raises(InputError, match="a mixes runs with 16 and 8 of it"):
+        compare({"a": a, "b": three(craft, "b")}, vary=["workers"])
+
+
+def test_unlike_traces_are_refused(craft: Craft) -> None:
+    with pytest.raises(InputError, match=r"unlike traces; .* --by workload"):
+        compare({"a": [craft("a")], "b": [craft("b", trace="u")]})
+
+
+def test_a_tier_may_be_varied_by_name_or_with_all_others(craft: Craft) -> None:
+    sizes = {"gpu": 0, "cpu": 4 * GIB, "nvme": None}
+    a = [craft("a", values={"cpu_read_bytes": 0})]
+    b = [craft("b", conditions={"usable_bytes": sizes}, plan="q", ops=1000, values={"cpu_read_bytes": 7})]
+    with pytest.raises(InputError, match=r"usable_bytes.cpu \(0 GiB against 4 GiB\)"):
+        compare({"a": a, "b": b})
+    for name in ("usable_bytes", "usable_bytes.cpu"):
+        found = compare({"a": a, "b": b}, vary=[name])
+        assert found.varied == {"usable_bytes.cpu": {"a": "0 GiB", "b": "4 GiB"}}
+        assert found.advice is not None
+        assert found.advice.metrics == ("wall_clock_tok_s",)
+        assert "Work differs (they follow from what is varied)" in render(found)
+        assert "cpu_read_bytes: 0 (a), 7 (b)" in render(found)
+
+
+def test_configurations_are_matched_one_by_one_and_strays_named(craft: Craft) -> None:
+    a = [craft(f"a-{n}", 2.0 * n, conditions={"users": n}) for n in (1, 2, 3)]
+    b = [craft(f"b-{n}", conditions={"users": n}) for n in (1, 2, 9)]
+    found = compare({"a": a, "b": b})
+    one = found.pairs[0].ratios["wall_clock_tok_s"]
+    assert one.configurations == 2
+    assert (one.ratio, one.least, one.most, one.win_rate) == (pytest.approx(8**0.5), 2.0, 4.0, 1.0)
+    assert [one.name for one in found.configurations] == ["users 1", "users 2"]
+    assert found.varied == {}
+    assert len(found.unmatched) == 2
+    assert "a-3 (a) matches nothing: b has users (3 against 1)" in found.unmatched[0]
+    by = found.pairs[0].by
+    assert set(by) == {"users"}
+    assert {users: one["storage_tok_s"].ratio for users, one in by["users"].items()} == {"1": 2.0, "2": 4.0}
+
+
+def test_the_interval_over_configurations_is_that_of_their_ratios(craft: Craft) -> None:
+    speeds = (1.1, 1.3, 0.9, 2.0)
+    sides = {
+        s: [craft(f"{s}-{n}", v if s == "a" else 1.0, conditions={"model": f"m{n}"}) for n, v in enumerate(speeds)]
+        for s in "ab"
+    }
+    one = compare(sides).pairs[0].ratios["wall_clock_tok_s"]
+    low, high = np.exp(np.quantile(resampled_means([math.log(s) for s in speeds]), [0.025, 0.975]))
+    assert (one.low, one.high) == pytest.approx((low, high))
+    assert (one.verdict, one.win_rate) == ("not apart", 0.75)
+
+
+def test_unlike_machines_in_one_set_are_loud(craft: Craft) -> None:
+    a = [craft(f"a-{host}", machine={"host": host, "storage": {"device": "/dev/sda"}}) for host in ("x", "y")]
+    found = compare({"a": a, "b": [craft("b")]})
+    assert "WARNING: a mixes machines (x /dev/sda; y /dev/sda)" in render(found)
+    assert not compare({"a": a[:1], "b": a[1:]}).warnings
+
+
+def test_unlike_work_of_one_plan_is_loud(craft: Craft) -> None:
+    found = compare(
+        {"a": [craft("a", values={"nvme_read_bytes": 1})], "b": [craft("b", values={"nvme_read_bytes": 2})]}
+    )
+    assert "measured over unlike work (nvme_read_bytes)" in found.warnings[0]

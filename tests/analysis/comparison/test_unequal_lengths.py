@@ -1,0 +1,175 @@
+"""Runs of unequal length: common plans, cut runs, and real replays."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.comparison.compare import compare
+from analysis.comparison.text import render
+from analysis.comparison.trials import Trial, check_prefix
+from analysis.runs.run import Run as RunOf
+from analysis.summary.summary import summarise
+from replayer.schema import CHECKPOINT_OPS
+from tests.analysis.comparison.crafting import Craft, typed
+from tests.support.command_line import Run
+from tests.support.crafted_runs import SECOND, clean
+from tests.support.paths import DEMO
+from tracegen.errors import InputError
+
+
+def trial(ops: int, plan: str | None = "p", marks: list[str] | None = None, rank: int = 0) -> Trial:
+    return ranked((ops, plan, marks or []))
+
+
+def ranked(*of: tuple[int, str | None, list[str]]) -> Trial:
+    infos = {
+        Path(f"rank_{rank}"): {
+            "executed_ops": ops, "executed_fingerprint": f"{plan} {ops}",
+            "plan": {"plan_fingerprint": plan, "plan_checkpoints": marks},
+        }
+        for rank, (ops, plan, marks) in enumerate(of)
+    }  # fmt: skip
+    return Trial(RunOf(Path("run"), infos, len(of), []), {})
+
+
+STEP = CHECKPOINT_OPS
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [trial(900), trial(900), trial(900)],
+        [trial(900), trial(700), trial(800)],  # one plan: its prefixes are equal
+        [trial(5 * STEP, "p", ["1", "2", "3"]), trial(2 * STEP + 9, "q", ["1", "2", "x"])],
+        [ranked((900, "p", []), (500, "q", [])), ranked((800, "p", []), (500, "q", []))],
+    ],
+)
+def test_runs_of_one_plan_may_be_of_any_length(found: list[Trial]) -> None:
+    check_prefix(found)
+    check_prefix(found[::-1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (trial(5 * STEP, "p", ["1", "2", "3"]), trial(4 * STEP, "q", ["1", "2", "x"])),
+        (trial(2 * STEP, "p", []), trial(2 * STEP, "q", ["x"])),
+        (trial(2 * STEP, "p", ["1"]), trial(2 * STEP, "q", ["x"])),
+        (trial(STEP - 1, "p", []), trial(900, "q", [])),  # no checkpoint says
+        (trial(900, None), trial(900, "q")),
+        (ranked((900, "p", []), (500, "q", [])), ranked((900, "p", []), (500, "r", []))),
+    ],
+)
+def test_plans_that_part_are_refused(one: Trial, other: Trial) -> None:
+    for found in ([one, other], [other, one]):
+        with pytest.raises(InputError, match="planned unlike each other within the first"):
+            check_prefix(found)
+
+
+def test_runs_cut_in_time_are_judged_each_over_its_own_window(craft: Craft) -> None:
+    cut = {"duration_s": 10.0, "cut_s": 10.0}
+    a = [
+        craft("a-1", ops=1000, window=cut),
+        craft("a-2", ops=800, window=cut),
+        craft("a-9", ops=50, conditions={"users": 9}),
+    ]
+    b = [craft("b-1", ops=400, window=cut), craft("b-9", ops=50, conditions={"users": 9})]
+    found = compare({"a": a, "b": b}, metrics=["tokens_generated"])
+    assert [one.cut for one in found.configurations] == [True, False]
+    assert [one.values("a", "tokens_generated") for one in found.configurations] == [[1000, 800], [50]]
+    assert render(found).count("cut in time, each run judged over its own window: 10.0 s (a), 10.0 s (b)") == 1
+    assert "each run did what it could until it was cut" in render(found)
+    assert not found.warnings
+
+
+@pytest.mark.parametrize("varied", ["workers", "pace"])
+@pytest.mark.parametrize("kind", ["trace", "reference", "live"])
+def test_a_plan_of_the_load_follows_from_it(craft: Craft, varied: str, kind: str) -> None:
+    """In the trace's order plans must agree; a reference order is that of a load, and a live one of the machine."""
+    value = {"workers": 16, "pace": "closed"}[varied]
+    order = {"order": {"kind": kind, "name": "nvme-7", "profile": {}}}
+    a, b = [craft("a", conditions=order)], [craft("b", plan="q", conditions=order | {varied: value})]
+    if kind == "trace":
+        with pytest.raises(InputError, match="planned unlike"):
+            compare({"a": a, "b": b}, vary=[varied])
+    else:
+        assert not compare({"a": a, "b": b}, vary=[varied]).configurations[0].same_plan
+
+
+def test_orders_are_named_shortly(craft: Craft) -> None:
+    a = craft("a", conditions={"order": {"kind": "reference", "name": "nvme-7", "profile": {"nvme": {"streams": 4}}}})
+    b = craft("b", conditions={"order": {"kind": "trace", "name": None, "profile": None}})
+    with pytest.raises(InputError, match=r"order \(reference nvme-7 against trace\); pass --vary order"):
+        compare({"a": [a], "b": [b]})
+
+
+def steady_run(path: Path, speed: float) -> Path:
+    """Reads of nvme by 4 workers that never pause, cut at 90 s, and what of the plan it got through by then."""
+    run = clean(600)
+    rows, took = run.rows, int(SECOND * 1.2 / speed)
+    at = np.arange(len(rows["op_id"])) // 4 * took
+    spent = {name: np.where(rows[name] > 0, took, 0) for name in ("read_ns", "write_ns")}
+    rows |= {"due_ns": at, "ready_ns": at, "start_ns": at, "end_ns": at + took, **spent}
+    rows |= {f"device_{name}": spent[name] * 9 // 10 for name in spent} | {"verify_ns": spent["read_ns"] // 100}
+    kept = rows["start_ns"] < 90 * SECOND
+    cut = clean(600, executed=int(kept.sum()))
+    cut.rows = {name: values[kept] for name, values in rows.items()}
+    cut.info["conditions"]["duration_s"] = cut.info["window"]["cut_s"] = 90.0
+    return cut.settle().save(path)
+
+
+def test_a_system_4_7_times_as_fast_shows_4_7_times(tmp_path: Path) -> None:
+    fast, slow = (steady_run(tmp_path / name, speed) for name, speed in (("fast", 4.7), ("slow", 1.0)))
+    assert summarise(fast)["executed_ops"] > 4 * summarise(slow)["executed_ops"]
+    metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s", "storage_tok_s", "steady_tok_s"]
+    (pair,) = compare({"fast": [fast], "slow": [slow]}, metrics=metrics).pairs
+    for metric in metrics:
+        assert pair.ratios[metric].ratio == pytest.approx(4.7, rel=0.02), metric
+
+
+@pytest.fixture(scope="module")
+def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two real replays of one plan, one of them cut short."""
+    place = tmp_path_factory.mktemp("replays")
+    run("tracegen", "generate", DEMO, "--requests", 40, "-o", place / "trace.parquet")
+    command = [
+        "replayer",
+        "run",
+        place / "trace.parquet",
+        "--model",
+        "tiny-1b",
+        "--make-cache-dir",
+        "--cache-dir",
+        place / "cache",
+    ]
+    slow = ["--workers", 2, "--pace", "asap", "--throttle", "nvme=2000,1000", "--layout", "null", "--verify", "off"]
+    run(*command, *slow, "-o", place / "whole")
+    run(*command, *slow, "--duration", 0.2, "-o", place / "short")
+    return [place / "whole", place / "short"]
+
+
+def test_real_runs_of_unequal_length(replays: list[Path], run: Run) -> None:
+    whole, short = map(str, replays)
+    refused = typed(whole, "--against", short)
+    assert refused.exit_code == 2
+    assert "duration_s (null against 0.2); pass --vary duration_s" in refused.stderr
+    told = run(
+        "analysis",
+        "compare",
+        whole,
+        "--against",
+        short,
+        "--vary",
+        "duration_s",
+        "--metric",
+        "tokens_generated",
+        "--json",
+    )
+    found = json.loads(told.stdout)
+    (one,) = found["configurations"]
+    assert one["cut"]
+    assert summarise(replays[1])["executed_ops"] < summarise(replays[0])["executed_ops"]
+    assert one["window_s"]["short"] == [summarise(replays[1])["elapsed_s"]]
+    assert found["warnings"] == []

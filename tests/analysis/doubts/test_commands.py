@@ -1,0 +1,48 @@
+"""The exit codes of check, and where a summary names what makes a run invalid."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.summary.summary import summarise
+from tests.support.crafted_runs import clean
+from tests.support.doubts import call, counted, put
+
+pytestmark = pytest.mark.usefixtures("latencies_once")
+
+
+def test_check_says_by_its_exit_code_whether_runs_hold(tmp_path: Path) -> None:
+    good, bad = clean(60), clean(60)
+    bad.info["status"] = "incomplete"
+    places = [good.save(tmp_path / "good"), bad.save(tmp_path / "bad")]
+    assert "VALID: " in call("check", places[0]).stdout
+    call("check", *places, code=1)
+    call("check", places[0], places[0])
+    told = json.loads(call("check", *places, "--json", code=1).stdout)
+    assert [(one["run"], one["valid"]) for one in told] == [(str(places[0]), True), (str(places[1]), False)]
+    (one,) = [doubt for doubt in told[1]["doubts"] if doubt["invalidates"]]
+    assert set(one) == {"kind", "text", "advice", "invalidates"}
+    assert json.loads(call("check", places[0], "--json").stdout)["valid"] is True
+    done = call("check", places[0], tmp_path / "none", code=2)
+    assert done.stdout == "", "nothing half-computed"
+
+
+def test_a_summary_that_is_not_valid_says_so_first_and_last(tmp_path: Path) -> None:
+    run = clean(60)
+    run.info["status"] = "incomplete"
+    place = run.save(tmp_path / "run")
+    lines = call("summary", place).stdout.splitlines()
+    assert lines[0].startswith("INVALID: incomplete: ")
+    assert lines[-1].startswith("NOT VALID: ")
+    assert json.loads(call("summary", place, "--json").stdout)["valid"] is False
+
+
+def test_findings_that_invalidate_come_before_all_doubts(tmp_path: Path) -> None:
+    run = clean(60)
+    counted(run, read=0.1)
+    put(run.info, "executed_ops", 5)
+    flags = [doubt["invalidates"] for doubt in summarise(run.save(tmp_path / "run"))["doubts"]]
+    assert flags == sorted(flags, reverse=True)
+    assert flags.count(True) > 1
+    assert flags.count(False) > 1

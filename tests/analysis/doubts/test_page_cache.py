@@ -1,0 +1,106 @@
+"""Doubts that the device was read: page caches, file systems in memory, and the replayer's own warnings."""
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from analysis.doubts import checks as doubts
+from tests.support.crafted_runs import SECOND, clean
+from tests.support.doubts import conditions, counted, each_sample, found
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.usefixtures("latencies_once")
+
+
+@pytest.mark.parametrize(
+    ("direct", "samples", "kind", "invalidates"),
+    [
+        (True, True, None, False),
+        (False, True, "page cache", True),  # though the device did deliver the bytes: whose, nobody knows
+        (False, False, "page cache", True),
+        (True, False, "unchecked reads", False),
+    ],
+)
+def test_who_says_that_a_device_was_read(
+    tmp_path: Path, direct: bool, samples: bool, kind: str | None, invalidates: bool
+) -> None:
+    run = clean()
+    conditions(run, direct=direct)
+    if not samples:
+        run.samples = None
+    told = found(run, tmp_path)
+    assert set(told) == ({kind} if kind else set())
+    assert [doubt.invalidates for doubt in told.get(kind or "", [])] == ([invalidates] if kind else [])
+
+
+def test_counters_of_no_device_count_nothing(tmp_path: Path) -> None:
+    run = clean()
+    each_sample(run, read_bytes=None, written_bytes=None, utilisation=None)
+    assert set(found(run, tmp_path)) == {"unchecked reads"}
+
+
+def test_memory_that_calls_itself_a_file_system(tmp_path: Path) -> None:
+    run = clean()
+    run.samples, run.info["machine"]["storage"]["filesystem"] = None, "tmpfs"
+    (doubt,) = found(run, tmp_path)["page cache"]
+    assert doubt.invalidates
+
+
+@pytest.mark.parametrize("warm", [0.3, 0.7])
+def test_a_warm_up_from_the_device_hides_no_cached_reads(tmp_path: Path, warm: float) -> None:
+    run = clean()
+    boundary = int(warm * len(run.rows["op_id"]))
+    run.rows["warmup"] = run.rows["op_id"] < boundary
+    run.settle()
+    assert set(found(deepcopy(run), tmp_path)) <= {"few samples", "short run"}
+    assert run.samples is not None
+    for sample in run.samples:
+        if sample["time_ns"] - SECOND > run.info["warmup"]["end_ns"]:
+            sample["read_bytes"] = 0
+    assert "page cache" in found(run, tmp_path / "cached")
+
+
+WARNINGS = {
+    "--direct off: the page cache of /mnt (ext4) may serve its reads.": "page cache",
+    "/mnt (ext4) refuses O_DIRECT; the page cache may serve its reads.": "page cache",
+    "a cache served reads: the nvme tier read 3.00 GiB, the device delivered 1.00 GiB (67% less).": "page cache",
+    "no block device counts what /mnt (nfs) does; nothing checks its reads.": "unchecked reads",
+    "/mnt is on the root file system (ext4), which the whole machine uses.": "root file system",
+    "the nvme tier is the null layout: nothing is stored, its times are the replayer's own.": "emulated tier",
+    "the gpu tier is emulated in host memory (--gpu-device cpu); its times are no GPU's.": "emulated tier",
+    "the nvme tier is throttled to 470 MiB/s and 80 us; its times are of that limit.": "throttled tier",
+    "verification is off; wrong bytes will go unnoticed.": "verification off",
+}
+
+
+def test_what_the_replayer_warned_of_is_not_said_twice(tmp_path: Path) -> None:
+    run = clean()
+    counted(run, read=0.5)
+    run.info["warnings"] = [text for text, kind in WARNINGS.items() if kind == "page cache"]
+    told = found(run, tmp_path / "a")
+    assert {kind: len(texts) for kind, texts in told.items()} == {"page cache": 1}
+    run = clean()
+    run.info["warnings"] = ["a new kind of warning.", "a new kind of warning."]
+    (doubt,) = found(run, tmp_path / "b")["replayer"]
+    assert doubt.text == "a new kind of warning"
+
+
+def test_every_warning_of_the_replayer_is_known(tmp_path: Path) -> None:
+    source = (ROOT / "replayer" / "run" / "opening.py").read_text() + (
+        ROOT / "replayer" / "run" / "replay.py"
+    ).read_text()
+    for words in doubts.COVERED:
+        assert words in source, words
+    for text, kind in WARNINGS.items():
+        assert next(kind for words, kind in doubts.COVERED.items() if words in text) == kind
+    assert source.count("found.append(") + source.count("yield f") == 8, (
+        "a new warning: say in COVERED which doubt it is"
+    )
+
+
+def test_a_cache_that_the_replayer_saw_invalidates_without_its_counters(tmp_path: Path) -> None:
+    run = clean()
+    run.samples, run.info["warnings"] = None, [text for text in WARNINGS if text.startswith("a cache")]
+    (doubt,) = found(run, tmp_path)["page cache"]
+    assert doubt.invalidates

@@ -1,0 +1,127 @@
+"""Fields of run.json that are missing or have another type are refused in one sentence."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.summary.summary import checked, summarise
+from replayer.schema import ranks_of, read_run
+from tests.support.crafted_runs import clean
+from tests.support.doubts import drop, edit, put, rank_runs, refusal
+from tracegen.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("latencies_once")
+PRESENT = ["status", "reason", "warnings", "trace", "plan", "conditions", "trace.fingerprint", "conditions.model",
+           "conditions.bytes_per_token", "conditions.usable_bytes", "conditions.workers", "conditions.pace", "conditions.direct",
+           "conditions.verify", "plan.ops", "plan.hits", "plan.hits.nvme", "plan.demotions.cpu>nvme", "plan.read_bytes.cpu",
+           "plan.stores.gpu", "executed.hits.gpu", "executed.write_bytes", "run_version"]  # fmt: skip
+
+
+WRONG: list[tuple[str, Any]] = [
+    *[(name, value) for name in ("plan.ops", "plan.hits.cpu", "executed.ops", "executed_ops", "warmup.ops") for value in ("5", -1, True, 1.5, [], 1 << 63)],
+    *[(name, value) for name in ("window.drain_s", "window.cut_s", "conditions.token_ms", "conditions.duration_s")
+      for value in ("5", -1, True, {}, float("nan"), float("inf"), -float("inf"))],
+    *[(name, value) for name in ("trace", "plan", "conditions", "plan.hits", "executed", "window", "warmup", "clock", "machine", "machine.storage", "executed.stores")
+      for value in ([], "x", 5)],
+    *[(name, value) for name in ("clock.zero_ns", "rank", "warmup.end_ns", "machine.cores") for value in ("1", 0.5, False, 1 << 70)],
+    *[(name, value) for name in ("trace.fingerprint", "conditions.model", "executed_fingerprint", "machine.host") for value in (5, {}, ["x"])],
+    ("status", "done"), ("status", 5), ("status", None), ("reason", 5), ("warnings", "none"), ("warnings", [1]), ("warnings", None),
+    ("plan.ops", None), ("plan.hits.cpu", None), ("conditions.workers", 0), ("conditions.bytes_per_token", 0),
+    ("conditions.pace", "brisk"), ("conditions.verify", None), ("conditions.layout", "tape"), ("conditions.direct", "on"),
+    ("conditions.usable_bytes.cpu", "1"), ("conditions.usable_bytes", []), ("conditions.throttle", {"nvme": 5}), ("conditions.throttle", {"disk": {}}),
+    ("conditions.part", [2, 2]), ("conditions.part", "0/1"), ("conditions.ranks", 0), ("conditions.ranks", 1 << 20), ("trace.counts", {"x": "y"}),
+    ("trace.ops", "many"), ("plan.plan_checkpoints", "x"), ("plan.plan_fingerprint", 5), ("machine.cores", 0), ("run_version", "1"), ("run_version", 0),
+    ("conditions.token_ms", 1e300), ("conditions.token_ms", 1e7), ("window.cut_s", 1e18), ("conditions.speedup", 1e300),
+    ("trace.sources", 5), ("trace.sources", [5]), ("trace.sources", [{"name": 5}]), ("trace.sources", {"name": "a"}),
+    ("run_version", True), ("precondition", [1]), ("precondition.gib", "1"), ("conditions.cycles", 0), ("conditions.decode", "thrice"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = clean(5)
+    run.info["precondition"] = {"gib": 1.0, "s": 1.0}
+    return run.save(tmp_path_factory.mktemp("plain") / "run")
+
+
+@pytest.fixture
+def plain_info(plain: Path) -> Any:
+    """Its run.json, to be changed; as it was afterwards."""
+    kept = (plain / "run.json").read_text()
+    yield json.loads(kept)
+    (plain / "run.json").write_text(kept)
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG, ids=[f"{name}={str(value)[:12]}" for name, value in WRONG])
+def test_fields_of_other_kinds_are_refused(plain: Path, plain_info: dict[str, Any], name: str, value: Any) -> None:
+    put(plain_info, name, value)
+    (plain / "run.json").write_text(json.dumps(plain_info))
+    with pytest.raises(InputError) as caught:
+        read_run(plain)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(plain) in message
+    assert name.rpartition(".")[2] in message or name == "run_version"
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_fields_that_every_run_has(plain: Path, plain_info: dict[str, Any], name: str) -> None:
+    drop(plain_info, name)
+    (plain / "run.json").write_text(json.dumps(plain_info))
+    assert name.partition(".")[0] in refusal(plain)
+
+
+def test_fields_that_older_writers_left_out(plain: Path, plain_info: dict[str, Any]) -> None:
+    whole = set(plain_info) - {"run_version", "status", "reason", "warnings", "trace", "plan", "conditions"}
+    kept = "model bytes_per_token usable_bytes workers pace direct verify".split()
+    paths = [*whole, *(f"conditions.{name}" for name in set(plain_info["conditions"]) - set(kept)), "plan.reads",
+             "plan.peak_bytes", "plan.plan_fingerprint", "plan.plan_checkpoints", "trace.counts", "trace.ops", "trace.path"]  # fmt: skip
+    for change in (drop, lambda info, path: put(info, path, None)):
+        for some in [*([path] for path in whole), [path for path in paths if path not in whole], paths]:
+            info = deepcopy(plain_info)
+            for path in some:
+                change(info, path)
+            (plain / "run.json").write_text(json.dumps(info))
+            read_run(plain)
+            if change is drop or some is paths:
+                summary = summarise(plain)
+                assert summary["valid"], (some, summary["findings"])
+    assert checked(plain)["valid"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", "5", "{}", '{"run_version": 1}', "[" * 100_000, '{"a":' * 100_000, "\udcff", "{'run_version': 1}", '{"run_version": 9' * 9],
+    ids=lambda text: repr(text)[:20],
+)  # fmt: skip
+def test_files_that_are_no_run_json(plain: Path, plain_info: dict[str, Any], text: str) -> None:
+    (plain / "run.json").write_text(text, errors="surrogateescape")
+    refusal(plain)
+
+
+def test_numbers_of_thousands_of_digits(plain: Path, plain_info: dict[str, Any]) -> None:
+    for digits in (50, 400, 5_000):
+        text = json.dumps(plain_info | {"more": "HUGE"}).replace('"HUGE"', "9" * digits)
+        (plain / "run.json").write_text(text)
+        assert f"(a number has {digits:,} digits)" in refusal(plain)
+
+
+def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: dict[str, Any]) -> None:
+    (plain / "run.json").write_text('{"run_version": 3, "ranks": "many"}')
+    assert "is of run format 3, this release reads up to 2; upgrade it" in refusal(plain)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [{"ranks": 0}, {"ranks": "2"}, {"ranks": None}, {"ranks": 1 << 20}, {"ranks": True}, {"status": "fine"}, {"status": None},
+     {"reason": 5}, {"executed_ops": -1}, {"clocks": 5}, {"clocks": [5]}, {"run_version": None}],
+    ids=str,
+)  # fmt: skip
+def test_what_stands_above_ranks_is_typed_too(tmp_path: Path, above: dict[str, Any]) -> None:
+    place = rank_runs(tmp_path / "run", 1)
+    assert ranks_of(place) == 1
+    edit(place, **above)
+    assert next(iter(above)) in refusal(place)

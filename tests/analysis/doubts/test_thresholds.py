@@ -1,0 +1,255 @@
+"""A clean run is valid; every doubt is raised just above its threshold and not just below."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.summary.summary import checked, summarise
+from tests.analysis.doubts.tampering import CODE, HITS, swap, tampered
+from tests.support.crafted_runs import REQUESTS, SIZE, Crafted, clean
+from tests.support.doubts import Change, call, conditions, counted, each_sample, found, queued
+from tests.support.logs import as_version_1
+
+GIB = 2**30
+pytestmark = pytest.mark.usefixtures("latencies_once")
+
+
+# A clean run, which all others are changes of
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"cpu_objects": 30}, {"cpu_objects": 1}, {"cpu_objects": 30, "nvme_objects": 400}, {"executed": 1700}],
+    ids=str,
+)
+def test_a_clean_run_is_valid_and_nobody_doubts_it(tmp_path: Path, options: dict[str, Any]) -> None:
+    place = clean(**options).save(tmp_path / "run")
+    summary = checked(place)
+    assert (summary["valid"], summary["findings"], summary["doubts"]) == (True, [], [])
+
+
+# Every doubt, just above its threshold and just below
+
+
+def waits(run: Crafted, share: float, cause: str = "order") -> None:
+    """Requests whose first moves wait for a share of the time from end to end."""
+    for request in range(1, REQUESTS):  # nothing is due before the run
+        mine = np.flatnonzero(run.rows["request_id"] == request)
+        whole = run.rows["end_ns"][mine].max() - run.rows["ready_ns"][mine[0]]
+        run.rows["due_ns"][mine[0]] = run.rows["ready_ns"][mine[0]] - int(whole * share / (1 - share))
+    run.rows["due_ns"] = run.rows["due_ns"].clip(0)
+    waited = run.rows["ready_ns"] - run.rows["due_ns"]
+    if cause in ("window", "order"):
+        run.rows[f"{cause}_ns"] = waited
+    else:
+        run.rows["waited_for"][:] = CODE["waited_for"][cause]
+    run.settle()
+
+
+def verified(run: Crafted, share: float) -> None:
+    run.rows["verify_ns"] = ((run.rows["read_ns"] + run.rows["write_ns"]) * share).astype(np.int64)
+
+
+def drained(run: Crafted, share: float) -> None:
+    """The same run, said to have been cut so early that draining took this share of the window."""
+    asked_s = float(run.rows["end_ns"].max()) / 1e9 / (1 + share)
+    conditions(run, duration_s=asked_s)
+    run.info["window"]["cut_s"] = asked_s
+    run.info["executed_ops"] = int(run.rows["op_id"].max()) + 1
+    run.settle()
+
+
+def late(run: Crafted, late_s: float) -> None:
+    """Requests all of which begin so late under pace open."""
+    conditions(run, pace="open")
+    began = run.rows["start_ns"].copy()
+    for name in ("start_ns", "end_ns"):
+        run.rows[name] = run.rows["due_ns"] + int(late_s * 1e9) + (run.rows[name] - began).clip(0)
+    run.settle()
+
+
+def fast_device(run: Crafted, side: str, gib_s: float) -> None:
+    """Device times in which this many GiB/s pass; whole times are twice as long."""
+    mine = run.rows[f"{side}_ns"] > 0
+    run.rows[f"device_{side}_ns"] = np.where(mine, int(SIZE / GIB / gib_s * 1e9), 0)
+    run.rows[f"{side}_ns"] = run.rows[f"device_{side}_ns"] * 2
+    run.rows["end_ns"] = run.rows["start_ns"] + run.rows["read_ns"] + run.rows["write_ns"]
+    run.settle()
+
+
+def short_device(run: Crafted, side: str, share: float) -> None:
+    """Device times that are a share of whole times, of moves slow enough for any device."""
+    run.slower(40)
+    run.rows[f"device_{side}_ns"] = (run.rows[f"{side}_ns"] * share).astype(np.int64)
+
+
+def lost(run: Crafted, side: str, share: float) -> None:
+    """Times of which a share was taken off."""
+    for name in (f"{side}_ns", f"device_{side}_ns"):
+        run.rows[name] = (run.rows[name] * (1 - share)).astype(np.int64)
+
+
+ELAPSED_S = 89.95
+THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of its text, what fires, what does not
+    ("short run", None, lambda run: run.slower(59.5 / ELAPSED_S), lambda run: run.slower(60.5 / ELAPSED_S)),
+    ("plan wait", "order", lambda run: waits(run, 0.052), lambda run: waits(run, 0.048)),
+    ("plan wait", "window", lambda run: waits(run, 0.052, "window"), lambda run: waits(run, 0.048, "window")),
+    ("verification", None, lambda run: verified(run, 0.101), lambda run: verified(run, 0.099)),
+    ("long drain", None, lambda run: drained(run, 0.101), lambda run: drained(run, 0.099)),
+    ("page cache", "delivered", lambda run: counted(run, read=0.89), lambda run: counted(run, read=0.91)),
+    ("counters disagree", "read", lambda run: counted(run, read=1.26), lambda run: counted(run, read=1.24)),
+    ("counters disagree", "written", lambda run: counted(run, written=1.26), lambda run: counted(run, written=1.24)),
+    ("counters disagree", "took", lambda run: counted(run, written=0.89), lambda run: counted(run, written=0.91)),
+    ("replayer-bound", "cores", lambda run: each_sample(run, process_cpu=14.5), lambda run: each_sample(run, process_cpu=14.3)),
+    ("replayer-bound", "worker", lambda run: queued(run, 0.21), lambda run: queued(run, 0.19)),
+    ("fell behind", None, lambda run: late(run, 1.01), lambda run: late(run, 0.99)),
+    ("device times", "GiB/s", lambda run: fast_device(run, "read", 65), lambda run: fast_device(run, "read", 63)),
+    ("device times", "whole times", lambda run: short_device(run, "write", 0.049), lambda run: short_device(run, "write", 0.051)),
+    ("lost time", "reads", lambda run: lost(run, "read", 0.081), lambda run: lost(run, "read", 0.079)),
+    ("lost time", "writes", lambda run: lost(run, "write", 0.081), lambda run: lost(run, "write", 0.079)),
+    ("verification off", None, lambda run: conditions(run, verify="off"), lambda run: conditions(run, verify="full")),
+    ("emulated tier", "nvme", lambda run: conditions(run, layout="null"), lambda run: conditions(run, layout="slab")),
+    ("throttled tier", None, lambda run: conditions(run, throttle={"nvme": {"mib_s": 9.0, "latency_us": 0.0}}), lambda run: conditions(run, throttle=None)),
+]  # fmt: skip
+
+
+INVALIDATING = {"page cache", "device times", "lost time"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "fires", "silent"), THRESHOLDS, ids=[f"{case[0]}-{case[1] or ''}" for case in THRESHOLDS]
+)
+def test_a_doubt_fires_above_its_threshold_and_is_silent_below(
+    tmp_path: Path, kind: str, word: str | None, fires: Change, silent: Change
+) -> None:
+    run = clean()
+    fires(run)
+    told = found(run, tmp_path)
+    assert set(told) == {kind}, "no other doubt comes with it"
+    (doubt,) = told[kind]
+    assert (word or "") in doubt.text
+    assert re.search(r"\d", doubt.text) or kind in {"emulated tier", "throttled tier", "verification off"}
+    assert doubt.advice
+    assert doubt.invalidates == (kind in INVALIDATING)
+    run = clean()
+    silent(run)
+    assert found(run, tmp_path / "silent") == {}
+
+
+@pytest.mark.parametrize("cause", ["data", "eviction"])
+def test_a_server_waits_for_data_and_for_its_evictions_too(tmp_path: Path, cause: str) -> None:
+    run = clean()
+    waits(run, 0.9, cause)
+    assert "plan wait" not in found(run, tmp_path)
+
+
+@pytest.mark.parametrize(("cause", "remedy"), [("order", "--order"), ("window", "--window")])
+def test_the_advice_on_plan_waits_is_of_their_cause(tmp_path: Path, cause: str, remedy: str) -> None:
+    run = clean()
+    waits(run, 0.9, cause)
+    (doubt,) = found(run, tmp_path)["plan wait"]
+    assert remedy in doubt.advice
+    assert re.search(rf"is (89\.\d|90\.0)% of the mean end to end time \({cause} ", doubt.text)
+
+
+def test_what_a_log_of_version_1_waited_for_is_not_known(tmp_path: Path) -> None:
+    run = clean()
+    waits(run, 0.2)
+    place = as_version_1(run.save(tmp_path / "run"))
+    (doubt,) = [doubt for doubt in summarise(place)["doubts"] if doubt["kind"] == "plan wait"]
+    assert "(no known cause 20.0%)" in doubt["text"]
+
+
+def test_a_log_of_version_1_holds(tmp_path: Path) -> None:
+    place = as_version_1(clean(60, cpu_objects=5, executed=100).save(tmp_path / "run"))
+    assert checked(place)["valid"]
+    assert not checked(tampered(place, swap("key", HITS)))["valid"]
+
+
+def test_too_few_samples_per_percentile(tmp_path: Path) -> None:
+    run = clean(99)
+    (p95, p99) = found(run, tmp_path / "a")["few samples"]
+    assert "P95: nvme writes (99), requests (99)" in p95.text
+    assert "P99: nvme reads (197)" in p99.text
+    assert "100 are the least" in p95.advice
+    assert [doubt.text for doubt in found(clean(100), tmp_path / "b")["few samples"]] == [
+        "too few samples for a P99: nvme reads (199), nvme writes (100), requests (100)"
+    ]
+    assert "few samples" not in found(clean(500), tmp_path / "c")
+
+
+@pytest.mark.parametrize(("requests", "small"), [(327, True), (328, False)])
+def test_less_data_than_a_drive_caches(tmp_path: Path, requests: int, small: bool) -> None:
+    assert (requests * SIZE < 16 * GIB) == small
+    assert ("demo-sized" in found(clean(requests), tmp_path)) == small
+
+
+def test_what_was_written_before_the_run_fills_caches_too(tmp_path: Path) -> None:
+    run = clean(327)
+    run.info["precondition"] = {"gib": 1.0, "s": 1.0}
+    assert "demo-sized" not in found(run, tmp_path)
+
+
+def test_errors_and_what_they_took_along(tmp_path: Path) -> None:
+    run = clean()
+    run.info |= {"status": "failed", "reason": "1 moves failed"}
+    run.rows["status"][5], run.rows["error"][5] = (
+        CODE["status"]["error"],
+        "OSError: [Errno 5] Input/output error: '/c/1.kv'",
+    )
+    run.rows["status"][9] = CODE["status"]["upstream"]
+    told = found(run, tmp_path)
+    assert set(told) == {"incomplete", "errors"}
+    text = "1 move failed and 1 more could not be made after it: 1 × Input/output error"
+    assert told["errors"][0].text == text
+    assert all(doubt.invalidates for kind in told.values() for doubt in kind)
+
+
+@pytest.mark.parametrize("status", ["running", "incomplete", "failed"])
+def test_a_run_that_did_not_end_well(tmp_path: Path, status: str) -> None:
+    run = clean()
+    run.info |= {"status": status, "reason": "it rained"}
+    (doubt,) = found(run, tmp_path)["incomplete"]
+    assert "it rained" in doubt.text
+    assert doubt.invalidates
+
+
+def test_a_tier_that_is_not_there_is_no_stand_in(tmp_path: Path) -> None:
+    run = clean(cpu_objects=REQUESTS, nvme_objects=0)
+    conditions(run, layout="null", gpu_device="cpu", direct=None)
+    assert found(run, tmp_path) == {}
+    run = clean()
+    conditions(run, gpu_device="cpu")
+    run.info["conditions"]["usable_bytes"] |= {"gpu": 5}
+    assert set(found(run, tmp_path / "gpu")) == {"emulated tier"}
+
+
+def test_a_device_may_idle_where_it_is_not_the_work(tmp_path: Path) -> None:
+    """Hits of the cpu tier that wait for workers say nothing about the device."""
+    run = clean(cpu_objects=REQUESTS)
+    queued(run, 0.5)
+    assert "replayer-bound" not in found(run, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"pace": "closed", "users": 4, "workers": 4}, "QoS classes cannot differ"),
+        ({"pace": "closed", "users": 5, "workers": 4}, None),
+        ({"pace": "open", "users": 4, "workers": 4}, None),
+        ({"pace": "asap", "users": 4, "workers": 4}, "No times per request under pace asap"),
+    ],
+)
+def test_what_times_of_requests_can_show_is_said_once(
+    tmp_path: Path, changes: dict[str, Any], note: str | None
+) -> None:
+    run = clean(60)
+    run.rows["qos"] = run.rows["request_id"] % 3
+    conditions(run, **changes)
+    told = call("summary", run.save(tmp_path / "run")).stdout
+    notes = [line for line in told.splitlines() if line.startswith(("QoS classes", "No times per request"))]
+    assert [line.startswith(note or "") for line in notes] == [True] * (note is not None)
+    assert ("end to end P95 ms" in told) == (changes["pace"] != "asap")

@@ -1,0 +1,220 @@
+"""Metrics of where time went and of the machine: bottleneck, wear, device counters, ranks."""
+
+from typing import Any
+
+from tests.analysis.metric_oracle.arithmetic import grouped, ratio, size_of, total, union_ns
+from tests.analysis.metric_oracle.facts import SIDES, TIERS, Facts
+from tests.analysis.metric_oracle.rows import (
+    CAUSES,
+    is_hit,
+    is_ok,
+    planned_ns,
+    queue_ns,
+    share_in,
+    touches,
+    waited_ns,
+    weighted,
+    weighted_io_ns,
+)
+from tests.analysis.metric_oracle.work import bandwidth, latency, throughput
+
+
+def device_ns(row: dict[str, Any]) -> int:
+    return int(row["device_read_ns"] + row["device_write_ns"])
+
+
+def time_spent(facts: Facts) -> dict[str, Any]:
+    rows = facts.rows
+    work, inside = total(rows, "read_ns", "write_ns"), sum(map(device_ns, rows))
+    found = {
+        "idle_s": idle_s(facts),
+        "plan_wait_s": sum(row["ready_ns"] - row["due_ns"] for row in rows) / 1e9,
+        "queue_s": sum(map(queue_ns, rows)) / 1e9,
+        **{f"{cause}_wait_s": sum(waited_ns(row, cause) for row in rows) / 1e9 for cause in CAUSES},
+        "device_s": inside / 1e9,
+        "host_s": max(0, work - inside) / 1e9,
+        "verify_s": total(rows, "verify_ns") / 1e9,
+    }
+    for side in SIDES:
+        mine = [row for row in rows if touches(row, side, "nvme")]
+        found[f"nvme_device_{side}_s"] = total(mine, f"device_{side}_ns") / 1e9
+    return found | {"bottleneck": bottleneck(facts, found["idle_s"])}
+
+
+def idle_s(facts: Facts) -> float:
+    """Of the time between the first start and the last end, what lies outside due … end of every move."""
+    if not facts.rows:
+        return 0.0
+    inside = union_ns((max(row["due_ns"], facts.first_ns), row["end_ns"]) for row in facts.rows)
+    return (facts.last_ns - facts.first_ns - inside) / 1e9
+
+
+def bottleneck(facts: Facts, idle: float) -> str:
+    if facts.rows and idle > facts.span_s / 2:
+        return "source"
+    counted, held = device(facts), held_by(facts)
+    starved = (counted["system_cpu_share"] or 0) >= 0.9 and held in ("queue", "host")
+    return "cpu" if (counted["cpu_share"] or 0) >= 0.9 or starved else held
+
+
+def held_by(facts: Facts) -> str:
+    rows = [(row, 1.0) for row in facts.rows]
+    if facts.window is not None:
+        rows = [(row, share_in(row, *facts.window)) for row in facts.every]
+    work, inside = (sum(of(row) * weight for row, weight in rows) for of in (worked_ns, device_ns))
+    verify = sum(row["verify_ns"] * weight for row, weight in rows)
+    waits = {cause: sum(waited_ns(row, cause) * weight for row, weight in rows) for cause in CAUSES}
+    waits["queue"] = sum(queue_ns(row) * weight for row, weight in rows)
+    known = sum(waits[cause] for cause in CAUSES)
+    waits["plan"] = sum(planned_ns(row) * weight for row, weight in rows) - known
+    busy = weighted_io_ns(facts) + verify
+    if busy >= 0.8 * facts.workers * (facts.elapsed_s or 0) * 1e9 or busy >= sum(waits.values()):
+        spent = {"device": inside, "host": max(0, work - inside), "verify": verify}
+        return max(spent, key=lambda name: spent[name])
+    return max(waits, key=lambda name: waits[name])
+
+
+def worked_ns(row: dict[str, Any]) -> int:
+    return int(row["read_ns"] + row["write_ns"])
+
+
+def break_even(facts: Facts) -> dict[str, Any]:
+    found = {}
+    for tier in TIERS:
+        hits = [row for row in facts.rows if is_hit(row) and row["from_tier"] == tier]
+        found[f"{tier}_break_even_tok_s"] = ratio(total(hits, "tokens"), total(hits, "read_ns") / 1e9)
+    return found
+
+
+def amplification(facts: Facts) -> dict[str, Any]:
+    read, written = (size_of(row for row in facts.rows if touches(row, side)) for side in SIDES)
+    hits = size_of(row for row in facts.rows if is_hit(row))
+    stored = size_of(row for row in facts.rows if is_ok(row) and row["move"] == "store")
+    nvme = size_of(row for row in facts.rows if touches(row, "write", "nvme"))
+    written_s = weighted(facts, "size_bytes", which=lambda row: touches(row, "write", "nvme"))
+    per_day = ratio(written_s * 86_400, facts.elapsed_s)
+    return {
+        "read_amplification": ratio(
+            total((row for row in facts.rows if touches(row, "read", "nvme")), "tokens"),
+            total(facts.rows, "new_tokens"),
+        ),
+        "read_bytes_ratio": ratio(read, hits),
+        "write_amplification": ratio(written, stored),
+        "nvme_write_amplification": ratio(nvme, stored),
+        "nvme_write_bytes_per_day": per_day,
+        "drive_writes_per_day": ratio(per_day, facts.drive_tb and facts.drive_tb * 1e12),
+        "endurance_years": ratio(facts.tbw and facts.tbw * 1e12, (per_day or 0) * 365.25),
+    }
+
+
+def weighed_samples(facts: Facts) -> list[tuple[dict[str, Any], float, float]]:
+    """Each sample, its part past the warm-up and before the cut, and the share of it past the warm-up."""
+    begin = facts.warm_end_ns if facts.warm_end_ns is not None else -(10**18)
+    weighed = []
+    for row in facts.device:
+        after = min(max(row["time_ns"] - begin, 0), row["interval_ns"])
+        late = min(max(row["time_ns"] - facts.cut_ns, 0), row["interval_ns"]) if facts.cut_ns is not None else 0
+        weighed.append((row, max(0, after - late), after / row["interval_ns"]))
+    return weighed
+
+
+def device(facts: Facts) -> dict[str, Any]:
+    """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
+    weighed = weighed_samples(facts)
+    own = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
+    read, written = (
+        int(sum(row[name] * share for row, _, share in own) + 0.5) if own else None
+        for name in ("read_bytes", "written_bytes")
+    )
+    cpu_ns, span_ns = sum(r["process_cpu"] * after for r, after, _ in weighed), sum(after for _, after, _ in weighed)
+    sampled = len({row["rank"] for row in facts.device})
+    logged = {s: size_of(row for row in facts.rows if touches(row, s, "nvme")) for s in SIDES}
+    busy_ns = sum(row["utilisation"] * after for row, after, _ in own)
+    return {
+        "device_read_bytes": read,
+        "device_written_bytes": written,
+        "device_read_ratio": ratio(read, logged["read"]),
+        "device_write_ratio": ratio(written, logged["write"]),
+        "device_utilisation": ratio(busy_ns, sum(after for _, after, _ in own)),
+        "cpu_share": ratio(cpu_ns * sampled / facts.cores, span_ns),
+        "system_cpu_share": ratio(sum(r["system_cpu"] / r["host_cores"] * after for r, after, _ in weighed), span_ns),
+    }
+
+
+def machine(facts: Facts) -> dict[str, Any]:
+    """What the machine did beside the run: by host, then by rank, then by device."""
+    weighed = weighed_samples(facts)
+    foreign, stolen = [], []
+    for on_host in grouped(weighed, lambda item: item[0]["host"]).values():
+        means = []
+        for mine in grouped(on_host, lambda item: item[0]["rank"]).values():
+            span = sum(ns for _, ns, _ in mine)
+            steal = [row.get("steal_cpu") for row, _, _ in mine]
+            if span:
+                means.append(
+                    [sum(row[name] * ns for row, ns, _ in mine) / span for name in ("system_cpu", "process_cpu")]
+                )
+                steal_ns = None if None in steal else sum(row["steal_cpu"] * ns for row, ns, _ in mine)
+                means[-1].append(None if steal_ns is None else steal_ns / span)
+        if means:
+            system, process, steal = zip(*means, strict=True)
+            foreign.append(max(0.0, sum(system) / len(means) - sum(process)))
+            stolen += [] if None in steal else [sum(steal) / len(means)]
+    waits: dict[str, list[float]] = {"run_delay_ns": [], "throttled_ns": [], "paused": [], "gap": []}
+    for mine in grouped(weighed, lambda item: item[0]["rank"]).values():
+        for name in ("run_delay_ns", "throttled_ns"):
+            if all(row.get(name) is not None for row, _, _ in mine):
+                waits[name].append(sum(row[name] * ns / row["interval_ns"] for row, ns, _ in mine) / 1e9)
+        stopped = 0.0
+        for row, ns, _ in mine:
+            gap_s = (row["interval_ns"] - (row.get("sampler_delay_ns") or 0) - (row.get("throttled_ns") or 0)) / 1e9
+            stopped += (gap_s - 1) * ns / row["interval_ns"] if gap_s > 2 else 0
+        waits["paused"].append(stopped)
+        waits["gap"] += [row["interval_ns"] / 1e9 for row, ns, _ in mine if ns]
+    run_delay_s = sum(waits["run_delay_ns"]) if waits["run_delay_ns"] else None
+    taken = sum(foreign) + sum(stolen) if foreign else None
+    found = {
+        "foreign_cpu": sum(foreign) if foreign else None,
+        "steal_cpu": sum(stolen) if stolen else None,
+        "foreign_cpu_share": ratio(taken, facts.host_cores),
+        "run_delay_s": run_delay_s,
+        "run_delay_share": ratio(run_delay_s and run_delay_s * 1e9, weighted(facts, "read_ns", "write_ns")),
+        "throttled_s": max(waits["throttled_ns"], default=None),
+        "longest_gap_s": max(waits["gap"], default=None),
+        "paused_s": max(waits["paused"], default=None),
+    }
+    own: dict[str, float] = {}
+    if facts.device and all(row.get("process_read_bytes") is not None for row in facts.device):
+        own = {s: sum(row[f"process_{s}_bytes"] * after for row, _, after in weighed) for s in ("read", "written")}
+    once = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
+    moved = {s: sum(row[f"{s}_bytes"] * after for row, _, after in once) for s in ("read", "written")} if once else {}
+    beyond = sum(max(0.0, moved[s] - own[s]) for s in moved) if own and moved else None
+    found |= {f"process_{s}_bytes": int(own[s] + 0.5) if own else None for s in ("read", "written")}
+    return found | {"foreign_io_share": ratio(beyond, sum(moved.values()))}
+
+
+def ranks(facts: Facts) -> dict[str, Any]:
+    cut = facts.window is not None
+    groups = grouped(facts.every if cut else facts.rows, lambda row: row["rank"])
+    begin, end = facts.window or (None, None)
+    alone = [
+        Facts(rows, 0, begin, [], 1, 1, 1, 0.0, facts.qos_ms, 0.0, {}, None, cut_ns=end) for rows in groups.values()
+    ]
+    names = {"rank_sum_wall_clock_tok_s": (throughput, "wall_clock_tok_s")}
+    for tier in TIERS:
+        for side in SIDES:
+            name = f"{tier}_{side}"
+            names[f"{name}_rank_sum_gib_s"] = (bandwidth, f"{name}_gib_s")
+            names[f"{name}_rank_max_p95_ms"] = (latency, f"{name}_p95_ms")
+            names[f"{name}_device_rank_max_p95_ms"] = (latency, f"{name}_device_p95_ms")
+    if facts.ranks == 1:
+        return dict.fromkeys(names)
+    values = {metric: [metric(one) for one in alone] for metric in (throughput, bandwidth, latency)}
+    found: dict[str, Any] = {}
+    for name, (metric, single) in names.items():
+        every = [one[single] for one in values[metric]]
+        if "_sum_" in name:
+            found[name] = None if None in every else sum(every)
+        else:
+            found[name] = max((value for value in every if value is not None), default=None)
+    return found

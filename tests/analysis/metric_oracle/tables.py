@@ -1,0 +1,236 @@
+"""The tables of a run."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, stats_ms, total
+from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Rows
+from tests.analysis.metric_oracle.machine import device_ns
+from tests.analysis.metric_oracle.requests import measures, requests_of
+from tests.analysis.metric_oracle.rows import (
+    class_name,
+    clocks,
+    is_hit,
+    is_ok,
+    is_read,
+    queue_ns,
+    size_class,
+    tier_of,
+    touches,
+)
+
+
+def sided(rows: Rows, group_of: Callable[[dict[str, Any]], Any]) -> Iterator[tuple[str, str, Any, Rows]]:
+    """(side, tier, group, rows) of the moves that read or wrote a tier."""
+    for side in SIDES:
+        mine = [row for row in rows if touches(row, side)]
+        for (tier, group), some in grouped(mine, lambda row, side=side: (tier_of(row, side), group_of(row))).items():
+            yield side, tier, group, some
+
+
+def cause_of(row: dict[str, Any]) -> str:
+    return "eviction" if row["move"] == "demote" else "foreground"
+
+
+def class_of(row: dict[str, Any]) -> int:
+    return size_class(row["size_bytes"])
+
+
+def in_ms(values: list[int]) -> dict[str, Any]:
+    return {f"{stat}_ms": value for stat, value in stats_ms(values).items()}
+
+
+SPLITS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "all": lambda row: "all",
+    "cause": cause_of,
+    "qos": lambda row: str(row["qos"]),
+    "phase": lambda row: str(row["phase"]),
+    "size": lambda row: class_name(class_of(row)),
+}
+
+
+def table_latency(facts: Facts) -> Rows:
+    found = []
+    for split, group_of in SPLITS.items():
+        for side, tier, group, rows in sided(facts.rows, group_of):
+            for clock in ("total", "device", "host", "queue"):
+                head = {"tier": tier, "side": side, "clock": clock, "split": split, "group": group}
+                found.append(head | {"count": len(rows)} | in_ms([clocks(row, side)[clock] for row in rows]))
+    return found
+
+
+def table_curves(facts: Facts) -> Rows:
+    found = []
+    for side, tier, _, rows in sided(facts.rows, lambda row: None):
+        values = sorted(row[f"{side}_ns"] for row in rows)
+        found += [{"tier": tier, "side": side, "share": q / 10_000, "ms": quantile(values, q) / 1e6} for q in CURVE]
+    return found
+
+
+def table_requests(facts: Facts) -> Rows:
+    requests = requests_of(facts)
+    found = []
+    for name in ("all", *QOS):
+        mine = [one for one in requests if name in ("all", one.qos)]
+        for measure, values in measures(facts, mine).items():
+            if values:
+                found.append({"measure": measure, "qos": name, "count": len(values)} | in_ms(values))
+    return found
+
+
+def table_traffic(facts: Facts) -> Rows:
+    found = []
+    for side, tier, (source, cause), rows in sided(facts.rows, lambda row: (row["source"], cause_of(row))):
+        head = {"tier": tier, "side": side, "source": source, "cause": cause}
+        found.append(head | {"moves": len(rows), "gib": size_of(rows) / GIB, "tokens": total(rows, "tokens")})
+    return found
+
+
+def table_hits(facts: Facts) -> Rows:
+    reads = [row for row in facts.rows if is_read(row)]
+    by_source = grouped(reads, lambda row: row["source"])
+    found = []
+    for (source, served_by), rows in grouped(
+        reads, lambda row: (row["source"], row["from_tier"] if is_hit(row) else "recomputed")
+    ).items():
+        share = len(rows) / len(by_source[source])
+        found.append(
+            {
+                "source": source,
+                "served_by": served_by,
+                "reads": len(rows),
+                "tokens": total(rows, "tokens"),
+                "share": share,
+            }
+        )
+    return found
+
+
+def table_sizes(facts: Facts) -> Rows:
+    found = []
+    for side, tier, n, rows in sided(facts.rows, class_of):
+        head = {"tier": tier, "side": side, "size_class": n, "size": class_name(n)}
+        found.append(head | {"moves": len(rows), "gib": size_of(rows) / GIB})
+    return found
+
+
+def table_break_even(facts: Facts) -> Rows:
+    hits = [row for row in facts.rows if is_hit(row)]
+    found = []
+    for (tier, n), rows in grouped(hits, lambda row: (row["from_tier"], size_class(row["size_bytes"]))).items():
+        speed = ratio(total(rows, "tokens"), total(rows, "read_ns") / 1e9)
+        found.append(
+            {"tier": tier, "size_class": n, "size": class_name(n), "hits": len(rows), "break_even_tok_s": speed}
+        )
+    return found
+
+
+def table_time_spent(facts: Facts) -> Rows:
+    worked = [row for row in facts.rows if touches(row, "read") or touches(row, "write")]
+    found = []
+    for tier, rows in grouped(worked, lambda row: row["from_tier"] or row["to_tier"]).items():
+        own = [row for row in rows if row["move"] != "demote"]
+        inside = sum(map(device_ns, own))
+        spent = {
+            "queue": sum(map(queue_ns, own)),
+            "host": max(0, total(own, "read_ns", "write_ns") - inside),
+            "device": inside,
+            "eviction": total((row for row in rows if row["move"] == "demote"), "read_ns", "write_ns"),
+        }
+        found += [{"tier": tier, "part": part, "seconds": ns / 1e9} for part, ns in spent.items()]
+    return found
+
+
+def intervals(facts: Facts) -> tuple[int, int]:
+    """Their length in ns, 1, 2 or 5 × 10^n ms, the least that gives at most 120 of them; and how many."""
+    if not facts.rows:
+        return 10**6, 0
+    elapsed, scale = facts.last_ns - facts.first_ns, 10**6
+    while True:
+        for width in (scale, 2 * scale, 5 * scale):
+            if elapsed // width < 120:
+                return width, elapsed // width + 1
+        scale *= 10
+
+
+def table_bandwidth_over_time(facts: Facts) -> Rows:
+    width, count = intervals(facts)
+    found = []
+    for side, tier, _, rows in sided(facts.rows, lambda row: None):
+        ended = grouped(rows, lambda row: (row["end_ns"] - facts.first_ns) // width)
+        for at in range(count):
+            gib_s = size_of(ended.get(at, [])) / GIB / (width / 1e9)
+            found.append({"t_s": at * width / 1e9, "tier": tier, "side": side, "gib_s": gib_s})
+    return found
+
+
+def table_latency_over_time(facts: Facts) -> Rows:
+    width, _ = intervals(facts)
+    found = []
+    for side, tier, at, rows in sided(facts.rows, lambda row: (row["end_ns"] - facts.first_ns) // width):
+        stats = in_ms([row[f"{side}_ns"] for row in rows])
+        head = {"t_s": at * width / 1e9, "tier": tier, "side": side, "count": len(rows)}
+        found.append(head | {name: stats[name] for name in ("p50_ms", "p95_ms", "p99_ms")})
+    return found
+
+
+def table_depth_over_time(facts: Facts) -> Rows:
+    width, count = intervals(facts)
+    found = []
+    for at in range(count):
+        begin = facts.first_ns + at * width
+        means = {}
+        for name, since, until in (("in_flight", "start_ns", "end_ns"), ("waiting", "ready_ns", "start_ns")):
+            inside = (min(row[until], begin + width) - max(row[since], begin) for row in facts.rows)
+            means[name] = sum(ns for ns in inside if ns > 0) / width
+        found.append({"t_s": at * width / 1e9} | means)
+    return found
+
+
+def table_occupancy_over_time(facts: Facts) -> Rows:
+    width, count = intervals(facts)
+    changes = []
+    for row in facts.every:
+        if is_ok(row) and row["move"] in ("store", "demote"):
+            changes.append((row["end_ns"], row["to_tier"], row["size_bytes"]))
+        if is_ok(row) and row["move"] in ("demote", "drop", "promote", "delete") and row["from_tier"] is not None:
+            changes.append((row["end_ns"], row["from_tier"], -row["size_bytes"]))
+    found = []
+    for tier in {tier for _, tier, _ in changes}:
+        for at in range(count):
+            end = facts.first_ns + (at + 1) * width
+            lies = sum(size for when, name, size in changes if name == tier and (when < end or at == count - 1))
+            found.append({"t_s": at * width / 1e9, "tier": tier, "gib": lies / GIB})
+    return found
+
+
+def table_lateness_over_time(facts: Facts) -> Rows:
+    width, count = intervals(facts)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for one in requests_of(facts) if facts.timed else ():
+        due = one.first("due_ns")
+        groups[min(max((due - facts.first_ns) // width, 0), count - 1)].append(one.first("start_ns") - due)
+    return [
+        {"t_s": at * width / 1e9, "requests": len(late)} | {name: in_ms(late)[name] for name in ("p50_ms", "p95_ms")}
+        for at, late in groups.items()
+    ]
+
+
+def table_device_over_time(facts: Facts) -> Rows:
+    found = []
+    for row in facts.device:
+        seconds, begin = row["interval_ns"] / 1e9, row["time_ns"] - row["interval_ns"]
+        read, written = (
+            None if row[name] is None else row[name] / GIB / seconds for name in ("read_bytes", "written_bytes")
+        )
+        head = {"t_s": (begin - (facts.first_ns or 0)) / 1e9, "rank": row["rank"], "read_gib_s": read}
+        found.append(
+            head | {"written_gib_s": written, "utilisation": row["utilisation"], "cores_busy": row["process_cpu"]}
+        )
+    return found
+
+
+TABLES: dict[str, Callable[[Facts], Rows]] = {
+    name.removeprefix("table_"): function for name, function in list(globals().items()) if name.startswith("table_")
+}

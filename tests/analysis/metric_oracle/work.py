@@ -1,0 +1,248 @@
+"""Metrics of the work that was done: throughput, hits, moves, latency, bandwidth, waits."""
+
+from collections import defaultdict
+from typing import Any
+
+from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
+from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Rows
+from tests.analysis.metric_oracle.requests import measures, requests_of
+from tests.analysis.metric_oracle.rows import (
+    CAUSES,
+    clocks,
+    is_eviction,
+    is_hit,
+    is_ok,
+    is_read,
+    on_nvme,
+    share_in,
+    touches,
+    weighted,
+    weighted_io_ns,
+)
+
+
+def throughput(facts: Facts) -> dict[str, Any]:
+    tokens, io_s = weighted(facts, "new_tokens"), weighted_io_ns(facts) / 1e9
+    return {
+        "tokens_generated": total(facts.rows, "new_tokens"),
+        "elapsed_s": facts.elapsed_s,
+        "storage_io_s": io_s,
+        "wall_clock_tok_s": ratio(tokens, facts.elapsed_s),
+        "requests_per_s": ratio(begun(facts), facts.elapsed_s),
+        "storage_tok_s": ratio(tokens, io_s),
+        "cache_io_tokens_per_sec": ratio(tokens, io_s),
+        "mean_inflight": ratio(io_s, facts.elapsed_s),
+        "drained_bytes": sum(
+            drained(facts, row) * row["size_bytes"] for row in facts.every for side in SIDES if touches(row, side)
+        ),
+        "drained_tokens": sum(drained(facts, row) * row["new_tokens"] for row in facts.every),
+    }
+
+
+def begun(facts: Facts) -> int:
+    begin, end = facts.window or (facts.first_ns, facts.last_ns)
+    return sum(begin <= one.first("start_ns") <= end for one in requests_of(facts))
+
+
+def drained(facts: Facts, row: dict[str, Any]) -> float:
+    """Which part of a move lies after the cut."""
+    after = facts.window is not None and facts.last_ns > facts.cut_ns
+    return share_in(row, facts.cut_ns, facts.last_ns) if after else 0.0
+
+
+def steady(facts: Facts) -> dict[str, Any]:
+    sums = dict.fromkeys(
+        ("steady_tok_s", "steady_decode_read_gib_s", "steady_nvme_read_gib_s", "steady_nvme_write_gib_s"), 0.0
+    )
+    if not facts.rows:
+        return dict.fromkeys(("steady_s", *sums))
+    begin = facts.first_ns if facts.warm_end_ns is None else facts.warm_end_ns
+    end = max(row["start_ns"] for row in facts.rows)
+    begin, end = facts.window or (begin, end)
+    for row in facts.every:
+        share = share_in(row, begin, end)
+        sums["steady_tok_s"] += row["new_tokens"] * share
+        if is_hit(row) and row["phase"] == "decode":
+            sums["steady_decode_read_gib_s"] += row["size_bytes"] * share / GIB
+        for side in ("read", "write"):
+            if touches(row, side, "nvme"):
+                sums[f"steady_nvme_{side}_gib_s"] += row["size_bytes"] * share / GIB
+    seconds = (end - begin) / 1e9
+    return {"steady_s": seconds, **{name: ratio(value, seconds) for name, value in sums.items()}}
+
+
+def data(facts: Facts) -> dict[str, Any]:
+    decode = [row for row in facts.rows if is_hit(row) and row["phase"] == "decode"]
+    stores = [row for row in facts.rows if is_ok(row) and row["move"] == "store"]
+    nvme = [row for row in facts.rows if on_nvme(row)]
+    decoded = weighted(facts, "size_bytes", which=lambda row: is_hit(row) and row["phase"] == "decode")
+    found = {
+        "decode_read_bytes": size_of(decode),
+        "decode_read_gib_s": ratio(decoded / GIB, facts.elapsed_s),
+        "prefill_write_bytes": size_of(stores),
+        "nvme_tokens_processed": total(nvme, "tokens"),
+        "nvme_tok_s": ratio(weighted(facts, "tokens", which=on_nvme), facts.elapsed_s),
+    }
+    for tier in TIERS:
+        found[f"{tier}_decode_read_bytes"] = size_of(row for row in decode if row["from_tier"] == tier)
+        found[f"{tier}_prefill_write_bytes"] = size_of(row for row in stores if row["to_tier"] == tier)
+    return found
+
+
+def hit_rate(facts: Facts) -> dict[str, Any]:
+    hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
+    writes = [r for r in facts.rows if is_first_touch(r)]
+    reuse_hits, reuse_reads = ([r for r in group if r["source"] != "user"] for group in (hits, reads))
+    found = {}
+    for name, part, whole in (
+        ("hit_rate", hits, reads),
+        ("hit_rate_reuse", reuse_hits, reuse_reads),
+        ("hit_rate_refs", hits, reads + writes),
+    ):
+        found[name] = ratio(len(part), len(whole))
+        found[f"{name}_tokens"] = ratio(total(part, "tokens"), total(whole, "tokens"))
+    for source in SOURCES:
+        mine = [[r for r in group if r["source"] == source] for group in (hits, reads)]
+        found[f"{source}_hit_rate"] = ratio(len(mine[0]), len(mine[1]))
+    for tier in TIERS:
+        found[f"{tier}_hit_rate"] = ratio(sum(r["from_tier"] == tier for r in hits), len(reads))
+        found[f"{tier}_hit_rate_reuse"] = ratio(sum(r["from_tier"] == tier for r in reuse_hits), len(reuse_reads))
+    rates = [sum(map(is_hit, group)) / len(group) for group in grouped(reads, _request).values()]
+    return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
+
+
+def is_first_touch(row: dict[str, Any]) -> bool:
+    return row["op"] == "write" and row["move"] in ("store", "bypass")
+
+
+def prompts(facts: Facts) -> dict[str, Any]:
+    """What prompts consist of, a document's ingestion being none, and what of it the cache had."""
+    asked = [r for r in facts.rows if r["phase"] == "prefill" and (is_read(r) or is_first_touch(r))]
+    asked = [r for r in asked if is_read(r) or r["source"] != "rag"]
+    fresh = [r for r in asked if is_first_touch(r)]
+    had = [r for r in asked if is_hit(r)]
+    sessions = grouped(asked, lambda row: (row["rank"], row["session_id"]))
+    rates = [
+        total(filter(is_hit, rows), "tokens") / whole for rows in sessions.values() if (whole := total(rows, "tokens"))
+    ]
+    return {
+        "prompt_tokens": total(asked, "tokens"),
+        "compulsory_misses": len(fresh),
+        "compulsory_tokens": total(fresh, "tokens"),
+        "hit_rate_prompt": ratio(len(had), len(asked)),
+        "hit_rate_prompt_tokens": ratio(total(had, "tokens"), total(asked, "tokens")),
+        "hit_rate_sessions": ratio(sum(rates), len(rates)),
+        "hit_rate_sessions_p5": quantile(rates, 500),
+        "hit_rate_sessions_p50": quantile(rates, 5000),
+    }
+
+
+def contents(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    objects: dict[str, int] = {}
+    for tier in TIERS:
+        ok = [row for row in facts.every if is_ok(row)]
+        entered = [row for row in ok if row["to_tier"] == tier and row["move"] in ("store", "demote")]
+        kinds = ("demote", "drop", "promote", "delete")
+        gone = [row for row in ok if row["from_tier"] == tier and row["move"] in kinds]
+        objects[tier] = len(entered) - len(gone)
+        found[f"{tier}_left_objects"] = objects[tier]
+        found[f"{tier}_left_bytes"] = size_of(entered) - size_of(gone)
+    every = sum(objects.values())
+    return found | {f"{tier}_left_share": objects[tier] / every if every > 0 else None for tier in TIERS}
+
+
+def _request(row: dict[str, Any]) -> tuple[int, int]:
+    return row["rank"], row["request_id"]
+
+
+def moves(facts: Facts) -> dict[str, Any]:
+    rows = facts.rows
+    found: dict[str, Any] = {name: sum(row["move"] == move for row in rows) for move, name in MOVES.items()}
+    for tier in TIERS:
+        found[f"{tier}_hits"] = sum(is_hit(row) and row["from_tier"] == tier for row in rows)
+        for side in SIDES:
+            mine = [row for row in rows if touches(row, side, tier)]
+            found |= {f"{tier}_{side}s": len(mine), f"{tier}_{side}_bytes": size_of(mine)}
+    read, written = (size_of(row for row in rows if touches(row, side)) for side in SIDES)
+    gone = [row for row in rows if row["move"] == "miss" or (row["move"] == "bypass" and row["seq"] == 0)]
+    return found | {
+        "logged_ops": sum(row["seq"] == 0 for row in rows),
+        "evictions": sum(map(is_eviction, rows)),
+        "read_write_ratio": ratio(read, written),
+        "recomputed_tokens": total(gone, "tokens"),
+        "failed_moves": sum(row["status"] == "error" for row in rows),
+        "upstream_moves": sum(row["status"] == "upstream" for row in rows),
+    }
+
+
+def latency(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for tier in TIERS:
+        for side in SIDES:
+            mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
+            found |= spread([clocks(row, side)["total"] for row in mine], name)
+            for clock in ("device", "host", "queue"):
+                found |= spread([clocks(row, side)[clock] for row in mine], f"{name}_{clock}")
+            found |= spread([row[f"{side}_ns"] for row in mine if row["move"] != "demote"], f"{name}_foreground")
+            found |= spread([row[f"{side}_ns"] for row in mine if row["move"] == "demote"], f"{name}_eviction")
+    return found
+
+
+def bandwidth(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for tier in TIERS:
+        for side, able in zip(SIDES, facts.tier_gib_s.get(tier, (None, None)), strict=True):
+            mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
+            gib = size_of(mine) / GIB
+            busy = ratio(gib, union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9)
+            rated = weighted(facts, "size_bytes", which=lambda row, s=side, t=tier: touches(row, s, t)) / GIB
+            found[f"{name}_gib_s"] = ratio(rated, facts.elapsed_s)
+            found[f"{name}_io_gib_s"] = ratio(gib, total(mine, f"{side}_ns") / 1e9)
+            found[f"{name}_busy_gib_s"] = busy
+            found[f"{name}_best10_gib_s"] = best10(facts, mine)
+            found[f"{name}_efficiency"] = ratio(busy, able)
+    return found
+
+
+def best10(facts: Facts, rows: Rows) -> float | None:
+    """Of ten whole seconds since the first start; null in runs below 10 s, and where there is no such move."""
+    if not rows or facts.span_s < 10:
+        return None
+    seconds: dict[int, int] = defaultdict(int)
+    for row in rows:
+        seconds[(row["end_ns"] - facts.first_ns) // 10**9] += row["size_bytes"]
+    windows = (sum(seconds[second] for second in range(begin, begin + 10)) for begin in range(max(seconds) + 1))
+    return max(windows) / GIB / 10
+
+
+def waits(facts: Facts) -> dict[str, Any]:
+    requests = requests_of(facts)
+    found: dict[str, Any] = {"requests": len(requests)}
+    for name, values in measures(facts, requests).items():
+        found |= spread(values, name)
+    e2e = sum(measures(facts, requests)["e2e"])
+    for cause in CAUSES:
+        part = sum(one.cause_ns(cause) for one in requests)
+        found[f"{cause}_wait_mean_ms"] = ratio(part / 1e6, len(requests)) if facts.timed else None
+        found[f"{cause}_wait_share"] = ratio(part, e2e)
+    means = [found[f"{name}_mean_ms"] for name in ("e2e", "io", "queue", "plan_wait", "generation")]
+    return found | {"other_mean_ms": None if means[0] is None else means[0] - sum(means[1:])}
+
+
+def qos(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in QOS:
+        mine = [one for one in requests_of(facts) if one.qos == name]
+        timed = [(one, ttfb) for one in mine if facts.timed and (ttfb := one.ttfb_ns()) is not None]
+        kept = [
+            ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
+        ]
+        share = ratio(sum(kept), len(kept))
+        found |= {
+            f"{name}_requests": len(mine),
+            f"{name}_ttfb_p95_ms": spread([ttfb for _, ttfb in timed], "x")["x_p95_ms"],
+            f"{name}_compliance": share,
+            f"{name}_kept": None if share is None else int(share >= 0.95),
+        }
+    return found

@@ -1,0 +1,134 @@
+"""Times of requests, what they waited for, and the bottleneck."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+
+from analysis.summary import summary
+from analysis.summary.distributions import TABLES
+from replayer.schema import WAITS
+from tests.analysis.metric_oracle.facts import Rows
+from tests.analysis.metrics.comparing import differ, log_of, of_rows, same
+from tests.analysis.metrics.shared_logs import S, by_hand, logs
+from tests.support.logs import follow, make_rows, write_run
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_generation_where_ops_are_one_row(tmp_path: Path, seed: int) -> None:
+    rows = [row for row in make_rows(seed, 200) if row["move"] not in ("demote", "drop")]
+    found, expected = of_rows(tmp_path / "run", rows)
+    assert expected["generation_max_ms"]
+    differ(found, expected, "(generation|e2e)_.*")
+
+
+@settings(max_examples=15)
+@given(rows=logs())
+def test_a_tier_ends_up_with_what_was_stored_and_not_evicted(rows: Rows) -> None:
+    found = TABLES["occupancy_over_time"](log_of(rows))
+    for tier, lies in found.group_by("tier", maintain_order=True).agg(pl.col("gib").last()).rows():
+        ok = [row for row in rows if row["status"] == "ok"]
+        entered = sum(row["size_bytes"] for row in ok if row["to_tier"] == tier)
+        left = sum(row["size_bytes"] for row in ok if row["from_tier"] == tier and row["move"] != "hit")
+        assert lies == pytest.approx((entered - left) / GIB, abs=1e-9)
+
+
+@settings(max_examples=10)
+@given(rows=logs())
+def test_curves_rise_to_the_largest(rows: Rows) -> None:
+    found = log_of(rows)
+    largest = {
+        (row["tier"], row["side"]): row["max_ms"]
+        for row in found.latency.filter(split="all", clock="total").rows(named=True)
+    }
+    for (tier, side), curve in found.curves.group_by("tier", "side", maintain_order=True):
+        assert curve["ms"].is_sorted()
+        assert curve["ms"][-1] == largest[tier, side]
+
+
+@settings(max_examples=25)
+@given(rows=logs())
+def test_times_of_a_request_fit_into_it(rows: Rows) -> None:
+    found = log_of(rows).requests.collect()
+    e2e, parts = found["done_ns"] - found["due_ns"], found.select("io_ns", "queue_ns", "plan_wait_ns")
+    assert (parts.sum_horizontal() <= e2e).all()
+    assert parts.select(pl.min_horizontal(pl.all()) >= 0).to_series().all()
+
+
+def test_what_a_request_has_at_once_counts_once(tmp_path: Path) -> None:
+    """Ten hits due at 0, one after the other at work from 1 to 11 s: a queue of 1 s, not of 1 + 2 + … + 10."""
+    hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 0, "window_ns": 0, "order_ns": 0}
+    rows = [hit | {"op_id": n, "position": n, "start_ns": (n + 1) * S, "end_ns": (n + 2) * S} for n in range(10)]
+    found, _ = of_rows(tmp_path / "run", rows, token_ms=0.0)
+    same(found, {"queue_max_ms": 1000.0, "io_max_ms": 10_000.0, "plan_wait_max_ms": 0.0, "e2e_max_ms": 11_000.0})
+
+
+@pytest.mark.parametrize("cause", ["data", "eviction", "room", "order", "window", None])
+def test_what_a_request_waited_for(tmp_path: Path, cause: str | None) -> None:
+    """Due at 0, ready at 3 s, done at 4."""
+    row = by_hand()[1] | {"due_ns": 0, "ready_ns": 3 * S, "start_ns": 3 * S, "end_ns": 4 * S}
+    row |= {"waited_for": cause if cause in WAITS else None, "window_ns": 0, "order_ns": 0}
+    row |= {f"{cause}_ns": 3 * S} if cause in ("order", "window") else {}
+    found, _ = of_rows(tmp_path / "run", [row], token_ms=0.0, workers=8)
+    names = ("data", "eviction", "room", "order", "window")
+    same(found, {f"{name}_wait_mean_ms": 3000.0 * (name == cause) for name in names})
+    same(found, {f"{name}_wait_share": 0.75 * (name == cause) for name in names})
+    same(found, {f"{name}_wait_s": 3.0 * (name == cause) for name in names} | {"plan_wait_s": 3.0})
+    assert found["bottleneck"] == (cause or "plan")
+
+
+@pytest.mark.parametrize(
+    ("workers", "times", "bottleneck"),
+    [
+        (10, {"device_read_ns": 9}, "device"), (12, {"device_read_ns": 9}, "device"), (13, {"device_read_ns": 9}, "data"),
+        (10, {"device_read_ns": 1}, "host"), (10, {"device_read_ns": 1, "verify_ns": 11}, "verify"),
+        (30, {"verify_ns": 0}, "data"), (30, {"verify_ns": 15}, "verify"),
+    ],
+)  # fmt: skip
+def test_the_bottleneck_is_where_busy_workers_are(
+    tmp_path: Path, workers: int, times: dict[str, Any], bottleneck: str
+) -> None:
+    """Ten moves at once for 10 s, which had waited for 200 s in all, beside so many workers."""
+    hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 20 * S, "start_ns": 20 * S, "end_ns": 30 * S, "waited_for": "data"}
+    hit |= {"read_ns": 10 * S} | {name: value * S for name, value in times.items()}
+    rows = [hit | {"op_id": n, "position": n} for n in range(10)]
+    found, expected = of_rows(tmp_path / "run", rows, workers=workers)
+    assert found["bottleneck"] == expected["bottleneck"] == bottleneck
+
+
+def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: Path) -> None:
+    """8 moves at once, each 1 GiB in 0.5 s or in 0.25 s; the prefix of both is the slower one's."""
+    found = []
+    for name, took in (("slow", S // 2), ("fast", S // 4)):
+        hit = by_hand()[1] | {"from_tier": "nvme", "phase": "decode", "new_tokens": 10, "size_bytes": GIB}
+        rows = []
+        for n in range(400):
+            at = {
+                "due_ns": n // 8 * took,
+                "ready_ns": n // 8 * took,
+                "start_ns": n // 8 * took,
+                "end_ns": (n // 8 + 1) * took,
+            }
+            rows.append(
+                hit | at | {"op_id": n, "position": n, "request_id": n, "read_ns": took, "device_read_ns": took}
+            )
+        window = {"duration_s": 10.1, "cut_s": 10.1, "drain_s": 1.0}
+        found.append(summary.summarise(write_run(tmp_path / name, rows, window=window)))
+    for metric in ("wall_clock_tok_s", "steady_tok_s", "storage_tok_s", "decode_read_gib_s", "nvme_read_gib_s"):
+        assert found[1][metric] / found[0][metric] == pytest.approx(2.0, rel=1e-9), metric
+    assert found[0]["elapsed_s"] == found[0]["steady_s"] == 10.1
+    assert found[0]["drained_bytes"] / GIB == pytest.approx(400 - 10.1 / 0.5 * 8)
+
+
+def test_pace_asap_times_no_request(tmp_path: Path) -> None:
+    found = summary.summarise(write_run(tmp_path / "run", follow(9, 200), pace="asap"))
+    assert found["requests"] > 0
+    assert found["generation_mean_ms"] > 0
+    times = [f"{name}_p95_ms" for name in ("io", "queue", "plan_wait", "lateness", "ttfb", "e2e")]
+    assert {
+        found[name] for name in (*times, "batch_compliance", "batch_kept", "batch_ttfb_p95_ms", "room_wait_share")
+    } == {None}

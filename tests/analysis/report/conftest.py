@@ -1,0 +1,83 @@
+"""Reports of several sets of runs, made once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.cli import main
+from analysis.log.log import Targets
+from analysis.report import export
+from analysis.report.data import Gathered, gather
+from tests.analysis.report.pages import NASTY, altered, slower
+from tests.support.browser import BINARY, Browser, chromium
+from tests.support.command_line import Run
+from tests.support.latencies import latencies_known
+from tests.support.logs import follow, ranks, samples, write_run
+from tests.support.paths import DEMO
+
+
+@pytest.fixture(scope="session")
+def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A VALID run."""
+    place = tmp_path_factory.mktemp("reported")
+    run("tracegen", "generate", DEMO, "--requests", 80, "-o", place / "trace.parquet")
+    flags = ["--make-cache-dir", "--cache-dir", place / "cache", "--pace", "open", "--speedup", 100]
+    run("replayer", "run", place / "trace.parquet", *flags, "-o", place / "replay")
+    return place / "replay"
+
+
+@pytest.fixture(scope="session")
+def cases(replay: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    place = tmp_path_factory.mktemp("cases")
+    trial = slower(replay, place / "trial")
+    failed = write_run(
+        place / "failed", follow(1), device=samples(1, 3), reason="disk </title><script>alert(2)</script>"
+    )
+    nasty = altered(replay, place / NASTY.replace("/", ""), model=f"</style><script>{NASTY}", workers=3)
+    ranked, _ = ranks(place / "ranked", "complete", "complete")
+    many = [altered(replay, place / f"workers-{n}", workers=n) for n in range(100, 109)]
+    return {
+        "one": [replay],
+        "trials": [replay, trial],
+        "systems": [replay, trial, nasty],
+        "bad": [failed, ranked],
+        "many": many,
+    }
+
+
+@pytest.fixture(scope="session")
+def gathered(cases: dict[str, list[Path]]) -> dict[str, Gathered]:
+    with latencies_known():
+        return {name: gather(paths, Targets()) for name, paths in cases.items()}
+
+
+@pytest.fixture(scope="session")
+def pages(gathered: dict[str, Gathered], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("pages")
+    for name, data in gathered.items():
+        if name != "one":
+            (place / f"{name}.html").write_bytes(export.as_html(data))
+    flags = ["-o", str(place / "one.html"), "--qos-ms", "batch=123456", "--device-gib-s", "10,5"]
+    assert CliRunner().invoke(main, ["report", str(gathered["one"].runs[0].summary["run"]), *flags]).exit_code == 0
+    return {name: place / f"{name}.html" for name in gathered}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if not BINARY:
+        pytest.skip("no Chromium is installed")
+    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def files(cases: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Trials in every format but HTML, by the command line."""
+    place = tmp_path_factory.mktemp("files")
+    with latencies_known():
+        for form in ("csv", "parquet", "json", "xlsx", "md"):
+            call = ["report", *map(str, cases["trials"]), "-o", str(place / f"report.{form}")]
+            assert CliRunner().invoke(main, call).exit_code == 0
+    return {path.suffix[1:]: path for path in place.iterdir()}

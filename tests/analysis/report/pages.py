@@ -1,0 +1,42 @@
+"""Runs that reports show, and readers of the pages."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+
+NASTY = "<img src=x onerror=alert(1)>&\"'"
+CASES = ("one", "trials", "systems", "bad", "many")
+WIDTHS = (1280, 390)
+
+
+def altered(source: Path, place: Path, **conditions: Any) -> Path:
+    """The same run under other conditions, or with a model of another name."""
+    shutil.copytree(source, place)
+    info = json.loads((place / "run.json").read_text())
+    info["conditions"] |= conditions
+    (place / "run.json").write_text(json.dumps(info))
+    return place
+
+
+def slower(source: Path, place: Path) -> Path:
+    """A second trial, in which reads took 10% longer."""
+    shutil.copytree(source, place)
+    for part in (place / "moves").iterdir():
+        log = pl.read_parquet(part)
+        extra = pl.col("read_ns") // 10
+        log = log.with_columns(pl.col("end_ns") + extra, pl.col("read_ns") + extra)
+        log.with_columns(pl.col("move").cast(pl.Categorical)).write_parquet(part)
+    return place
+
+
+def tree(page: Path) -> ET.Element:
+    """The page as XML, which it also is: what is not closed or not escaped fails here."""
+    return ET.fromstring(page.read_text())
+
+
+def words(element: ET.Element) -> str:
+    return " ".join("".join(element.itertext()).split())

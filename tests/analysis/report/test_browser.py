@@ -1,0 +1,78 @@
+"""The report in a browser."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.report import svg as drawing
+from tests.analysis.report.pages import CASES, WIDTHS
+from tests.support.browser import Browser
+
+PAINTED = """(() => {
+  const painted = mark => [...mark.children].some(e => {
+    const style = getComputedStyle(e), box = e.getBoundingClientRect();
+    const ink = colour => colour && colour !== 'none' && !/, 0\\)$/.test(colour);
+    return +style.opacity > 0 && (ink(style.stroke) || (ink(style.fill) && +style.fillOpacity > 0))
+      && (box.width > 0 || box.height > 0);
+  });
+  const seen = [...document.querySelectorAll('figure svg')].filter(svg => svg.getBoundingClientRect().width > 0);
+  return seen.map(svg => {
+    const cells = [...svg.querySelectorAll('.cell')];
+    return [svg.closest('figure').id, svg.getBoundingClientRect().right,
+      (cells.length ? cells : [svg]).map(cell => [...cell.querySelectorAll('.role-mark')].some(painted))];
+  });
+})()"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_browser_draws_every_chart(browser: Browser, pages: dict[str, Path], case: str, width: int) -> None:
+    browser.open(pages[case], width)
+    assert browser.complaints() == []
+    assert browser.requests() == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    drawn = browser.value(PAINTED)
+    assert len(drawn) == browser.value("document.querySelectorAll('figure').length")
+    for name, right, panels in drawn:
+        assert right <= width, name
+        assert panels, name
+        assert all(panels), f"{name}: a panel is empty: {panels}"
+
+
+def test_dark_and_print(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    text = "getComputedStyle(document.querySelector('svg text')).fill"
+    browser.open(pages["one"], 1280)
+    light = (browser.value(ground), browser.value(text))
+    browser.open(pages["one"], 1280, dark=True)
+    dark = (browser.value(ground), browser.value(text))
+    assert light[0] == dark_of("paper", 0)
+    assert dark == (dark_of("paper", 1), dark_of("ink", 1))
+    assert light[1] == dark_of("ink", 0)
+    browser.open(pages["one"], 700, dark=True, media="print")
+    assert browser.value(text) == dark_of("ink", 0)
+    assert browser.value("getComputedStyle(document.querySelector('nav')).display") == "none"
+    browser.pdf(tmp_path / "page.pdf")
+    assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") <= 12
+
+
+def dark_of(name: str, theme: int) -> str:
+    value = drawing.COLOURS[name][theme]
+    return f"rgb({', '.join(str(int(value[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+
+def test_a_keyboard_reaches_the_data(browser: Browser, pages: dict[str, Path]) -> None:
+    def press(key: str, code: int) -> None:
+        for kind in ("rawKeyDown", "char", "keyUp") if key == "Enter" else ("rawKeyDown", "keyUp"):
+            text = {"text": "\r"} if kind == "char" else {}
+            browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+
+    browser.open(pages["one"], 1280)
+    press("Tab", 9)
+    assert browser.value("document.activeElement.className") == "skip"
+    browser.value("document.querySelector('figure summary').focus()")
+    press("Enter", 13)
+    assert browser.value("document.querySelector('figure details').open")
+    assert browser.value("document.querySelector('figure details table').getBoundingClientRect().height") > 100
+    press("Tab", 9)
+    assert browser.value("document.activeElement.className") == "scroll"

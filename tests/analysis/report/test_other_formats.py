@@ -1,0 +1,98 @@
+"""The tidy form, JSON, the workbook and Markdown hold the same numbers."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+import pytest
+
+from analysis.doubts.across_runs import together
+from analysis.report import export
+from analysis.report.data import Gathered
+from analysis.summary.summary import summarise
+
+
+def expected(summary: dict[str, Any]) -> dict[str, float | None]:
+    return {n: v if v is None else float(v) for n, v in summary.items() if v is None or isinstance(v, int | float)}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_tidy_form_is_the_summaries(files: dict[str, Path], cases: dict[str, list[Path]], form: str) -> None:
+    table = pl.read_csv(files[form], infer_schema_length=None) if form == "csv" else pl.read_parquet(files[form])
+    assert table.columns == ["run", "metric", "value", "unit"]
+    for path in cases["trials"]:
+        own = table.filter(pl.col("run") == path.name)
+        assert dict(own.select("metric", "value").iter_rows()) == expected(summarise(path))
+    units = dict(table.select("metric", "unit").iter_rows())
+    assert units["nvme_read_gib_s"] == "GiB/s"
+    assert units["e2e_p95_ms"] == "ms"
+    assert units["elapsed_s"] == "s"
+    assert not units["hit_rate"]
+
+
+def test_json_is_summaries_with_tables(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
+    found = json.loads(files["json"].read_text())
+    summaries = together([summarise(path) for path in cases["trials"]])
+    for summary, one in zip(summaries, found["runs"], strict=True):
+        tables = one.pop("tables")
+        assert one == summary
+        assert sum(row["gib"] for row in tables["traffic"] if row["tier"] == "nvme" and row["side"] == "read") == (
+            pytest.approx(one["nvme_read_bytes"] / 2**30)
+        )
+
+
+def test_a_workbook_holds_the_same(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
+    sheets = workbook(files["xlsx"])
+    assert {"metrics", "doubts", "latency", "bandwidth_over_time"} <= set(sheets)
+    head, *rows = sheets["metrics"]
+    assert head == ["run", "metric", "value", "unit"]
+    for path in cases["trials"]:
+        values = {row[1]: row[2] if len(row) > 2 else None for row in rows if row[0] == path.name}
+        for name, value in expected(summarise(path)).items():
+            assert (values[name] in (None, "")) if value is None else math.isclose(float(values[name]), value), name
+    assert sheets["doubts"][0][:2] == ["run", "kind"]
+    kinds = {row[1] for row in sheets["doubts"][1:]}
+    summaries = together([summarise(path) for path in cases["trials"]])
+    assert kinds == {doubt["kind"] for summary in summaries for doubt in summary["doubts"]}
+
+
+def workbook(path: Path) -> dict[str, list[list[Any]]]:
+    """Sheets by name, read from the file's XML: cells by column, words for shared strings."""
+    import zipfile
+
+    ns = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
+    with zipfile.ZipFile(path) as book:
+        shared = ["".join(t.text or "" for t in item.iter(f"{{{ns['m']}}}t")) for item in xml(book, "sharedStrings")]
+        names = [sheet.get("name") for sheet in xml(book, "workbook").iter(f"{{{ns['m']}}}sheet")]
+        found = {}
+        for i, name in enumerate(names, 1):
+            rows = []
+            for row in xml(book, f"worksheets/sheet{i}").iter(f"{{{ns['m']}}}row"):
+                cells: list[Any] = []
+                for cell in row:
+                    letters = re.match("[A-Z]+", cell.get("r", ""))
+                    column = sum((ord(c) - 64) * 26**k for k, c in enumerate(reversed(letters[0]))) - 1  # type: ignore[index]
+                    value = cell.findtext("m:v", None, ns)
+                    cells += [None] * (column - len(cells))
+                    cells.append(shared[int(value)] if cell.get("t") == "s" and value else value)
+                rows.append(cells)
+            found[str(name)] = rows
+        return found
+
+
+def xml(book: Any, name: str) -> ET.Element:
+    return ET.fromstring(book.read(f"xl/{name}.xml"))
+
+
+def test_markdown_is_short_and_says_it(files: dict[str, Path], gathered: dict[str, Gathered]) -> None:
+    text = files["md"].read_text()
+    assert text.startswith("**VALID**\n")
+    assert len(text.splitlines()) < 60
+    assert "| throughput by the wall clock | tok/s |" in text
+    nasty = export.as_markdown(gathered["systems"]).decode()
+    assert "<img" not in nasty.replace("\\<", "")
+    assert export.as_markdown(gathered["bad"]).decode().startswith("**NOT VALID**\n")

@@ -1,0 +1,50 @@
+"""Packages of runs made by hand, shared by all tests of submissions."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.submission.package_tree import About, Package, packages
+from tests.support.latencies import latencies_known
+from tests.support.submissions import BASES, Open, begun, packed, tiny_scale
+
+
+@pytest.fixture(scope="module")
+def tiny(latencies_once: None) -> Iterator[None]:
+    """A scale of our own."""
+    with tiny_scale():
+        yield
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By name, a tree of results with one package in it."""
+    found = {}
+    with latencies_known(), tiny_scale():
+        for name, ways in BASES.items():
+            place = tmp_path_factory.mktemp(name)
+            division = "open" if name == "open" else "closed"
+            packed(begun(place, About("acme", "box", division, "tiny"), **ways), place / "results")
+            found[name] = place / "results"
+    return found
+
+
+@pytest.fixture(scope="session")
+def fresh(pristine: dict[str, Path]) -> Open:
+    """A copy of one of them, to change."""
+
+    def copied(name: str) -> Package:
+        place = pristine[name].with_name("copy")
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(pristine[name], place, symlinks=True)
+        (found,) = packages(next(place.glob("*/acme")))
+        return found
+
+    return copied
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return begun(tmp_path, About("acme", "box", "closed", "tiny"))

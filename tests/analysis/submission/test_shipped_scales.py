@@ -1,0 +1,74 @@
+"""The shipped sweeps and pinned traces are those that the rules fix."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from analysis.submission import rules as ruling
+from analysis.submission.rules import RULES, Option
+from replayer.experiments import sweep
+from replayer.planning.model import find
+from tests.support.paths import ROOT
+from tests.support.submissions import PINS
+from tracegen.generate import generate
+from tracegen.recipe.loading import find as find_recipe
+from tracegen.recipe.loading import load, parse_value
+from tracegen.recipe.recipe import Recipe
+
+
+def cases(scale: str) -> list[tuple[Option, Recipe, dict[str, str]]]:
+    """The rules' options, with what the sweep replays for them: a recipe and flags."""
+    found = []
+    for option, case in zip(RULES[scale].options, shipped(scale).cases, strict=True):
+        assert case.name == option.name
+        settings = {key: parse_value(value) for key, _, value in (one.partition("=") for one in case.settings)}
+        flags = dict(zip(case.flags[::2], case.flags[1::2], strict=True))
+        found.append((option, load(find_recipe(case.recipe), settings), flags))
+    return found
+
+
+def shipped(scale: str) -> sweep.Sweep:
+    return sweep.load(sweep.find(f"submission-{scale}"))
+
+
+@pytest.mark.parametrize("scale", ["smoke", "full"])
+def test_sweeps_are_what_the_rules_fix(scale: str) -> None:
+    assert shipped(scale).trials == RULES[scale].trials
+    assert shipped(scale).pause_s >= RULES[scale].pause_s
+    for option, recipe, flags in cases(scale):
+        model = find(flags.pop("--model", None) or recipe.replay.model or "")
+        cpu_gib = Decimal(flags.pop("--cpu-mem-gb", str(recipe.replay.cpu_mem_gb)))
+        assert (recipe.seed, recipe.replay.gpu_mem_gb, recipe.replay.storage_capacity_gb) == (ruling.SEED, 0, None)
+        assert (recipe.users, recipe.replay.max_concurrent_allocs) == (option.users, option.allocs)
+        assert (model.name, model.sizes("fp16", 1).per_token) == (option.model, option.bytes_per_token)
+        assert int(cpu_gib * 2**30 * Decimal("0.8")) == option.cpu_bytes
+        assert float(flags.pop("--duration", str(recipe.replay.duration_s))) == recipe.duration_s == option.duration_s
+        assert flags == {}
+        settings = dict(one.split("=", 1) for one in RULES[scale].settings)
+        changed = {key: parse_value(value) for key, value in settings.items()} | {"users": option.users}
+        made = replace(load(find_recipe(option.recipe), changed), replay=recipe.replay)
+        assert made == recipe, "what the validator makes anew"
+
+
+PINNED = [("smoke", option, rank) for option in (1, 2, 3) for rank in (0, 1, 15)] + [("full", 3, 0), ("full", 3, 127)]
+
+
+@pytest.mark.parametrize(("scale", "number", "rank"), PINNED)
+def test_pinned_traces_are_those_that_are_made(scale: str, number: int, rank: int, tmp_path: Path) -> None:
+    option, recipe, _ = cases(scale)[number - 1]
+    made = generate(replace(recipe, seed=recipe.seed + rank), tmp_path / "t.parquet", quiet=True)
+    assert made.fingerprint == RULES[scale].pinned(option.name, rank)
+
+
+def test_pins_are_complete() -> None:
+    known = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_text())
+    for scale, ranks in (("smoke", 16), ("full", 128)):
+        assert RULES[scale].ranks == ranks
+        pins = [one for option in RULES[scale].options for one in PINS[scale][option.name]]
+        assert len({*pins}) == len(pins) == 3 * ranks, "a trace of its own for every rank of every option"
+        assert RULES[scale].pinned("option_1", ranks) is None
+    for option in RULES["full"].options:
+        assert RULES["full"].pinned(option.name, 0) == known[f"mlperf_{option.name}"]

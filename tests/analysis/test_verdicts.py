@@ -1,0 +1,166 @@
+"""Verdicts on runs that deserve them and on runs that do not; `tests/analysis/metrics` checks the numbers."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.summary import summary
+from replayer.schema import read_run
+from tests.support.command_line import Run
+from tests.support.logs import make_rows, ranks, write_run
+from tests.support.paths import DEMO
+from tracegen.errors import InputError
+
+# Verdicts
+
+
+@pytest.fixture(scope="session")
+def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    place = tmp_path_factory.mktemp("replays")
+    trace = place / "trace.parquet"
+    run("tracegen", "generate", DEMO, "--requests", 60, "-o", trace)
+    for name, workers in (("one", 1), ("many", 32)):
+        command = [
+            "--model",
+            "tiny-1b",
+            "--cpu-mem-gb",
+            "0.05",
+            "--make-cache-dir",
+            "--cache-dir",
+            place / "cache",
+            "--workers",
+            workers,
+        ]
+        command += ["--order", "trace"]  # which does not depend on the workers
+        run("replayer", "run", trace, *command, "-o", place / name)
+    return [place / "one", place / "many"]
+
+
+def test_equal_plans_do_equal_work(run: Run, replays: list[Path]) -> None:
+    shown = run("analysis", "summary", *replays).stdout
+    assert shown.count("VALID: ") == 2
+    assert "NOT VALID" not in shown
+    ending = shown.splitlines()[-1]
+    assert re.fullmatch(
+        r"2 runs, same work: trace \w{12}…, plan \w{12}… and every count are equal, only times differ\.", ending
+    )
+    one, many = json.loads(run("analysis", "summary", *replays, "--json").stdout)
+    assert one["elapsed_s"] != many["elapsed_s"]
+    assert one["findings"] == []
+
+
+def copy_of(run: Path, place: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(run, place / "copy"))
+
+
+def test_a_missing_row_is_found(replays: list[Path], tmp_path: Path) -> None:
+    copy = copy_of(replays[0], tmp_path)
+    (part, *_) = sorted((copy / "moves").iterdir())
+    table = pq.read_table(part)
+    pq.write_table(table.slice(0, len(table) - 40), part)
+    found = summary.summarise(copy)
+    assert not found["valid"]
+    assert any("parts are missing or altered" in finding for finding in found["findings"])
+
+
+def test_unlike_work_is_named(replays: list[Path], tmp_path: Path) -> None:
+    one = summary.summarise(replays[0])
+    other = one | {"plan_fingerprint": "x", "cpu_hits": 1, "elapsed_s": 99.0}
+    assert summary.differences([one, other]) == ["cpu_hits", "plan_fingerprint"]
+
+
+def damaged(copy: Path, what: str) -> None:
+    info = read_run(copy)
+    (part, *_) = sorted((copy / "moves").iterdir())
+    if what == "no run.json":
+        (copy / "run.json").unlink()
+    elif what == "run.json cut off":
+        (copy / "run.json").write_text((copy / "run.json").read_text()[:100])
+    elif what == "run.json of no run":
+        (copy / "run.json").write_text('{"run_version": 1}')
+    elif what == "newer":
+        (copy / "run.json").write_text(json.dumps(info | {"run_version": 3}))
+    elif what == "no parts":
+        for one in (copy / "moves").iterdir():
+            one.unlink()
+    elif what == "part cut off":
+        part.write_bytes(part.read_bytes()[:-50])
+    elif what == "part damaged inside":
+        content = bytearray(part.read_bytes())
+        middle = slice(100, len(content) * 3 // 4)
+        content[middle] = bytes(len(content[middle]))
+        part.write_bytes(content)
+    elif what == "part of something else":
+        pl.DataFrame({"a": [1]}).write_parquet(part)
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["no run.json", "run.json cut off", "run.json of no run", "newer", "no parts", "part cut off"]
+    + ["part damaged inside", "part of something else"],
+)
+def test_damaged_runs_are_refused_in_one_sentence(run: Run, replays: list[Path], tmp_path: Path, what: str) -> None:
+    copy = copy_of(replays[0], tmp_path)
+    damaged(copy, what)
+    done = run("analysis", "summary", copy, ok=False)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert str(copy) in done.stderr
+    assert done.stdout == ""
+
+
+def test_parts_are_refused_where_there_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a run directory"):
+        summary.summarise(tmp_path)
+
+
+# Many ranks
+
+
+def test_a_rank_that_is_missing_or_was_killed_is_named(tmp_path: Path) -> None:
+    place, _ = ranks(tmp_path / "run", "complete", "running", "complete")
+    shutil.rmtree(place / "rank_2")
+    found = summary.summarise(place)
+    assert not found["valid"]
+    assert "rank 1 is incomplete" in " ".join(found["findings"])
+    assert "rank 2 of 3 is missing" in " ".join(found["findings"])
+    for rank in (0, 1):
+        shutil.rmtree(place / f"rank_{rank}")
+    with pytest.raises(InputError, match="none of its 3 ranks"):
+        summary.summarise(place)
+
+
+def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> None:
+    place, _ = ranks(tmp_path / "run", "complete", "running")
+    info = json.loads((place / "rank_1" / "run.json").read_text())
+    del info["clock"]
+    (place / "rank_1" / "run.json").write_text(json.dumps(info))
+    found = summary.summarise(place)
+    assert found["elapsed_s"] < 10
+    assert found["status"] == "running"
+
+
+def test_the_status_of_ranks_is_that_of_the_worst(tmp_path: Path) -> None:
+    place, _ = ranks(tmp_path / "run", "complete", "failed")
+    assert summary.summarise(place)["status"] == "failed"
+    place, _ = ranks(tmp_path / "run2", "complete", "complete")
+    shutil.rmtree(place / "rank_1")
+    for info in place.glob("rank_*/run.json"):
+        content = json.loads(info.read_text())
+        content["conditions"]["ranks"] = 2
+        info.write_text(json.dumps(content))
+    assert summary.summarise(place)["status"] == "failed"
+
+
+def test_a_run_of_warm_up_alone_measures_nothing(tmp_path: Path) -> None:
+    warm = [row | {"warmup": True} for row in make_rows(5, 50)]
+    found = summary.summarise(write_run(tmp_path / "run", warm, warmup={"ops": 50, "end_ns": None}))
+    assert not found["valid"]
+    assert "every op that was executed is warm-up" in " ".join(found["findings"])

@@ -1,0 +1,179 @@
+"""Style that a linter does not know: the import boundary, size ratchets, banned calls, docs that cannot drift."""
+
+import ast
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import Command, Group
+from click.testing import CliRunner
+
+import analysis.cli
+import replayer.cli
+import tracegen.cli
+from tests.support.paths import ROOT
+from tracegen.recipe.recipe import Recipe
+
+PACKAGES = ("tracegen", "replayer", "analysis")
+BUILD = ROOT / "replayer" / "core" / "build_backend.py"  # pip's, no part of what is installed
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != BUILD)
+# Who may import whose schema, and what command lines share: units, and the end on signals; who loads its C library.
+SHARED = {"tracegen.schema", "tracegen.errors", "tracegen.console", "tracegen.console.command_line"}
+MAY_IMPORT = {"tracegen": set(), "replayer": SHARED, "analysis": SHARED | {"replayer.schema"}}
+LOADS_C = {"tracegen.trace.compiled", "tracegen.trace.compiled.library"}
+SIGNALS = {
+    "tracegen.console.interrupts",
+    *(f"tracegen.console.interrupts.{name}" for name in ("INTERRUPTS", "Interrupted", "end", "end_at_once")),
+}
+CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "absolute imports only"
+            names.add(str(node.module))
+            names |= {f"{node.module}.{alias.name}" for alias in node.names if node.module in PACKAGES}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_packages_meet_only_at_their_schemas(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    foreign = {name for name in imported(path) if name.split(".")[0] in PACKAGES and name.split(".")[0] != package}
+    assert foreign <= MAY_IMPORT[package] | SIGNALS | (LOADS_C if path.name == "compiled.py" else set())
+    assert not {name for name in imported(path) if name.startswith("tests")}
+
+
+def test_no_catch_all_modules() -> None:
+    assert not {path.stem for path in MODULES} & {"utils", "util", "common", "core", "helpers", "misc"}
+
+
+def test_size_ratchets() -> None:
+    """Lower these when the code allows it, never raise them."""
+    lengths = sorted(
+        (node.end_lineno or 0) - node.lineno + 1
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    )
+    assert lengths[int(len(lengths) * 0.9)] <= 30
+    assert lengths[-1] <= 60
+    assert max(len(path.read_text().splitlines()) for path in MODULES) <= 360
+
+
+BANNED = {
+    r"np\.random\.(default_rng|Generator|seed|rand)|\.(poisson|exponential|zipf|gamma|lognormal|choice|shuffle)\(": (
+        "numpy may change its distributions: use tracegen.randomness.draws"
+    ),
+    r"\bimport random\b|time\.time\(": "placement and traces depend on no clock and no global generator",
+    r"os\.environ|getenv": "settings come from flags and recipes",
+    r"except:|except Exception:": "name what you expect",
+    r"\bprint\(": "click.echo",
+}
+
+
+@pytest.mark.parametrize("pattern", BANNED)
+def test_banned_calls(pattern: str) -> None:
+    for path in MODULES:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            assert not re.search(pattern, line), f"{path.name}:{number}: {BANNED[pattern]}"
+
+
+def commands(group: Group, *names: str) -> Iterator[tuple[tuple[str, ...], Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, Group):
+            yield from commands(command, *names, name)
+        else:
+            yield (*names, name), command
+
+
+COMMANDS = {names: command for tool, group in CLIS.items() for names, command in commands(group, tool)}
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids="-".join)
+def test_every_help_has_an_example_that_parses(names: tuple[str, ...]) -> None:
+    command, tool = COMMANDS[names], names[0]
+    shown = CliRunner().invoke(CLIS[tool], [*names[1:], "--help"])
+    assert shown.exit_code == 0
+    assert command.epilog
+    example = shlex.split(command.epilog.removeprefix("Example: "))
+    assert tuple(example[: len(names)]) == names
+    command.make_context(names[-1], example[len(names) :], resilient_parsing=False)
+    documented = {option for param in command.params for option in param.opts}
+    assert all(param.type.name or documented for param in command.params)
+
+
+def test_the_constraints_pin_everything() -> None:
+    pins = {line.split("==")[0].replace("_", "-") for line in (ROOT / "constraints.txt").read_text().split()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    assert not {re.split(r"[><=;]", name)[0] for name in wanted} - pins
+
+
+def recipe_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in fields(kind):
+        value = getattr(kind, item.name)
+        if isinstance(value, dict):
+            for name, one in value.items():
+                found |= recipe_keys(one, f"{prefix}{item.name}.{name}.")
+            continue
+        found |= recipe_keys(value, f"{prefix}{item.name}.") if is_dataclass(value) else {prefix + item.name: value}
+    return found
+
+
+def test_the_docs_list_every_recipe_key_with_its_default() -> None:
+    """A row per key: | `key` | default as TOML | meaning |."""
+    text = (ROOT / "docs" / "recipes.md").read_text()
+    listed = {
+        key: tomllib.loads(f"v = {value}")["v"]
+        for key, value in re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", text, re.M)
+    }
+    known = {key: list(value) if isinstance(value, tuple) else value for key, value in recipe_keys(Recipe()).items()}
+    assert {key: value for key, value in known.items() if value is not None} == listed
+    for key in [key for key, value in known.items() if value is None]:
+        assert f"| `{key}` |" in text
+
+
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "traces" / "README.md", ROOT / "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_links_and_files_that_docs_name_exist(path: Path) -> None:
+    text = path.read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("http") or (path.parent / target).exists(), target
+    for name in re.findall(r"`((?:tracegen|replayer|analysis|tests|docs|traces)/[\w./]+\.\w+)`", text):
+        assert (ROOT / name).exists(), name
+
+
+# click's, SGLang's, Open MPI's
+OTHERS = {"--help", "--version", "--log-requests", "--allow-run-as-root", "--oversubscribe"}
+
+
+def test_flags_that_docs_name_exist() -> None:
+    flags = {opt for c in COMMANDS.values() for p in c.params for opt in [*p.opts, *p.secondary_opts]}
+    for path in DOCS:
+        text = path.read_text()
+        if path.name == "from-kv-cache-py.md":  # the first column is of kv-cache.py's flags
+            text = re.sub(r"^\| `--.*?` \|", "|", text, flags=re.M)
+        for block in re.findall(r"```.*?```|`[^`]*`", text, re.S):
+            for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", block):
+                assert flag in flags | OTHERS, f"{path.name} names {flag}"
+
+
+def test_the_readme_is_one_screen_and_names_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 80
+    assert "make demo" in text
+    assert "make test" in text
+    assert "make test" in (ROOT / ".ci" / "run").read_text()

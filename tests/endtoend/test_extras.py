@@ -1,0 +1,121 @@
+"""Packages that serve one feature: what says so where one is missing, and that nothing else needs it."""
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from replayer.experiments import autoscale
+from replayer.run import mpi as ranks
+from tests.support.command_line import here, sentence
+from tests.support.paths import DEMO, ROOT
+from tracegen.errors import InputError
+from tracegen.sources import tokenizers as tokens
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OPTIONAL = {"transformers": "hub", "matplotlib": "plot", "xlsxwriter": "xlsx"}
+
+
+def remedy(package: str) -> str:
+    return f"{package} (not installed); run `make setup EXTRAS={OPTIONAL[package]}` in a checkout, else `pip install {package}`"
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """A package that cannot be imported."""
+    package = str(request.param)
+    monkeypatch.setitem(sys.modules, package, None)
+    return package
+
+
+@pytest.mark.parametrize("without", ["transformers"], indirect=True)
+def test_tokenizers_of_the_hub_need_transformers(without: str) -> None:
+    with pytest.raises(InputError) as refused:
+        tokens.load("gpt2")
+    assert remedy(without) in str(refused.value)
+    assert str(refused.value).startswith("--tokenizer gpt2, which is not bundled (tekken_")
+    assert tokens.load("tekken").count(["a b"]) == [2]
+
+
+@pytest.mark.parametrize("without", ["matplotlib"], indirect=True)
+def test_pictures_of_traces_need_matplotlib(without: str, demo_trace: Path, tmp_path: Path) -> None:
+    sentence(here("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg"), "--plot needs", remedy(without))
+    assert here("tracegen", "info", demo_trace).returncode == 0
+
+
+@pytest.mark.parametrize("without", ["matplotlib"], indirect=True)
+def test_a_search_without_matplotlib_is_not_drawn_and_says_so(
+    without: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    autoscale._plot(tmp_path / "autoscale.svg", None, [], None)  # type: ignore[arg-type]
+    assert f"autoscale.svg needs {remedy(without)}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("without", ["xlsxwriter"], indirect=True)
+def test_workbooks_need_xlsxwriter(without: str, tmp_path: Path) -> None:
+    told = here("analysis", "report", ROOT / "tests" / "data" / "run", "-o", tmp_path / "r.xlsx")
+    sentence(told, "the format xlsx needs", remedy(without), "or write csv or parquet")
+
+
+def test_ranks_need_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(
+        InputError, match=r"--ranks needs mpi4py \(.*EXTRAS=mpi.*`pip install mpi4py`, and an MPI library"
+    ):
+        ranks.world()
+
+
+def test_the_demos_commands_need_no_extra(tmp_path: Path) -> None:
+    """Trace, plan, run, summary, page: in a process of its own, in which no extra can be imported."""
+    missing = [*OPTIONAL, "torch", "kvikio", "mpi4py", "duckdb"]
+    commands = [
+        ["tracegen", "generate", str(DEMO), "--requests", "9", "-o", "t.parquet"],
+        ["tracegen", "info", "t.parquet"],
+        ["replayer", "run", "t.parquet", "--layout", "null", "-o", "r"],
+        ["analysis", "summary", "r"],
+        ["analysis", "report", "r", "-o", "r.html"],
+    ]
+    told = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({missing}))
+for tool, *arguments in {commands}:
+    importlib.import_module(tool + ".cli").main(arguments, standalone_mode=False)
+"""
+    done = subprocess.run([sys.executable, "-c", told], check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "r.html").exists()
+
+
+def test_extras_are_no_dependencies_and_the_tests_bring_them_all() -> None:
+    extras = PROJECT["optional-dependencies"]
+    named = {re.split(r"[><=;]", one)[0] for one in PROJECT["dependencies"]}
+    for package, extra in OPTIONAL.items():
+        assert package not in named
+        assert [re.split(r"[><=;]", one)[0] for one in extras[extra]] == [package]
+        assert extras[extra][0] in extras["dev"]
+
+
+@pytest.mark.parametrize("tool", ["tracegen", "replayer", "analysis"])
+def test_shells_complete_commands_as_the_page_says(
+    tool: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "installing.md").read_text()
+    variable = f"_{tool.upper()}_COMPLETE"
+    assert f'eval "$({variable}=bash_source {tool})"' in page
+    main = importlib.import_module(f"{tool}.cli").main
+    for shell in ("zsh", "fish"):
+        monkeypatch.setenv(variable, f"{shell}_source")
+        with pytest.raises(SystemExit) as ended:
+            main.main([], prog_name=tool)
+        assert ended.value.code == 0
+        assert f"{variable}={shell}_complete" in capsys.readouterr().out
+
+
+def test_the_page_on_installing_lists_the_extras() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(PROJECT["optional-dependencies"]) - {"dev"}

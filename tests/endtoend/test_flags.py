@@ -1,0 +1,257 @@
+"""Quantities with units on the command line, and what flags refuse."""
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from analysis.commands import target_options
+from analysis.log.log import Targets
+from replayer.commands.resolving import resolve, settings_of
+from replayer.flags import forwarded_flags as passing
+from replayer.flags.forwarded_flags import _run_command
+from replayer.tiers.base import Buffer
+from replayer.tiers.memory import CpuTier
+from replayer.tiers.throttled import Throttle
+from tests.support import traces
+from tests.support.command_line import here, sentence
+from tracegen.console.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "value"),
+    [
+        (SECONDS, "90", "90"),
+        (SECONDS, "90s", "90"),
+        (SECONDS, "5m", "300"),
+        (SECONDS, "5min", "300"),
+        (SECONDS, "1h", "3600"),
+        (SECONDS, "1.5 h", "5400"),
+        (SECONDS, "1d", "86400"),
+        (SECONDS, "250ms", "0.25"),
+        (SECONDS, "1e-9", "1e-9"),
+        (SECONDS, ".5", "0.5"),
+        (SECONDS, "-1", "-1"),
+        (MILLISECONDS, "30", "30"),
+        (MILLISECONDS, "1.5s", "1500"),
+        (MICROSECONDS, "100us", "100"),
+        (MICROSECONDS, "100µs", "100"),
+        (MICROSECONDS, "2ms", "2000"),
+        (BYTES, "128K", "131072"),
+        (GIB, "4", "4"),
+        (GIB, "0.1", "0.1"),
+        (GIB, "4G", "4"),
+        (GIB, "4GiB", "4"),
+        (GIB, "4g", "4"),
+        (GIB, "512M", "0.5"),
+        (GIB, "1T", "1024"),
+        (GIB, "1TB", "931.322574615478515625"),
+        (MIB_S, "470", "470"),
+        (MIB_S, "2G", "2048"),
+        (MIB_S, "2GiB/s", "2048"),
+        (MIB_S, "2GB/s", "1907.3486328125"),
+        (MIB_S, "2gb", "1907.3486328125"),
+        (GIB_S, "512M/s", "0.5"),
+        (TERABYTES, "1.2PB", "1200"),
+    ],
+)
+def test_quantities(unit: Unit, text: str, value: str) -> None:
+    assert unit.parse(text) == Decimal(value)
+
+
+@pytest.mark.parametrize(
+    ("unit", "texts", "words"),
+    [
+        (SECONDS, ["", "s", "5x", "5M", "5 5", "1:30", "nan", "inf", "0x10", "1e99999", "٣"], "seconds.*90s, 5m or 1h"),
+        (GIB, ["4Gb", "4 gigs", "4/s", "4s"], "GiB.*4G, 512M or 1T"),
+        (MIB_S, ["10Gb/s", "2GBps", "2GB/m"], "MiB/s.*7GB/s"),
+        (SECONDS, ["1e16", "1e400"], "below 1e16 seconds"),
+    ],
+)
+def test_what_is_no_quantity_is_told_the_unit(unit: Unit, texts: list[str], words: str) -> None:
+    for text in texts:
+        with pytest.raises(ValueError, match=words):
+            unit.parse(text)
+
+
+def parsed(*flags: object) -> dict[str, Any]:
+    """What `replayer run TRACE FLAGS` is called with."""
+    return dict(_run_command().make_context("replayer run", ["trace", *map(str, flags)]).params)
+
+
+@pytest.mark.parametrize(
+    ("flags", "name", "value"),
+    [
+        (["--duration", "5m"], "duration", 300.0),
+        (["--drain", "90s"], "drain", 90.0),
+        (["--cpu-mem-gb", "512M"], "cpu_mem_gb", Decimal("0.5")),
+        (["--cpu-memory-gb", "4"], "cpu_mem_gb", Decimal(4)),
+        (["--gpu-mem-gb", "1T"], "gpu_mem_gb", Decimal(1024)),
+        (["--storage-capacity-gb", "1T"], "storage_capacity_gb", Decimal(1024)),
+        (["--window-gb", "64G"], "window_gb", Decimal(64)),
+        (["--precondition", "100G"], "precondition", 100.0),
+        (["--token-ms", "30ms"], "token_ms", 30.0),
+        (["--io-size", "1M"], "io_size", 1 << 20),
+        (["--warmup", "30s"], "warmup", (0, 30.0)),
+        (["--warmup", "5m"], "warmup", (0, 300.0)),
+        (["--warmup", "5000"], "warmup", (5000, 0)),
+        (["--throttle", "nvme=470,80"], "throttle", (("nvme", Throttle(470, 80)),)),
+        (["--throttle", "nvme=2G,100us"], "throttle", (("nvme", Throttle(2048, 100)),)),
+        (["--throttle", "cpu=2GB/s"], "throttle", (("cpu", Throttle(1907.3486328125)),)),
+        (["--throttle", "nvme=r7000/w4000"], "throttle", (("nvme", Throttle(7000, 0, 4000)),)),
+        (["--throttle", "nvme=r2G/s/w1G/s,1ms"], "throttle", (("nvme", Throttle(2048, 1000, 1024)),)),
+    ],
+    ids=lambda one: one[1] if isinstance(one, list) else None,
+)
+def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
+    found = parsed(*flags)[name]
+    assert found == value
+    assert not isinstance(value, float) or isinstance(found, float), "run.json holds it"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--duration", "5x"], "'5x' is not a number of seconds"),
+        (["--cpu-mem-gb", "4Gb"], "'4Gb' is not a number of GiB"),
+        (["--warmup", "30x"], "neither a time with its unit"),
+        (["--warmup", "1.5"], "neither a time with its unit"),
+        (["--warmup", "-5s"], "neither a time with its unit"),
+        (["--io-size", "128KB"], "128,000 bytes, is not a multiple of 4K"),
+        (["--throttle", "ssd=400"], "'ssd' is not a tier; name gpu, cpu or nvme"),
+        (["--throttle", "400"], "names no tier; write for example nvme=400."),
+        (["--throttle", "nvme=fast"], "'fast' is not a number of MiB/s"),
+        (["--throttle", "nvme=470,fast"], "'fast' is not a number of microseconds"),
+        (["--throttle", "nvme=0"], "above 0"),
+        (["--throttle", "nvme=r7000/w0"], "above 0"),
+        (["--throttle", "nvme=470,-1"], "from 0"),
+    ],
+    ids=lambda one: one[1] if isinstance(one, list) else None,
+)
+def test_flags_say_what_they_expect(flags: list[str], words: str) -> None:
+    with pytest.raises(click.BadParameter, match=re.escape(words)):
+        parsed(*flags)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Two objects of 64 tokens, written and read."""
+    steps = [("w", 0, 64), ("w", 1, 64), ("r", 0, 64), ("r", 1, 64)]
+    return traces.write(tmp_path_factory.mktemp("small") / "t.parquet", traces.columns(steps))
+
+
+@pytest.mark.parametrize(
+    ("warmup", "warned"), [("30", True), ("999", True), ("1000", False), ("0", False), ("30s", False)]
+)
+def test_a_short_warm_up_without_a_unit_is_doubted(small: Trace, warmup: str, warned: bool) -> None:
+    notes = settings_of(small, parsed("--warmup", warmup)).notes
+    assert notes == ((f"--warmup {warmup} means {warmup} ops; write {warmup}s for seconds.",) if warned else ())
+
+
+def test_no_stores_at_once_are_any_number(small: Trace, tmp_path: Path) -> None:
+    """kv-cache.py writes 0 for no limit, as a flag and in our recipes."""
+    assert settings_of(small, parsed("--max-concurrent-allocs", 0)).allocs is None
+    assert settings_of(small, parsed("--max-concurrent-allocs", "unlimited")).allocs is None
+    assert settings_of(small, parsed("--max-concurrent-allocs", 2)).allocs == 2
+    made = here("tracegen", "generate", "--set", "mix.personas=1", "--users", 1, "--requests", 1,
+                "--set", "replay.max_concurrent_allocs=0", "-o", tmp_path / "t.parquet")  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert settings_of(Trace(tmp_path / "t.parquet"), parsed()).allocs is None
+
+
+def test_a_run_records_the_models_own_name(small: Trace) -> None:
+    model, _ = resolve(small, parsed("--model", "meta-llama/Llama-3.1-8B-Instruct"))
+    assert model == "llama3.1-8b"
+
+
+EMPTY = {
+    "model": (["replayer", "plan", "t", "--model", ""], "--model is empty"),
+    "with =": (["replayer", "run", "t", "--cache-dir=", "-o", "r"], "--cache-dir is empty"),
+    "trace": (["replayer", "plan", ""], "the argument after plan is empty"),
+    "command": (["replayer", ""], "the first argument is empty"),
+    "recipe": (["tracegen", "generate", "-o", ""], "-o is empty"),
+    "run": (["analysis", "compare", "a", "--against", ""], "--against is empty"),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_what_an_unset_variable_leaves_is_refused(name: str) -> None:
+    command, words = EMPTY[name]
+    sentence(here(*command), words)  # type: ignore[arg-type]
+
+
+def test_sweeps_refuse_empty_flags_before_anything_runs(tmp_path: Path, small: Trace) -> None:
+    (tmp_path / "s.toml").write_text(f'[[case]]\ntrace = "{small.path}"\nmodel = ""\n')
+    sentence(here("replayer", "sweep", tmp_path / "s.toml", "-o", tmp_path / "s"), "--model is empty")
+    with pytest.raises(InputError, match="--order is empty"):
+        passing.check(["--order", ""])
+
+
+@pytest.mark.parametrize(
+    ("flags", "times"),
+    [
+        ([], "the replayer's own"),
+        (["--throttle", "nvme=4000,10"], "those of --throttle, 4000 MiB/s and 10 us"),
+        (["--throttle", "nvme=r4G/w2G"], "those of --throttle, 4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
+    ],
+    ids=["alone", "throttled", "each side"],
+)
+def test_a_simulated_device_is_warned_of_in_one_sentence(
+    small: Trace, tmp_path: Path, flags: list[str], times: str
+) -> None:
+    told = here("replayer", "run", small.path, "--model", "tiny-1b", "--layout", "null", *flags, "-o", tmp_path / "r")
+    assert told.returncode == 0, told.stderr
+    expected = f"the nvme tier is the null layout: nothing is stored, its times are {times}."
+    assert expected in told.stderr
+    assert "its times are of that limit" not in told.stderr
+    run = json.loads((tmp_path / "r" / "run.json").read_text())
+    assert expected in run["warnings"]
+    assert len([text for text in run["warnings"] if "times" in text]) == 1
+    limits = run["conditions"]["throttle"].get("nvme", {})
+    assert ("write_mib_s" in limits) == ("w2G" in str(flags)), "runs without it compare with those of earlier releases"
+
+
+def test_reads_and_writes_have_limits_of_their_own() -> None:
+    tier = CpuTier(1 << 24, 4)
+    tier.throttle(10_000, 0, 10)  # a MiB takes 0.1 ms to read, 100 ms to write
+    buffer = Buffer(1 << 20)
+    with tier.create(1, 1 << 20) as target:
+        target.write(0, 1 << 20, buffer)
+        assert target.device_ns >= 90_000_000
+    with tier.open(1, 1 << 20) as source:
+        source.read(0, 1 << 20, buffer)
+        assert source.device_ns < 90_000_000
+    tier.close()
+
+
+def test_targets_take_units() -> None:
+    @click.command()
+    @target_options.target_options
+    def held(targets: Targets) -> None:
+        told.append(targets)
+
+    told: list[Targets] = []
+    flags = ["--qos-ms", "interactive=0.2s,batch=5m", "--device-gib-s", "7GB/s,4", "--tbw", "1.2PB"]
+    held.main(flags, standalone_mode=False)
+    (targets,) = told
+    assert (targets.qos_ms["interactive"], targets.qos_ms["batch"], targets.tbw) == (200, 300_000, 1200)
+    assert targets.tier_gib_s["nvme"] == pytest.approx((6.519, 4), abs=1e-3)
+    with pytest.raises(InputError, match="--qos-ms: 'soon' is not a number of milliseconds"):
+        held.main(["--qos-ms", "batch=soon"], standalone_mode=False)
+
+
+def test_traces_take_units(small: Trace, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    made = ["generate", "--set", "mix.personas=1", "--users", 1, "--requests", 2, "--duration", "1h", "-o", path]
+    assert here("tracegen", *made).returncode == 0
+    assert Trace(path).metadata.recipe["duration_s"] == 3600.0
+    cut = here("tracegen", "slice", small.path, "--time", "0:2us", "-o", tmp_path / "s.parquet")
+    assert cut.returncode == 0, cut.stderr
+    assert Trace(tmp_path / "s.parquet").metadata.counts["requests"] == 2
+    sentence(here("tracegen", "generate", "--duration", "5 parsecs", "-o", path), "seconds", "90s, 5m or 1h")

@@ -1,0 +1,287 @@
+"""What people name, ask and paste: directories of series, other tools' words, live runs, names that are commands."""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import tracegen.cli
+from analysis.cli import main
+from analysis.commands.directories import runs_in
+from analysis.doubts.across_runs import merged
+from analysis.summary import glossary, percentiles
+from analysis.summary import text as render
+from tests.support import traces
+from tests.support.crafted_runs import clean
+from tracegen.console.command_line import Refused
+from tracegen.errors import InputError, escape_controls
+from tracegen.schema import METADATA_KEY
+
+
+def call(*arguments: object, code: int | None = 0) -> Result:
+    done = CliRunner().invoke(main, [str(one) for one in arguments], catch_exceptions=False)
+    assert code is None or done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A valid run."""
+    return clean(5).save(tmp_path_factory.mktemp("one") / "run")
+
+
+def changed(run: Path, place: Path, **changes: Any) -> Path:
+    """A copy with other fields, by dotted names with __."""
+    shutil.copytree(run, place)
+    info = json.loads((place / "run.json").read_text())
+    for path, value in changes.items():
+        *above, last = path.split("__")
+        inner = info
+        for step in above:
+            inner = inner[step]
+        inner[last] = value
+    (place / "run.json").write_text(json.dumps(info))
+    return place
+
+
+# Directories of series
+
+
+@pytest.fixture
+def sweep(one: Path, tmp_path: Path) -> Path:
+    """As a sweep leaves it: two cases of trials, a log beside each, one that failed put aside, one not begun."""
+    for case, trials in (("b", (1, 2, 10)), ("a", (1, 2, 3))):
+        for number in trials:
+            clock = {"zero_ns": number + 100 * ord(case)}
+            changed(one, tmp_path / "sweep" / case / f"trial_{number}", clock=clock, conditions__model=case)
+            (tmp_path / "sweep" / case / f"log-trial_{number}.txt").write_text("$ replayer run")
+    shutil.copytree(one, tmp_path / "sweep" / "a" / "failed-1-trial_3")
+    (tmp_path / "sweep" / "traces").mkdir()
+    (tmp_path / "sweep" / "series.json").write_text("{}")
+    (tmp_path / "sweep" / "self").symlink_to(tmp_path / "sweep")
+    return tmp_path / "sweep"
+
+
+ORDER = ["a/trial_1", "a/trial_2", "a/trial_3", "b/trial_1", "b/trial_2", "b/trial_10"]
+
+
+def test_a_series_stands_for_its_runs_in_order(sweep: Path) -> None:
+    assert [str(run.relative_to(sweep)) for run in runs_in([sweep])] == ORDER
+    assert runs_in([sweep / "b" / "trial_2", sweep / "a"])[0] == sweep / "b" / "trial_2"
+    assert [run.name for run in runs_in([sweep / "b"])] == ["trial_1", "trial_2", "trial_10"]
+
+
+def test_ranks_of_a_run_are_no_runs(tmp_path: Path) -> None:
+    (tmp_path / "series" / "run" / "rank_0").mkdir(parents=True)
+    for place in ("run", "run/rank_0"):
+        (tmp_path / "series" / place / "run.json").write_text("{}")
+    assert runs_in([tmp_path / "series"]) == [tmp_path / "series" / "run"]
+
+
+def test_every_command_takes_a_series(sweep: Path) -> None:
+    told = json.loads(call("summary", sweep, "--json").stdout)
+    assert [str(Path(found["run"]).relative_to(sweep)) for found in told] == ORDER
+    shown = call("check", sweep).stdout
+    assert "VALID: 6 of 6 runs: complete" in shown
+    assert shown.splitlines()[-1].startswith("6 runs, same work: ")
+    assert len(json.loads(call("assess", sweep, "--json").stdout)) == 6
+    shown = call("report", sweep, "--format", "csv").stdout
+    assert "\nb/trial_10," in shown
+    found = json.loads(call("compare", sweep / "a", "--against", sweep / "b", "--vary", "model", "--json").stdout)
+    assert found["sides"] == ["a", "b"]
+    assert [len(runs) for runs in found["runs"].values()] == [3, 3]
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_what_holds_no_run_is_named(tmp_path: Path, make: bool) -> None:
+    if make:
+        (tmp_path / "none" / "inner").mkdir(parents=True)
+    assert f"{tmp_path}/none is not a run directory" in call("summary", tmp_path / "none", code=2).stderr
+
+
+# Many runs
+
+
+def test_findings_that_differ_in_figures_are_one_line() -> None:
+    names = [f"t{number}" for number in range(12)]
+    texts = {f"{17 + number}.5 s of 1,2{number:02} are too short": [name] for number, name in enumerate(names)}
+    assert merged(texts, names) == "12 of 12 runs: 17.5 to 28.5 s of 1,200 to 1,211 are too short"
+    assert merged({"always": names}, names) == "always"
+    assert merged({"one (5)": ["t0"], "one (6)": ["t1"]}, names) == "t0: one (5); t1: one (6)"
+    assert merged({"a": ["t0"], "b": ["t1"], "c": ["t2"]}, names) == "t0: a; likewise, with other figures, 2 more runs"
+
+
+def summary_of(run: str, **changes: Any) -> dict[str, Any]:
+    return {"run": run, "valid": True, "findings": [], "conditions": {}, "trace_fingerprint": "t"} | {
+        "plan_fingerprint": "p", "executed_ops": 5, "nvme_reads": 7
+    } | changes  # fmt: skip
+
+
+def test_work_is_compared_within_configurations() -> None:
+    runs = [summary_of(f"{case}{n}", conditions={"users": case}, nvme_reads=case) for case in (1, 2) for n in range(6)]
+    told = render.verdict(runs)
+    assert told == [
+        "VALID: 12 of 12 runs: complete, no move failed, log and plan agree.",
+        "12 runs, 2 configurations, 6 trials each; work is equal within each.",
+    ]
+    runs[3] |= {"nvme_reads": 9}
+    ending = "12 runs, 2 configurations, 6 trials each; within 1 of them work differs: nvme_reads."
+    assert render.verdict(runs)[-1] == ending
+    runs[0] |= {"valid": False, "findings": ["why"]}
+    assert render.verdict(runs)[:2] == [
+        "VALID: 11 of 12 runs: complete, no move failed, log and plan agree.",
+        "NOT VALID: 10: why.",
+    ]
+
+
+# Percentiles of few samples
+
+
+@pytest.mark.parametrize(
+    ("metric", "counts", "thin"),
+    [
+        ("nvme_read_p95_ms", {"nvme_reads": 99}, True),
+        ("nvme_read_p95_ms", {"nvme_reads": 100}, False),
+        ("nvme_read_p99_ms", {"nvme_reads": 499}, True),
+        ("cpu_write_device_p99_ms", {"cpu_writes": 500}, False),
+        ("nvme_read_p50_ms", {"nvme_reads": 1}, False),
+        ("ttfb_p95_ms", {"requests": 20}, True),
+        ("batch_ttfb_p95_ms", {"requests": 1000, "batch_requests": 20}, True),
+        ("cpu_read_eviction_p95_ms", {"cpu_reads": 5}, False),
+    ],
+)
+def test_percentiles_of_few_samples_are_in_brackets(metric: str, counts: dict[str, Any], thin: bool) -> None:
+    summary = counts | {metric: 12.3}
+    assert percentiles.bracketed(metric, summary, "12.3") == ("(12.3)" if thin else "12.3")
+    assert percentiles.note([metric], [summary]) == ([percentiles.NOTE] if thin else [])
+    assert not percentiles.is_thin(metric, summary | {metric: None})
+
+
+def test_tables_show_the_brackets_and_say_what_they_mean(one: Path) -> None:
+    found = json.loads(call("summary", one, "--json").stdout)
+    assert 0 < found["nvme_reads"] < 100
+    assert isinstance(found["nvme_read_p95_ms"], float)
+    for shown in (call("summary", one).stdout, call("report", one, "--format", "md").stdout):
+        assert shown.count(percentiles.NOTE) == 1
+        lines = [line for line in shown.splitlines() if "nvme read" in line and "P95" in line]
+        assert any(")" in line.split()[-1] or ") |" in line for line in lines), lines
+
+
+# Other tools' words
+
+
+@pytest.mark.parametrize("alias", glossary.ALIASES)
+def test_aliases_name_metrics(alias: str) -> None:
+    (term,) = glossary.chosen([alias.upper()])
+    assert glossary.ALIASES[alias] in (*term.names, *term.expanded())
+
+
+def test_ttft_is_found_and_shown() -> None:
+    assert "ttfb_{stat}_ms (lower is better): TTFT (storage part): " in call("metrics", "ttft").stdout
+    labels = [line[0] for line in render.REQUESTS]
+    at = labels.index("TTFT (storage part: time to first byte) P95 ms")
+    assert render.REQUESTS[at + 1][:2] == ("  P99 ms", "ttfb_p99_ms")
+
+
+def test_words_of_definitions_are_found() -> None:
+    assert "did you mean {qos}_compliance" in call("metrics", "target", code=2).stderr
+    assert "did you mean nvme_read_p95_ms?" in call("metrics", "nvme_raed_p95_ms", code=2).stderr
+    assert "`analysis metrics` lists all" in call("metrics", "qqqq", code=2).stderr
+
+
+# Live runs
+
+
+@pytest.fixture
+def live(one: Path, tmp_path: Path) -> Iterator[Path]:
+    """A run whose replayer is at work: it holds the directory."""
+    place = changed(one, tmp_path / "live", status="running")
+    lock = os.open(place, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield place
+    os.close(lock)
+
+
+def test_a_live_run_is_told_from_a_killed_one(live: Path, one: Path, tmp_path: Path) -> None:
+    shown = call("summary", live).stdout
+    assert shown.splitlines()[0] == "live: still running: figures so far."
+    assert f"NOT VALID: {live}: still running: figures so far." in shown
+    assert "killed" not in shown
+    assert "still running" in call("check", live, code=1).stdout
+    killed = changed(one, tmp_path / "killed", status="running")
+    assert "INVALID: incomplete: the run is incomplete: it was killed" in call("summary", killed).stdout
+    before = (live / "run.json").read_bytes()
+    assert json.loads(before)["status"] == "running"
+
+
+def test_a_live_run_that_has_logged_nothing_yet(live: Path) -> None:
+    for part in (live / "moves").iterdir():
+        part.rename(part.with_name(f"{part.name}.partial"))
+    assert call("summary", live, code=2).stderr == (
+        f"Error: {live} is still running and has logged nothing yet; ask again in some seconds.\n"
+    )
+
+
+# Names that are commands to a terminal or a spreadsheet
+
+ESCAPES = "\x1b]0;owned\x07\x9b31m\r"
+
+
+def test_control_characters_are_shown() -> None:
+    assert escape_controls("a\x1b[31m\x07\x9b\r\n\tb\udcff") == "a\\x1b[31m\\x07\\x9b\\x0d\n\tb\\udcff"
+    assert escape_controls("TTFT … 3 µs — naïve 数") == "TTFT … 3 µs — naïve 数"
+    assert Refused(InputError("no \x1b[31m"), {}).format_message() == "no \\x1b[31m."
+
+
+@pytest.fixture(scope="module")
+def hostile(one: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with escape codes in every text of run.json that may be any, and in its name."""
+    place = tmp_path_factory.mktemp("hostile") / f"={ESCAPES}"
+    words = {"host": f"h{ESCAPES}", "cpu": f"c{ESCAPES}", "storage": {"device": f"d{ESCAPES}"}}
+    trace = {"fingerprint": "t", "path": ESCAPES, "generator": ESCAPES, "recipe": {ESCAPES: ESCAPES}}
+    texts = {"conditions__model": f"m{ESCAPES}", "warnings": [ESCAPES], "reason": ESCAPES, "machine": words}
+    return changed(one, place, status="failed", trace=trace, executed_fingerprint=ESCAPES, **texts)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["summary", "check", "assess", "compare", "report --format md", "report --format csv", "summary --json"],
+)
+def test_no_text_of_a_run_reaches_the_terminal_as_a_command(hostile: Path, command: str) -> None:
+    done = call(*command.split(), hostile, code=None)
+    told = done.stdout + done.stderr
+    assert done.exit_code in (0, 1, 2)
+    assert len(told) > 20
+    assert not set(told) & {"\x1b", "\x07", "\x9b", "\r"}
+    assert "x1b" in told or "u001b" in told
+
+
+def test_a_run_called_like_a_formula_is_text_in_csv(one: Path, tmp_path: Path) -> None:
+    shutil.copytree(one, tmp_path / "=1+1")
+    shown = call("report", tmp_path / "=1+1", "--format", "csv").stdout.splitlines()
+    assert shown[1].startswith("'=1+1,")
+    call("report", tmp_path / "=1+1", "-o", tmp_path / "r.csv")
+    assert (tmp_path / "r.csv").read_text().splitlines() == shown
+    values = [line.split(",")[2] for line in shown[1:] if line.split(",")[2]]
+    assert all(float(value) == float(value) for value in values)
+
+
+def test_no_text_of_a_trace_reaches_the_terminal_as_a_command(tmp_path: Path) -> None:
+    path = tmp_path / "trace.parquet"
+    columns = traces.columns([("w", 0, 5), ("r", 0, 5)])
+    traces.write(path, columns)
+    table = pq.read_table(path)
+    about = json.loads(pq.read_metadata(path).metadata[METADATA_KEY])
+    about |= {"generator": ESCAPES, "recipe": {ESCAPES: ESCAPES}, "sources": [{"name": ESCAPES, "licence": ESCAPES}]}
+    pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(about)}), path)
+    for command in (["info", path], ["validate", path], ["diff", path, path]):
+        done = CliRunner().invoke(tracegen.cli.main, [str(one) for one in command], catch_exceptions=False)
+        assert done.stdout
+        assert not set(done.stdout + done.stderr) & {"\x1b", "\x07", "\x9b", "\r"}

@@ -1,0 +1,99 @@
+"""Counters of the kernel: device, CPU and page cache."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from replayer.machine import description as machine
+from replayer.machine.device_counters import Sampler
+from replayer.schema import DEVICE_SCHEMA, read_run
+from tests.support.command_line import Run
+from tests.support.going_runs import going, replayed
+from tests.support.mounts import ext4
+
+
+def test_device_counters_are_as_documented(endless: Path, tmp_path: Path) -> None:
+    with going(endless, tmp_path) as started:
+        started.wait_for((started.output / "device.parquet").exists)
+        started.process.send_signal(signal.SIGTERM)
+        _, _, usage = os.wait4(started.process.pid, 0)
+        started.process.returncode = 143  # it has been waited for
+    table = pq.read_table(started.output / "device.parquet")
+    assert table.schema.equals(DEVICE_SCHEMA)
+    assert table.column_names == [
+        "time_ns", "interval_ns", "read_bytes", "written_bytes", "read_requests", "write_requests", "queue",
+        "utilisation", "process_cpu", "system_cpu", "steal_cpu", "process_read_bytes", "process_written_bytes",
+        "run_delay_ns", "throttled_ns", "sampler_delay_ns",
+    ]  # fmt: skip
+    rows = table.to_pylist()
+    ends = [row["time_ns"] for row in rows]
+    assert ends == np.cumsum([row["interval_ns"] for row in rows]).tolist(), "the intervals leave no gap"
+    assert len(rows) >= 2
+    assert all(row["interval_ns"] >= 900_000_000 for row in rows[:-1])
+    busy = sum(row["process_cpu"] * row["interval_ns"] for row in rows) / 1e9
+    assert 0 < busy <= usage.ru_utime + usage.ru_stime + 0.05
+    cores = os.cpu_count() or 1
+    assert all(0 <= row["system_cpu"] <= cores * 1.1 for row in rows[:-1])
+    counted = [row["read_bytes"] for row in rows]
+    if machine.block_device(tmp_path) is None:
+        assert set(counted) == {None}
+    else:
+        assert all(count >= 0 for count in counted)
+        assert all(0 <= row["utilisation"] <= 1 and row["queue"] >= 0 for row in rows)
+
+
+def test_cpu_use_is_what_the_process_used() -> None:
+    before = time.process_time()
+    with Sampler(None) as sampler:
+        sampler.start(time.perf_counter_ns())
+        while time.process_time() - before < 0.3:
+            sum(range(10_000))
+    used = sum(row["process_cpu"] * row["interval_ns"] for row in sampler.rows) / 1e9
+    assert 0.25 <= used <= time.process_time() - before + 0.05
+    assert sum(row["system_cpu"] * row["interval_ns"] for row in sampler.rows) / 1e9 >= used - 0.1
+
+
+_NEIGHBOUR = """
+import mmap, os, sys
+block = mmap.mmap(-1, 1 << 20)
+block.write(bytes(1 << 20))
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+os.pwritev(file, [block], 0)
+while True:
+    os.preadv(file, [block], 0)
+"""
+
+
+def test_reads_that_a_cache_served_are_told(storing: Path, tmp_path: Path, run: Run) -> None:
+    """Though a neighbour reads more from that disk, in whose counters the run's own reads would drown."""
+    with ext4(tmp_path) as disk:
+        neighbour = subprocess.Popen([sys.executable, "-c", _NEIGHBOUR, disk / "neighbour"])
+        try:
+            told_of_the_cache(storing, tmp_path, run, ["--cache-dir", disk / "c"])
+        finally:
+            neighbour.kill()
+            neighbour.wait()
+
+
+def told_of_the_cache(storing: Path, tmp_path: Path, run: Run, place: list[object]) -> None:
+    done = replayed(run, storing, tmp_path, "--direct", "off", *place)
+    found = read_run(tmp_path / "run")
+    (warning,) = [warning for warning in found["warnings"] if "a cache served reads" in warning]
+    assert warning in done.stderr
+    done = replayed(run, storing, tmp_path, "--direct", "on", "--force", *place, ok=False)
+    if "refuses O_DIRECT" in done.stderr:
+        pytest.skip("this disk refuses O_DIRECT")
+    assert done.returncode == 0, done.stderr
+    assert "a cache served" not in done.stderr
+    found = read_run(tmp_path / "run")
+    assert not [warning for warning in found["warnings"] if "cache served" in warning]
+    rows = pq.read_table(tmp_path / "run" / "device.parquet").to_pylist()
+    assert sum(row["read_bytes"] for row in rows) >= found["executed"]["read_bytes"]["nvme"] > 50 << 20
+    assert sum(row["written_bytes"] for row in rows) >= found["executed"]["write_bytes"]["nvme"]

@@ -1,0 +1,353 @@
+"""What the machine did to a run: others on its CPUs and its disk, quotas, stops; and what counters cannot say."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.summary.summary import checked, summarise
+from analysis.summary.text import render
+from replayer.machine import device_counters as counters
+from replayer.machine.device_counters import Sampler
+from replayer.planning.model import TokenBytes
+from replayer.planning.pace import Demand, Pace
+from replayer.planning.plan import Plan, PlanOptions
+from tests.support import traces
+from tests.support.crafted_runs import SECOND, Crafted, clean
+from tests.support.doubts import Change, counted, found, queued
+from tests.support.going_runs import Going, going, info
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+pytestmark = pytest.mark.usefixtures("latencies_once")
+DAY = 86_400 * SECOND
+
+
+# What a run's samples show
+
+
+def measured(run: Crafted, **values: Any) -> None:
+    """Samples as this release makes them, of a machine that does nothing else, with changes to each of them."""
+    assert run.samples is not None
+    for sample in run.samples:
+        own = {f"process_{name}": sample[name] for name in ("read_bytes", "written_bytes")}
+        sample.update(own | {"steal_cpu": 0.0, "run_delay_ns": 0, "throttled_ns": 0, "sampler_delay_ns": 0} | values)
+
+
+def starved(run: Crafted, share: float) -> None:
+    io_ns = int((run.rows["read_ns"] + run.rows["write_ns"]).sum())
+    measured(run)
+    assert run.samples is not None
+    measured(run, run_delay_ns=int(io_ns * share / len(run.samples)))
+
+
+def stopped(run: Crafted, seconds: int, **values: Any) -> None:
+    """The samples of so many seconds are one, with these values."""
+    measured(run)
+    assert run.samples is not None
+    lost, last = run.samples[20 : 19 + seconds], run.samples[19 + seconds]
+    for name in ("read_bytes", "written_bytes", "process_read_bytes", "process_written_bytes"):
+        last[name] += sum(sample[name] for sample in lost)
+    last |= {"interval_ns": seconds * SECOND} | values
+    run.samples = run.samples[:20] + run.samples[19 + seconds :]
+
+
+def beside(run: Crafted, share: float) -> None:
+    """Of the device's bytes, a share is of others."""
+    measured(run)
+    for sample in run.samples or ():
+        for name in ("read_bytes", "written_bytes"):
+            sample[name] = round(sample[f"process_{name}"] / (1 - share))
+
+
+ALONE_CPU = 0.3  # of crafted samples
+THRESHOLDS: list[tuple[str, str, Change, Change]] = [  # kind, words, what fires, what does not
+    ("busy machine", "4.16 of 16 cores", lambda run: measured(run, system_cpu=ALONE_CPU + 4.16), lambda run: measured(run, system_cpu=ALONE_CPU + 3.9)),
+    ("busy machine", "took 4.00 (steal)", lambda run: measured(run, steal_cpu=4.0), lambda run: measured(run, steal_cpu=3.7)),
+    ("paused", "at least 2.0 s", lambda run: stopped(run, 3), lambda run: stopped(run, 2)),
+    ("paused", "at least 2.5 s", lambda run: stopped(run, 5, sampler_delay_ns=SECOND, throttled_ns=SECOND // 2), lambda run: stopped(run, 5, sampler_delay_ns=2 * SECOND, throttled_ns=SECOND)),
+    ("starved", "s for a CPU", lambda run: starved(run, 0.255), lambda run: starved(run, 0.245)),
+    ("starved", "quota", lambda run: measured(run, throttled_ns=SECOND * 51 // 1000), lambda run: measured(run, throttled_ns=SECOND * 49 // 1000)),
+    ("foreign I/O", "21% of the bytes", lambda run: beside(run, 0.21), lambda run: beside(run, 0.19)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "fires", "silent"), THRESHOLDS, ids=[f"{one[0]}-{one[1]}" for one in THRESHOLDS]
+)
+def test_a_doubt_on_the_machine_fires_above_its_threshold(
+    tmp_path: Path, kind: str, words: str, fires: Change, silent: Change
+) -> None:
+    run = clean()
+    fires(run)
+    told = found(run, tmp_path)
+    assert set(told) == {kind}, "one fact is told once"
+    (doubt,) = told[kind]
+    assert words in doubt.text
+    assert doubt.advice
+    assert doubt.invalidates == (kind == "paused")
+    run = clean()
+    silent(run)
+    assert found(run, tmp_path / "silent") == {}
+
+
+def test_a_stop_that_is_short_beside_the_run_does_not_invalidate_it(tmp_path: Path) -> None:
+    run = clean()
+    run.slower(2.5)
+    stopped(run, 3)
+    (doubt,) = found(run, tmp_path)["paused"]
+    assert "0.9% of the run" in doubt.text
+    assert not doubt.invalidates
+
+
+@pytest.mark.parametrize(
+    ("lack", "said"),
+    [
+        (lambda run: measured(run, utilisation=0.49), True),
+        (lambda run: measured(run, utilisation=0.49, system_cpu=9.0), False),
+        (lambda run: measured(run, utilisation=0.49, throttled_ns=SECOND), False),
+    ],
+)
+def test_nobody_is_told_to_raise_workers_where_cpus_lack(tmp_path: Path, lack: Change, said: bool) -> None:
+    run = clean()
+    queued(run, 0.5)
+    lack(run)
+    told = [doubt for doubts in found(run, tmp_path).values() for doubt in doubts]
+    assert any("raise --workers" in doubt.advice for doubt in told) == said
+
+
+def test_what_the_machine_did_stands_in_the_summary(tmp_path: Path) -> None:
+    run = clean()
+    measured(run, run_delay_ns=SECOND // 250, system_cpu=ALONE_CPU + 0.1)
+    (line,) = [line for line in render([summarise(run.save(tmp_path / "run"))]).splitlines() if "machine:" in line]
+    assert "foreign CPU 0.10 of 16 cores, run-queue delay 0.4% of I/O time" in line
+    assert "foreign I/O 0.0% of the device's bytes, longest sample gap 1.0 s" in line
+
+
+def test_what_an_older_release_did_not_measure_is_not_0(tmp_path: Path) -> None:
+    run = clean(60)
+    del run.info["machine"]["host_cores"]
+    summary = checked(run.save(tmp_path / "run"))
+    assert summary["valid"]
+    names = ("run_delay_s", "throttled_s", "steal_cpu", "foreign_io_share", "process_read_bytes", "foreign_cpu_share")
+    assert [summary[name] for name in names] == [None] * len(names)
+    assert "run-queue delay not measured, foreign I/O not measured" in render([summary])
+    run.samples = None
+    assert "longest sample gap not measured" in render([summarise(run.save(tmp_path / "none"))])
+
+
+# Whose reads they were
+
+
+def test_a_neighbour_that_reads_hides_no_page_cache(tmp_path: Path) -> None:
+    run = clean()
+    measured(run)
+    for sample in run.samples or ():
+        sample["process_read_bytes"] = int(sample["read_bytes"] * 0.4)
+    told = found(run, tmp_path)
+    (doubt,) = told["page cache"]
+    assert "delivered 40%" in doubt.text
+    assert doubt.invalidates
+    assert "counters disagree" not in told
+
+
+def test_where_own_reads_are_not_counted_the_device_vouches(tmp_path: Path) -> None:
+    run = clean()
+    measured(run, process_read_bytes=None, process_written_bytes=None)
+    assert found(run, tmp_path / "a") == {}
+    counted(run, read=0.4)
+    measured(run, process_read_bytes=None, process_written_bytes=None)
+    assert set(found(run, tmp_path / "b")) == {"page cache"}
+
+
+def test_writes_through_the_page_cache_alone_are_no_devices(tmp_path: Path) -> None:
+    run = clean(cpu_objects=20)
+    run.rows["status"][run.rows["read_ns"] > 0] = 0
+    run.info["conditions"]["direct"] = False
+    (doubt,) = found(run, tmp_path)["page cache"]
+    assert doubt.invalidates
+
+
+# Runs that were killed
+
+
+def killed(run: Crafted, sampled_s: int, logged_s: int) -> None:
+    """The log goes on to one time, the counters to another."""
+    run.info |= {"status": "running", "reason": "the run has not ended, or was killed", "executed": None}
+    kept = run.rows["end_ns"] <= logged_s * SECOND
+    run.rows = {name: column[kept] for name, column in run.rows.items()}
+    run.samples = [sample for sample in run.samples or () if sample["time_ns"] <= sampled_s * SECOND]
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(("sampled_s", "logged_s"), [(30, 58), (3, 2)])
+def test_a_killed_run_is_compared_up_to_its_last_sample(
+    tmp_path: Path, sampled_s: int, logged_s: int, own: bool
+) -> None:
+    run = clean()
+    if own:
+        measured(run)
+    killed(run, sampled_s, logged_s)
+    told = found(run, tmp_path / "a")
+    assert "incomplete" in told
+    assert not {"page cache", "counters disagree", "foreign I/O"} & set(told)
+    for sample in run.samples or ():
+        sample.update({"read_bytes": sample["read_bytes"] // 2} | ({"process_read_bytes": 0} if own else {}))
+    assert "page cache" in found(run, tmp_path / "b"), "what was sampled is judged"
+
+
+# Long runs, and waits beyond the clock
+
+
+def test_a_run_of_weeks_is_judged(tmp_path: Path) -> None:
+    run, middle = clean(), 900
+    run.samples = None
+    for name in ("due_ns", "ready_ns", "start_ns", "end_ns"):
+        run.rows[name][middle:] += 20 * DAY
+    summary = checked(run.settle().save(tmp_path / "run"))
+    assert summary["valid"], summary["findings"]
+    assert summary["elapsed_s"] == pytest.approx(20 * 86_400, rel=1e-3)
+
+
+def test_waits_of_a_run_that_fell_far_behind_add_up(tmp_path: Path) -> None:
+    """More nanoseconds in all than 63 bits hold."""
+    run, late_ns = clean(), 400 * DAY
+    run.samples = None
+    for name in ("ready_ns", "start_ns", "end_ns"):
+        run.rows[name] += late_ns
+    run.rows["order_ns"] = run.rows["ready_ns"] - run.rows["due_ns"]
+    rows = len(run.rows["due_ns"])
+    assert rows * late_ns > 1 << 63
+    summary = summarise(run.settle().save(tmp_path / "run"))
+    assert summary["plan_wait_s"] == pytest.approx(rows * late_ns / 1e9, rel=1e-3)
+    assert summary["order_wait_s"] == pytest.approx(rows * late_ns / 1e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(("pace", "refused"), [
+    (Pace("closed", token_ms=9e8), True), (Pace(token_ms=9e8), True), (Pace("closed", prefill_tok_s=0.001), False),
+    (Pace("closed", token_ms=30.0), False),
+])  # fmt: skip
+def test_waits_that_no_clock_counts_are_refused_before_the_run(tmp_path: Path, pace: Pace, refused: bool) -> None:
+    most = np.array([(1 << 31) - 1, 0], np.int32)
+    batch = traces.columns([("w", 0, 2), ("d", 0, 2)], [0, 0], new_tokens=most)
+    trace = Trace(traces.write(tmp_path / "t.parquet", batch).path)
+    options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=Demand(pace, 1))
+    if refused:
+        with pytest.raises(InputError, match=r"would wait for .* years altogether; pass a smaller --token-ms"):
+            Plan(trace, options)
+    else:
+        Plan(trace, options)
+
+
+# The counters themselves
+
+
+def test_quotas_of_both_kinds_of_cgroups_are_read(tmp_path: Path) -> None:
+    one, two, none = (tmp_path / name for name in ("v1", "v2", "none"))
+    one.write_text("nr_periods 9\nnr_throttled 3\nthrottled_time 5\n")
+    two.write_text("usage_usec 8\nthrottled_usec 7\n")
+    none.write_text("usage_usec 8\n")
+    assert counters._throttled_ns([one, two, none, tmp_path / "gone"]) == 5 + 7000
+    assert counters._throttled_ns([none]) is None
+
+
+def test_a_sampler_that_never_began_has_no_rows() -> None:
+    with Sampler(None) as sampler:
+        pass
+    assert sampler.rows == []
+
+
+# Real processes
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def kinds(run: Path) -> dict[str, dict[str, Any]]:
+    return {doubt["kind"]: doubt for doubt in summarise(run)["doubts"]}
+
+
+def test_a_replay_that_was_stopped_is_not_valid(endless: Path, tmp_path: Path) -> None:
+    with going(endless, tmp_path, "--duration", "4.5") as started:
+        started.process.send_signal(signal.SIGSTOP)
+        time.sleep(3.2)
+        started.process.send_signal(signal.SIGCONT)
+        assert started.end()[0] == 0
+    told = kinds(started.output)["paused"]
+    assert told["invalidates"]
+    assert "stood still for at least" in told["text"]
+
+
+def test_busy_loops_beside_a_replay_are_named_and_no_stop(endless: Path, tmp_path: Path) -> None:
+    with busy_loops(4 * (os.cpu_count() or 1)), going(endless, tmp_path, "--duration", "3") as started:
+        assert started.end()[0] == 0
+    told = kinds(started.output)
+    assert "busy machine" in told
+    assert "paused" not in told
+    assert not any("raise --workers" in doubt["advice"] for doubt in told.values())
+    samples = summarise(started.output)
+    assert samples["run_delay_s"] is not None, "the kernel here counts it"
+    assert samples["foreign_cpu"] > 0
+
+
+def groups() -> Iterator[tuple[Path, str, str]]:
+    """Where a cgroup with a quota may be made: the file of the quota, no quota, and 5% of a core."""
+    yield Path("/sys/fs/cgroup/cpu"), "cpu.cfs_quota_us", "5000"
+    yield Path("/sys/fs/cgroup"), "cpu.max", "5000 100000"
+
+
+@contextmanager
+def quota() -> Iterator[tuple[Path, Callable[[], object]]]:
+    """A cgroup without a quota, and what sets one of 5% of a core; the test is skipped where none can be made."""
+    for above, name, value in groups():
+        group = above / f"kv-replay-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            if (group / name).exists():
+                yield group, lambda file=group / name, value=value: file.write_text(value)
+                return
+        finally:
+            group.rmdir()
+    pytest.skip("needs the right to make a cgroup")
+
+
+def test_a_cpu_quota_is_named(endless: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    with quota() as (group, limit):
+        output = tmp_path / "run"
+        command = [
+            *("sh", "-c", 'echo $$ > "$0" && exec "$@"', group / "cgroup.procs", sys.executable, "-m", "replayer", "run"),
+            *(endless, "--model", "tiny-1b", "--layout", "files", "--workers", 4, "--duration", 3, "--cache-dir"),
+            *(tmp_path / "cache", "-o", output),
+        ]  # fmt: skip
+        started = Going(command, output)
+        try:
+            started.wait_for(lambda: (info(output).get("clock") or {}).get("zero_ns"))
+            limit()
+            started.wait_for(lambda: (info(output).get("window") or {}).get("cut_s") or started.process.poll() == 0)
+        finally:
+            started.kill()
+    told = kinds(output)
+    assert "quota" in told["starved"]["text"]
+    assert "raise the quota" in told["starved"]["advice"]
+    assert "replayer-bound" not in told

@@ -1,0 +1,160 @@
+"""Runs of several ranks under MPI, and ranks that fail."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replayer.run.mpi import combined
+from replayer.schema import read_run
+from replayer.tiers.cache_dir import MARKER
+from tests.support.going_runs import CACHE, MODEL, SLOW, Going, info, log_of, ranks_under
+from tracegen.schema import Trace
+
+
+@pytest.fixture(scope="module")
+def mpirun() -> list[object]:
+    if shutil.which("mpirun") is None:
+        pytest.skip("needs mpirun")
+    pytest.importorskip("mpi4py")
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", 2, sys.executable, "-m", "replayer", "run"]
+
+
+def ranked(mpirun: list[object], trace: object, place: Path, *flags: object, cache: Path | None = None) -> Going:
+    command = [*mpirun, trace, *MODEL, *CACHE, cache or place / "cache", *flags, "-o", place / "run"]
+    return Going(command, place / "run")
+
+
+def errors_in(said: str) -> list[str]:
+    return [line for line in said.splitlines() if line.startswith("Error: ")]
+
+
+@pytest.mark.parametrize("mode", ["replicate", "partition"])
+def test_ranks_log_their_share(mpirun: list[object], short: Path, tmp_path: Path, mode: str) -> None:
+    whole = Trace(short).ops
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", mode).end()
+    assert code == 0, said
+    assert "Traceback" not in said
+    top = info(tmp_path / "run")
+    assert (top["status"], top["ranks"], len(top["clocks"])) == ("complete", 2, 2)
+    places = [tmp_path / "run" / f"rank_{rank}" for rank in (0, 1)]
+    found, logs = [read_run(place) for place in places], [log_of(place) for place in places]
+    assert [set(log["rank"]) for log in logs] == [{0}, {1}]
+    assert all(one["status"] == "complete" and one["executed"]["ops"] == one["plan"]["ops"] for one in found)
+    ops = [set(log["op_id"]) for log in logs]
+    if mode == "replicate":
+        assert [one["executed"]["ops"] for one in found] == [whole] * 2
+        assert ops[0] == ops[1] == set(range(whole))
+    else:
+        assert sum(one["executed"]["ops"] for one in found) == whole
+        assert ops[0] | ops[1] == set(range(whole))
+        assert not ops[0] & ops[1]
+        assert [set(log["session_id"] % 2) for log in logs] == [{0}, {1}]
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_one_rank_that_fails_fails_the_run() -> None:
+    ends = [
+        {"rank": rank, "status": status, "reason": reason, "executed": {"ops": 7}, "clock": {"offset_ns": rank}}
+        for rank, (status, reason) in enumerate([("complete", None), ("failed", "2 moves failed"), ("complete", None)])
+    ]
+    found = combined(ends)
+    assert (found["status"], found["reason"]) == ("failed", "rank 1: 2 moves failed")
+    assert found["executed_ops"] == 21
+    assert combined([ends[0], ends[2]])["status"] == "complete"
+
+
+@pytest.fixture
+def pair(mpirun: list[object], endless: Path, tmp_path: Path) -> Iterator[tuple[Going, dict[int, int]]]:
+    """Two ranks at work, and their process ids."""
+    started = ranked(mpirun, endless, tmp_path, "--ranks", "partition", *SLOW)
+    folders = [tmp_path / "run" / f"rank_{rank}" for rank in (0, 1)]
+    try:
+        started.wait_for(lambda: all("clock" in info(folder) for folder in folders))
+        yield started, ranks_under(started.process.pid)
+    finally:
+        started.kill()
+
+
+def test_a_rank_that_is_killed_leaves_no_complete_run(pair: tuple[Going, dict[int, int]]) -> None:
+    started, pids = pair
+    os.kill(pids[1], signal.SIGKILL)
+    code, said = started.end()
+    assert code != 0
+    assert "Traceback" not in said
+    assert info(started.output)["status"] in ("running", "incomplete", "failed")
+    for place in started.output.glob("rank_*"):
+        assert info(place)["status"] != "complete"
+
+
+def test_ctrl_c_ends_all_ranks(pair: tuple[Going, dict[int, int]], tmp_path: Path) -> None:
+    started, _ = pair
+    started.process.send_signal(signal.SIGINT)
+    code, said = started.end()
+    assert code != 0
+    assert "Traceback" not in said
+    assert info(started.output)["status"] in ("running", "incomplete")
+    assert [info(place)["status"] for place in sorted(started.output.glob("rank_*"))] == ["incomplete"] * 2
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_signal_to_one_rank_ends_all(pair: tuple[Going, dict[int, int]]) -> None:
+    started, pids = pair
+    os.kill(pids[1], signal.SIGTERM)
+    code, said = started.end(timeout=25)
+    assert code != 0
+    assert "Traceback" not in said
+    assert info(started.output)["status"] != "complete"
+
+
+def test_ranks_that_are_refused_end_with_one_sentence(mpirun: list[object], short: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", cache=tmp_path / "file").end()
+    assert code == 2
+    assert "Traceback" not in said
+    (error,) = errors_in(said)
+    assert str(tmp_path / "file") in error
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "no run directory"
+
+
+def test_one_rank_that_is_refused_ends_all(mpirun: list[object], short: Path, tmp_path: Path) -> None:
+    """Only rank 1 has no trace."""
+    shutil.copy(short, tmp_path / "t-0.parquet")
+    code, said = ranked(mpirun, tmp_path / "t-{rank}.parquet", tmp_path, "--ranks", "replicate").end(timeout=30)
+    assert code == 2, said
+    assert "Traceback" not in said
+    (error,) = errors_in(said)
+    assert "t-1.parquet" in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_ranks_need_an_output_that_is_free(mpirun: list[object], short: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("x")
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--force").end()
+    assert code == 2, said
+    assert len(errors_in(said)) == 1, said
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.tex"]
+
+
+def test_ranks_repeat(mpirun: list[object], short: Path, tmp_path: Path) -> None:
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "partition", "--repeat", 2).end()
+    assert code == 0, said
+    assert [info(tmp_path / f"run-{number}")["status"] for number in (1, 2)] == ["complete"] * 2
+    assert len({info(tmp_path / f"run-{number}")["executed_ops"] for number in (1, 2)}) == 1
+
+
+def test_ranks_clean_up_together(mpirun: list[object], short: Path, tmp_path: Path) -> None:
+    """All find the same folders of killed runs; each is removed once, and nobody stumbles."""
+    for number in range(40):
+        dead = tmp_path / "cache" / f"{MARKER}-dead{number}"
+        dead.mkdir(parents=True)
+        for name in ("lock", "00000001.kv", "00000002.kv"):
+            (dead / name).write_text("x")
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--clean").end(timeout=30)
+    assert code == 0, said
+    assert list((tmp_path / "cache").iterdir()) == []

@@ -1,0 +1,106 @@
+"""Run directories: what --force and --repeat replace, keep and refuse."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replayer.record.run_directory import RunDirectory
+from replayer.schema import parts, read_run
+from tests.support.command_line import Run, sentence
+from tests.support.going_runs import TIMES, log_of, replayed, snapshot
+from tests.support.paths import ROOT
+from tracegen.errors import InputError
+
+
+def test_force_replaces_a_run(short: Path, tmp_path: Path, run: Run) -> None:
+    replayed(run, short, tmp_path)
+    (tmp_path / "run" / "moves" / "part-00007.parquet").write_text("of the run before")
+    before = read_run(tmp_path / "run")
+    sentence(replayed(run, short, tmp_path, ok=False), str(tmp_path / "run"), "--force")
+    assert read_run(tmp_path / "run") == before
+    replayed(run, short, tmp_path, "--force", "--users", 3)
+    assert read_run(tmp_path / "run")["conditions"]["users"] == 3
+    assert [path.name for path in parts(tmp_path / "run")] == ["part-00000.parquet"]
+
+
+@pytest.fixture(scope="module")
+def made(short: Path, tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
+    place = tmp_path_factory.mktemp("made")
+    replayed(run, short, place)
+    return place / "run"
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "a file": lambda run: (run / "thesis.tex").write_text("x"),
+    "a file among the parts": lambda run: (run / "moves" / "thesis.tex").write_text("x"),
+    "a file in a folder": lambda run: ((run / "notes").mkdir(), (run / "notes" / "run.json").write_text("{}")),
+    "a hidden file": lambda run: (run / ".git").write_text("x"),
+    "a name that nearly is ours": lambda run: (run / "moves" / "part-1.parquet.bak").write_text("x"),
+    "a dangling link": lambda run: (run / "link").symlink_to("nowhere"),
+    "no run.json": lambda run: (run / "run.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_force_replaces_nothing_else(made: Path, short: Path, tmp_path: Path, name: str) -> None:
+    refuses_to_replace(made, tmp_path, FOREIGN[name])
+
+
+def refuses_to_replace(made: Path, place: Path, change: Callable[[Path], object]) -> None:
+    shutil.copytree(made, place / "run")
+    change(place / "run")
+    before = snapshot(place)
+    with pytest.raises(InputError) as refused:
+        RunDirectory(place / "run", force=True)
+    assert str(place / "run") in str(refused.value)
+    assert snapshot(place) == before
+
+
+def test_a_run_that_may_not_replace_leaves_no_cache(made: Path, short: Path, tmp_path: Path, run: Run) -> None:
+    shutil.copytree(made, tmp_path / "run")
+    (tmp_path / "run" / "thesis.tex").write_text("x")
+    before = snapshot(tmp_path / "run")
+    sentence(replayed(run, short, tmp_path, "--force", ok=False), str(tmp_path / "run"), "thesis.tex", "--force")
+    assert snapshot(tmp_path / "run") == before
+    assert list(tmp_path.glob("cache/*")) == []
+
+
+LINKED: dict[str, Callable[[Path], object]] = {
+    "a link to a folder": lambda run: (run / "link").symlink_to(ROOT),
+    "moves on another disk": lambda run: (
+        (run / "moves").rename(run.parent / "elsewhere"),
+        (run / "moves").symlink_to(run.parent / "elsewhere"),
+    ),
+    "an empty folder": lambda run: (run / "notes").mkdir(),
+}
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_force_replaces_no_strange_folders(made: Path, tmp_path: Path, name: str) -> None:
+    refuses_to_replace(made, tmp_path, LINKED[name])
+
+
+def test_repeat_does_the_same_work_so_many_times(short: Path, tmp_path: Path, run: Run) -> None:
+    bounded = ["--cpu-mem-gb", "0.0002", "--storage-capacity-gb", "0.0003"]
+    replayed(run, short, tmp_path, *bounded, "--repeat", 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run-1", "run-2", "run-3"]
+    found = [read_run(tmp_path / f"run-{number}") for number in (1, 2, 3)]
+    assert [one["status"] for one in found] == ["complete"] * 3
+    for name in ("plan", "executed", "executed_fingerprint", "conditions"):
+        assert found[0][name] == found[1][name] == found[2][name]
+    assert found[0]["plan"]["drops"] > 0
+    logs = [log_of(tmp_path / f"run-{number}") for number in (1, 2, 3)]
+    kept = [name for name in logs[0].columns if not name.endswith(TIMES)]
+    assert logs[0].select(kept).equals(logs[1].select(kept))
+    assert logs[0].select(kept).equals(logs[2].select(kept))
+    (tmp_path / "run-1").rename(tmp_path / "moved")
+    before = snapshot(tmp_path)
+    sentence(replayed(run, short, tmp_path, "--repeat", 3, ok=False), "run-2", "--force")
+    assert snapshot(tmp_path) == before, "refused before the first trial"
+
+
+def test_caches_of_all_trials_can_be_kept(short: Path, tmp_path: Path, run: Run) -> None:
+    replayed(run, short, tmp_path, "--repeat", 4, "--keep-cache")
+    assert len(list((tmp_path / "cache").iterdir())) == 4

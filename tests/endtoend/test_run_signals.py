@@ -1,0 +1,184 @@
+"""Signals to a run: it closes its log, drains or not, and exits with the signal's code."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from replayer.engine.engine import POLL_S
+from replayer.schema import read_run
+from tests.replayer import waterfall_oracle
+from tests.support import traces
+from tests.support.command_line import Run, here, sentence
+from tests.support.going_runs import CACHE, MODEL, READS, USERS, Going, going, info, log_of, replayed
+from tracegen.schema import Trace
+
+SIGNALS = [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
+
+
+@pytest.mark.parametrize(("number", "code", "reason"), SIGNALS)
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_a_signal_closes_the_run(
+    endless: Path, tmp_path: Path, number: signal.Signals, code: int, reason: str, layout: str
+) -> None:
+    with going(endless, tmp_path, "--layout", layout) as started:
+        time.sleep(0.2)
+        started.process.send_signal(number)
+        assert (ended := started.end())[0] == code, ended
+    assert "Traceback" not in ended[1]
+    found = read_run(started.output)
+    assert (found["status"], found["reason"]) == ("incomplete", reason)
+    assert list((tmp_path / "cache").iterdir()) == []
+    log = log_of(started.output)
+    assert set(log["status"]) == {"ok"}
+    assert found["executed"]["ops"] <= len(log), "every move that was done is in the log"
+    assert len(log) < USERS * READS
+    assert pq.read_table(started.output / "device.parquet").num_rows > 0
+    assert not list(started.output.rglob("*.partial"))
+
+
+@pytest.mark.parametrize(("number", "code", "reason"), SIGNALS)
+def test_more_signals_change_nothing(
+    endless: Path, tmp_path: Path, number: signal.Signals, code: int, reason: str
+) -> None:
+    """An impatient user: both signals again and again while the moves in flight, 0.4 s each, are waited for."""
+    with going(endless, tmp_path, "--throttle", "nvme=64,400000") as started:
+        started.process.send_signal(number)
+        time.sleep(2 * POLL_S)  # signals that wait together are handled by number
+        while started.process.poll() is None and list(tmp_path.glob("cache/*")):
+            for again in (signal.SIGINT, signal.SIGTERM):
+                started.process.send_signal(again)
+            time.sleep(0.002)
+        ended = started.end()
+    assert ended[0] == code, ended
+    assert "Traceback" not in ended[1]
+    assert (info(started.output)["status"], info(started.output)["reason"]) == ("incomplete", reason)
+
+
+@pytest.mark.parametrize(("number", "code", "reason"), SIGNALS)
+def test_signals_to_the_very_end_change_nothing(
+    endless: Path, tmp_path: Path, number: signal.Signals, code: int, reason: str
+) -> None:
+    with going(endless, tmp_path) as started:
+        started.process.send_signal(number)
+        time.sleep(0.02)
+        while started.process.poll() is None:
+            started.process.send_signal(number)
+            time.sleep(0.001)
+        ended = started.end()
+    assert info(started.output)["reason"] == reason
+    assert ended[0] == code, ended
+    assert "Traceback" not in ended[1]
+
+
+def test_both_signals_at_once_are_one(endless: Path, tmp_path: Path) -> None:
+    with going(endless, tmp_path) as started:
+        for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+            started.process.send_signal(number)
+        code, said = started.end()
+    assert code in (130, 143)
+    assert "Traceback" not in said
+    assert info(started.output)["status"] == "incomplete"
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_signal_before_the_run_leaves_nothing(endless: Path, tmp_path: Path) -> None:
+    """While the nvme tier is filled beforehand: there is no run yet, and the cache is gone."""
+    command = [sys.executable, "-m", "replayer", "run", endless, *MODEL, "--precondition", "500"]
+    started = Going([*command, *CACHE, tmp_path / "cache", "-o", tmp_path / "run"], tmp_path / "run")
+    started.wait_for(lambda: list(tmp_path.glob("cache/*/*.kv")))
+    started.process.send_signal(signal.SIGTERM)
+    assert (ended := started.end())[0] == 143, ended
+    assert ended[1].endswith("\nTerminated.\n"), "there is nothing to read"
+    assert not (tmp_path / "run").exists()
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def overtaken(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """400 stores of 24 KiB that are in no hurry, and after them 400 that are, and go first."""
+    batch = traces.columns([("w", key, 1) for key in range(800)], qos=[2] * 400 + [0] * 400)
+    return traces.write(tmp_path_factory.mktemp("overtaken") / "t.parquet", batch)
+
+
+DRAINED = ("--pace", "asap", "--order", "trace", "--throttle", "nvme=64,50000", "--workers", "2")
+
+
+@pytest.mark.parametrize(("number", "code", "reason"), SIGNALS)
+def test_a_signal_ends_a_drain(
+    overtaken: Trace, tmp_path: Path, number: signal.Signals, code: int, reason: str
+) -> None:
+    """Ten seconds of stores are to be drained; half a second of them is waited for."""
+    with going(overtaken.path, tmp_path, *DRAINED, "--duration", 0.5, "--drain", "unlimited") as started:
+        time.sleep(1)
+        started.process.send_signal(number)
+        assert (ended := started.end())[0] == code, ended
+    assert "Traceback" not in ended[1]
+    found, log = read_run(started.output), log_of(started.output)
+    assert (found["status"], found["reason"]) == ("incomplete", reason)
+    assert found["window"]["cut_s"] >= 0.5
+    assert found["window"]["stopped_s"] is None
+    check_prefix(found, log)
+    assert log.filter(pl.col("start_ns") > found["window"]["cut_s"] * 1e9)["position"].max() < 400, "the drain"
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def check_prefix(found: dict[str, Any], log: pl.DataFrame) -> None:
+    """Of `overtaken`: what counts is what came before the first op that is lacking; the log holds more than that."""
+    executed, positions = found["executed_ops"], log["position"].to_list()
+    assert 0 < executed < 400
+    assert positions[:executed] == list(range(executed))
+    assert 400 in positions
+    assert executed not in positions
+    assert set(log["status"]) == {"ok"}
+    size = int(log["size_bytes"][0])
+    rows: list[waterfall_oracle.Row] = [(key, 0, "store", key, -1, 2, size) for key in range(executed)]
+    assert found["executed_fingerprint"] == waterfall_oracle.fingerprint(rows)
+    assert found["executed"]["ops"] == executed
+
+
+def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path, run: Run) -> None:
+    """Unless --drain says otherwise; then nothing more starts, and the run is complete."""
+    for name, flags, limit_s in (("default", [], 0.1), ("more", ["--drain", 0.6], 0.6)):
+        (tmp_path / name).mkdir()
+        replayed(run, overtaken.path, tmp_path / name, *DRAINED, "--duration", 1, *flags)
+        found, log = read_run(tmp_path / name / "run"), log_of(tmp_path / name / "run")
+        assert found["status"] == "complete"
+        assert found["conditions"]["drain_s"] == found["window"]["drain_limit_s"] == limit_s
+        assert 1 + limit_s <= found["window"]["stopped_s"] >= found["window"]["issued_s"]
+        check_prefix(found, log)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--drain", 3], ("--drain", "--duration")),
+        (["--drain", -1, "--duration", 5], ("--drain -1",)),
+        (["--placement", "live", "--order", "trace"], ("--placement live", "--order")),
+        (["--order", "sideways"], ("--order sideways", "reference")),
+        (["--io-engine", "psync", "--io-depth", 2], ("--io-depth 2", "--io-engine uring")),
+    ],
+)
+def test_flags_that_mean_nothing_are_refused(short: Path, tmp_path: Path, flags: list[object], words: Any) -> None:
+    command = ["run", short, *MODEL, *CACHE, tmp_path / "cache", *flags, "-o", tmp_path / "run"]
+    sentence(here("replayer", *command), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_live_run_did_is_done_again(short: Path, tmp_path: Path, run: Run) -> None:
+    """On another disk, by its run directory; so is what a run did that was cut short."""
+    bounded = ["--cpu-mem-gb", "0.0002", "--storage-capacity-gb", "0.0003"]
+    for name, flags in (("live", ["--placement", "live"]), ("some", ["--placement", "live", "--ops", 30])):
+        (tmp_path / name / "again").mkdir(parents=True)
+        replayed(run, short, tmp_path / name, *bounded, *flags, "--throttle", "nvme=32,3000")
+        replayed(run, short, tmp_path / name / "again", *bounded, "--order", tmp_path / name / "run", "--workers", 2)
+        found, again = (read_run(tmp_path / name / place) for place in ("run", "again/run"))
+        assert (found["status"], again["status"]) == ("complete", "complete")
+        assert found["executed_fingerprint"] == again["executed_fingerprint"] == again["plan"]["plan_fingerprint"]
+        assert found["executed"] == again["executed"]
+        assert found["executed_ops"] == again["executed_ops"] == (30 if name == "some" else Trace(short).ops)

@@ -1,0 +1,122 @@
+"""Commands that are interrupted end in one line, with the signal's exit code, and leave nothing unfinished."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.report import export
+from analysis.submission import begin as about
+from tests.support.command_line import Run
+from tests.support.imports import EXCERPT
+from tests.support.paths import ROOT
+from tracegen.schema import Trace
+
+ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}
+WRITER, EXPORT = ["tracegen.files.trace_writer", "TraceWriter"], ["tracegen.formats.mooncake"]
+TO = ["-o", "{out}"]
+MADE = ["--set", "mix.personas=1", "--requests", "40", *TO]
+COMMANDS: dict[str, list[str]] = {
+    "generate": ["tracegen", "generate", *MADE],
+    "parts": ["tracegen", "generate", *MADE, "--part-ops", "1000"],
+    "import": ["tracegen", "import", "mooncake", str(EXCERPT), *TO],
+    "merge": ["tracegen", "merge", "{trace}", "{trace}", *TO],
+    "slice": ["tracegen", "slice", "{trace}", "--requests", "50", *TO],
+    "scale": ["tracegen", "scale", "{trace}", "--users", "2", *TO],
+    "export": ["tracegen", "export", "mooncake", "{trace}", *TO],
+    "metrics": ["analysis", "metrics"],
+}
+POINTS: dict[str, tuple[str, list[str], str]] = {
+    "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_free"], "after"),
+    "once its file is open": ("generate", [*WRITER, "_open"], "after"),
+    "before the writer is entered": ("parts", [*WRITER, "__enter__"], "before"),
+    "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
+    "before the first ops": ("import", [*WRITER, "write"], "before"),
+    "after the first ops": ("merge", [*WRITER, "write"], "after"),
+    "while a slice is read": ("slice", ["tracegen.derive.combine", "_kept"], "before"),
+    "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
+    "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
+    "while what is unfinished is removed": ("parts", ["tracegen.files.trace_writer", "remove"], "before"),
+    "before analysis has begun": ("metrics", ["analysis.summary.glossary", "chosen"], "before"),
+    "in analysis": ("metrics", ["analysis.summary.glossary", "chosen"], "after"),
+    "before an export": ("export", [*EXPORT, "requests_of"], "before"),
+    "in an export": ("export", [*EXPORT, "even_blocks"], "after"),
+}
+
+
+@pytest.fixture(scope="module")
+def trace(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "t.parquet"
+    run("tracegen", "import", "mooncake", EXCERPT, "-o", path)
+    return path
+
+
+def ended(cases: list[Any]) -> list[tuple[int, str]]:
+    command = [sys.executable, "-m", "tests.support.signalled_commands"]
+    done = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, cwd=ROOT, check=True)
+    return [tuple(one) for one in json.loads(done.stdout)]
+
+
+def test_nothing_is_left_wherever_a_command_is_ended(trace: Path, tmp_path: Path) -> None:
+    cases, signals = [], [number for number, _ in zip(itertools.cycle(ENDS), POINTS, strict=False)]
+    for place, (number, (name, where, when)) in enumerate(zip(signals, POINTS.values(), strict=True)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        arguments = [one.format(trace=trace, out=folder / "o") for one in COMMANDS[name]]
+        cases.append([number, where, when, arguments])
+    for place, (number, point, (got, said)) in enumerate(zip(signals, POINTS, ended(cases), strict=True)):
+        assert (got, said.strip()) == ENDS[number], point
+        left = list((tmp_path / str(place)).iterdir())
+        if point == "while what is unfinished is removed":  # it has its name already
+            Trace(left.pop()).check()
+        assert left == [], point
+
+
+@pytest.mark.parametrize("write", [lambda path: export.write(path, b"page"), lambda path: about.write(path, "text")])
+def test_analysis_leaves_no_file_half_written(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        assert list(tmp_path.iterdir())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "o")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("tool", ["tracegen", "replayer", "analysis"])
+def test_a_signal_while_modules_are_imported_is_one_line(tool: str, number: signal.Signals, tmp_path: Path) -> None:
+    """The first module that takes time is one of ours, and gets the signal."""
+    (tmp_path / "click.py").write_text(f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n")
+    # As from a terminal, whoever runs the tests.
+    command = f"import signal; signal.signal({int(number)}, signal.SIG_DFL); import {tool}.__main__ as m; m.main()"
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr.strip(), done.stdout) == (*ENDS[number], "")
+
+
+def test_a_hang_up_that_nohup_ignores_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGHUP)\nraise SystemExit(7)\n")
+    command = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); import tracegen.__main__ as m; m.main()"
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_what_a_killed_process_left_is_named_and_kept(run: Run, tmp_path: Path) -> None:
+    ended_process = subprocess.Popen([sys.executable, "-c", ""])
+    ended_process.wait()
+    left, going = (tmp_path / f"t.parquet.{pid}-0.partial" for pid in (ended_process.pid, os.getpid()))
+    left.touch()
+    going.touch()
+    said = run("tracegen", "import", "mooncake", EXCERPT, "-o", tmp_path / "t.parquet").stderr
+    assert f"Warning: {left} was left by a process that was killed; remove it." in said
+    assert going.name not in said
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "t.parquet", left, going])

@@ -1,0 +1,47 @@
+"""A cache directory that does not exist is refused, or made where that is asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Run, sentence
+from tracegen.schema import Trace
+
+GRID = """
+trials = 1
+[[case]]
+name = "a"
+trace = "t.parquet"
+model = "tiny-1b"
+"""
+COMMANDS = {
+    "run": ["run", "t.parquet", "--model", "tiny-1b"],
+    "sweep": ["sweep", "grid.toml"],
+    "autoscale": ["autoscale", "t.parquet", "--mode", "capacity", "--model", "tiny-1b", "--users", "1"],
+    "scenarios": ["scenarios", "storage-only"],
+    "scenarios dry": ["scenarios", "storage-only", "--dry-run"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_cache_directory_that_is_not_mounted_is_refused(run: Run, trace: Trace, tmp_path: Path, name: str) -> None:
+    (tmp_path / "grid.toml").write_text(GRID)
+    before = sorted(tmp_path.iterdir())
+    missing = tmp_path / "typo" / "nvme"
+    told = run("replayer", *COMMANDS[name], "--cache-dir", missing, "-o", "out", ok=False, cwd=tmp_path)
+    sentence(told, f"--cache-dir {missing}: no such directory; is it mounted? --make-cache-dir makes it.")
+    assert sorted(tmp_path.iterdir()) == before, "nothing is made"
+    assert trace.path in before
+
+
+@pytest.mark.parametrize("name", ["run", "sweep"])
+def test_a_cache_directory_that_is_asked_for_is_made_and_stays(
+    run: Run, trace: Trace, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "grid.toml").write_text(GRID)
+    place = tmp_path / "new" / "nvme"
+    flags = ["--make-cache-dir", "--cache-dir", place, "-o", "out"]
+    run("replayer", *COMMANDS[name], *flags, cwd=tmp_path, alone=name == "sweep")
+    assert place.is_dir()
+    assert list(place.iterdir()) == []
+    assert trace.path.exists()

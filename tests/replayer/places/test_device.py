@@ -1,0 +1,103 @@
+"""The drive that holds the cache directory, as run.json, summary and report name it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from analysis.summary.summary import summarise
+from replayer.machine import description as machine
+from tests.replayer.places.replays import replayed
+from tests.support.command_line import Run
+from tracegen.schema import Trace
+
+
+def mounted(monkeypatch: pytest.MonkeyPatch, place: Path, *points: str, kind: str = "ext4") -> None:
+    """The file system of `place`, mounted at these points in this order."""
+    number = place.stat().st_dev
+    lines = [
+        f"{i} 1 {os.major(number)}:{os.minor(number)} / {point} rw shared:1 - {kind} /dev/nvme9n1 rw"
+        for i, point in enumerate(points)
+    ]
+    (place / "mountinfo").write_text("\n".join(lines) + "\n")
+    monkeypatch.undo()
+    found = machine.mounts(place / "mountinfo")
+    monkeypatch.setattr(machine, "mounts", lambda: found)
+
+
+def test_of_many_mounts_the_one_that_the_path_goes_through(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spaced = tmp_path / "a b"
+    spaced.mkdir()
+    mounted(monkeypatch, tmp_path, "/etc/hosts", str(tmp_path), str(spaced).replace(" ", "\\040"), "/", "/opt")
+    assert machine.storage(tmp_path)["mount_point"] == str(tmp_path)
+    assert machine.storage(spaced)["mount_point"] == str(spaced)
+    mounted(monkeypatch, tmp_path, "/etc/hosts", "/opt")
+    assert machine.storage(tmp_path)["mount_point"] == "/etc/hosts", "none is above it: any names the device"
+
+
+@pytest.mark.parametrize("partition", [False, True])
+def test_the_model_of_a_partition_and_of_a_volume(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, partition: bool
+) -> None:
+    disk, blocks = tmp_path / "devices" / "nvme0n1", tmp_path / "block"
+    for folder in (disk / "device", disk / "nvme0n1p1", tmp_path / "devices" / "dm-0" / "slaves" / "nvme0n1p1", blocks):
+        folder.mkdir(parents=True)
+    (disk / "device" / "model").write_text("Samsung PM9A3   \n")
+    (tmp_path / "devices" / "dm-0" / "slaves" / "nvme0n1p1" / "dev").write_text("259:1\n")
+    for number, target in {"259:0": disk, "259:1": disk / "nvme0n1p1", "253:0": tmp_path / "devices" / "dm-0"}.items():
+        (blocks / number).symlink_to(target)
+    monkeypatch.setattr(machine, "BLOCKS", blocks)
+    assert machine.model_of("259:1" if partition else "253:0") == machine.model_of("259:0") == "Samsung PM9A3"
+    assert machine.model_of("8:0") is None
+
+
+FACTS = {
+    "filesystem": "ext4",
+    "mount_point": "/mnt/nvme",
+    "mount_options": "rw",
+    "device": "/dev/nvme0n1",
+    "device_model": "Samsung PM9A3",
+}
+
+
+def test_the_first_line_names_the_drive(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "storage", lambda _: FACTS)
+    info = replayed(trace, tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"nvme tier: {tmp_path}/cache on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
+    assert lines[1] == "disk: up to 2.3 MiB at a time; 2.2 MiB to write and 2.2 MiB to read in the whole plan"
+    assert lines[2].startswith("time: as long as the tiers take")
+    assert info["machine"]["storage"] == FACTS
+    assert not [text for text in info["warnings"] if "root file system" in text]
+
+
+def test_summary_and_report_name_the_drive(
+    run: Run, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "storage", lambda _: FACTS)
+    replayed(trace, tmp_path)
+    told = "nvme tier on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
+    assert told in run("analysis", "summary", tmp_path / "run").stdout
+    assert told in run("analysis", "report", tmp_path / "run", "--format", "md").stdout
+
+
+def test_the_root_file_system_is_a_doubt_that_does_not_invalidate(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "storage", lambda _: FACTS | {"mount_point": "/"})
+    info = replayed(trace, tmp_path)
+    assert f"{tmp_path}/cache is on the root file system (ext4), which the whole machine uses." in info["warnings"]
+    told = [doubt for doubt in summarise(tmp_path / "run")["doubts"] if "root file system" in doubt["text"]]
+    assert [(doubt["kind"], doubt["invalidates"]) for doubt in told] == [("root file system", False)]
+
+
+def test_a_run_without_a_place_is_still_read(trace: Trace, tmp_path: Path) -> None:
+    """As earlier releases, and runs without an nvme tier, leave it."""
+    replayed(trace, tmp_path)
+    info = json.loads((tmp_path / "run" / "run.json").read_text())
+    del info["machine"]["storage"], info["payload_nonce"]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(info))
+    assert summarise(tmp_path / "run")["storage"] is None

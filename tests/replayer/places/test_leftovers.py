@@ -1,0 +1,86 @@
+"""What killed runs leave, and folders that are swapped for links."""
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer.tiers.cache_dir import MARKER, clean, leftovers
+from replayer.tiers.nvme import FileTier, SlabTier
+from tests.replayer.places.replays import MIB, NAMED
+from tests.replayer.tiers.contract import put
+
+
+def folder(place: Path, name: str, *files: str, age_s: float = 3600) -> Path:
+    made = place / name
+    made.mkdir()
+    for file in files:
+        (made / file).write_text("x")
+    os.utime(made, ns=(time.time_ns() - int(age_s * 1e9),) * 2)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [(f".new-{MARKER}-{NAMED}", ()), (f".new-{MARKER}-{NAMED}-0001", ("lock",)), (f"{MARKER}-{NAMED}", ())],
+)
+def test_folders_killed_while_made_or_removed_are_found(tmp_path: Path, name: str, files: tuple[str, ...]) -> None:
+    left = folder(tmp_path, name, *files)
+    assert leftovers(tmp_path) == [left]
+    clean(left)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        (f".new-{MARKER}-{NAMED}", ("lock", "notes.txt")),
+        (f".new-{MARKER}-mine", ()),
+        (f"{MARKER}-mine", ()),
+        (f"{MARKER}-{NAMED}", ("0000002a.kv",)),  # as --keep-cache leaves it
+        (f"{MARKER}-{NAMED}", ("notes.txt",)),
+    ],
+)
+def test_folders_that_may_be_a_users_are_not(tmp_path: Path, name: str, files: tuple[str, ...]) -> None:
+    folder(tmp_path, name, *files)
+    assert leftovers(tmp_path) == []
+
+
+def test_a_folder_that_is_being_made_is_no_leftover(tmp_path: Path) -> None:
+    folder(tmp_path, f".new-{MARKER}-{NAMED}", age_s=1)
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_a_folder_swapped_for_a_link_leaves_the_target_alone(
+    tmp_path: Path, layout: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    precious = folder(tmp_path, "precious", "lock", "00000001.kv", "00000002.kv", "slab-0.kv")
+    tier = FileTier(tmp_path, "test") if layout == "files" else SlabTier(tmp_path, "test", MIB)
+    put(tier, 1, 5000)
+    moved = tier.folder.rename(tmp_path / "moved")
+    tier.folder.symlink_to(precious)
+    put(tier, 2, 5000)
+    assert (moved / ("00000002.kv" if layout == "files" else "slab-0.kv")).exists()
+    tier.discard(1)
+    tier.close()
+    assert {file.name: file.read_text() for file in precious.iterdir()} == dict.fromkeys(
+        ("lock", "00000001.kv", "00000002.kv", "slab-0.kv"), "x"
+    )
+    assert list(moved.iterdir()) == [], "its own files are removed where they are now"
+    assert "is left behind" in capfd.readouterr().err
+
+
+def test_an_object_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
+    tier = FileTier(tmp_path, "test")
+    put(tier, 1, 5000)
+    (tmp_path / "precious").write_bytes(tier.path(1).read_bytes())
+    tier.path(1).unlink()
+    tier.path(1).symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links") as refused:
+        tier.open(1, 5000)
+    assert refused.value.errno == errno.ELOOP
+    tier.close()
+    assert (tmp_path / "precious").exists()

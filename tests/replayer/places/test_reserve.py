@@ -1,0 +1,102 @@
+"""How full a drive may get."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.summary.summary import summarise
+from replayer.run import preflight as room
+from replayer.schema import causes_of, commonest
+from replayer.tiers.base import ALIGNMENT
+from replayer.tiers.nvme import BlockIO, FileTier
+from replayer.tiers.reserve import Reserve
+from tests.replayer.places.replays import MIB, replayed
+from tests.replayer.tiers.contract import put
+from tests.support.command_line import Run, sentence
+from tests.support.mounts import tmpfs
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+
+def test_new_files_leave_the_reserve(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "small", "16m") as place:
+        tier = FileTier(place, "test", BlockIO(direct="off"))
+        tier.reserve(8 * MIB)
+        for key in range(7):
+            put(tier, key, MIB)
+        with pytest.raises(OSError, match="No space left above the reserve") as refused:
+            put(tier, 9, 2 * MIB)
+        assert refused.value.errno == errno.ENOSPC
+        assert not tier.path(9).exists()
+        tier.discard(0)
+        tier.discard(1)
+        put(tier, 9, 2 * MIB)
+        with tier.create(10, ALIGNMENT), pytest.raises(OSError, match="reserve"):
+            tier.create(11, MIB)  # what is promised to the one that is open counts
+        free = os.statvfs(place)
+        assert free.f_bavail * free.f_frsize >= 8 * MIB
+        tier.reserve(0)
+        put(tier, 12, 4 * MIB)
+        tier.close()
+
+
+def test_what_is_open_and_what_another_writes_counts(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "small", "16m") as place:
+        tier = FileTier(place, "test", BlockIO(direct="off"))
+        tier.reserve(8 * MIB)
+        with tier.create(1, 5 * MIB), pytest.raises(OSError, match="reserve"):
+            tier.create(2, 4 * MIB)
+        tier.discard(1)
+        (place / "anothers").write_bytes(bytes(7 * MIB))
+        put(tier, 3, MIB // 2)
+        with pytest.raises(OSError, match="reserve"):
+            put(tier, 4, MIB)
+        tier.close()
+
+
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_a_plan_that_needs_the_reserve_is_refused(trace: Trace, tmp_path: Path, layout: Any) -> None:
+    with tmpfs(tmp_path / "small", "4m") as place:
+        with pytest.raises(InputError) as refused:
+            replayed(trace, tmp_path, cache_dir=place, layout=layout, reserve=Reserve(share=0.5))
+        assert "GiB are free beside the 0.00 GiB that --reserve 50% keeps" in str(refused.value)
+        assert str(refused.value).endswith("or a smaller --reserve.")
+        assert list(place.iterdir()) == []
+        assert replayed(trace, tmp_path, cache_dir=place, layout=layout)["status"] == "complete"
+
+
+def test_a_disk_that_others_fill_fails_the_run_with_the_cause(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody fills it between the check and the stores."""
+    with tmpfs(tmp_path / "small", "4m") as place:
+        monkeypatch.setattr(room, "free_bytes", lambda _: 1 << 40)
+        (place / "anothers").write_bytes(bytes(3 * MIB))
+        info = replayed(trace, tmp_path, cache_dir=place)
+        assert info["status"] == "failed"
+        cause = "No space left above the reserve that the file system keeps (--reserve)"
+        assert info["reason"].endswith(f" × {cause}")
+        assert (os.statvfs(place).f_bavail * os.statvfs(place).f_frsize) >= 4 * MIB // 20
+        (told,) = [one for one in summarise(tmp_path / "run")["doubts"] if one["kind"] == "errors"]
+        assert told["text"].endswith(f" × {cause}")
+
+
+def test_a_reserve_is_a_share_or_gib(run: Run, trace: Trace, tmp_path: Path) -> None:
+    whole = os.statvfs(tmp_path)
+    assert Reserve(0.05).of(tmp_path / "missing") == int(whole.f_blocks * whole.f_frsize * 0.05)
+    assert (Reserve(bytes=3 << 29).of(tmp_path), Reserve(bytes=3 << 29).said()) == (3 << 29, "1.5")
+    for wrong in ("100%", "-1", "much"):
+        flags = ["--model", "tiny-1b", "--reserve", wrong, "--cache-dir", tmp_path, "-o", tmp_path / "run"]
+        sentence(run("replayer", "run", trace.path, *flags, ok=False), repr(wrong), "as 5%, nor GiB, as 10")
+
+
+def test_the_commonest_cause_without_names_and_numbers() -> None:
+    errors = [f"OSError: [Errno 28] No space left on device: '/mnt/c: d/{key:08x}.kv'" for key in range(3)]
+    errors += ["CorruptionError: 3 of 8 sectors wrong from byte 0 on: sector 1 of key 2 holds no stamp of this run"]
+    causes = causes_of(errors)
+    assert commonest(causes_of(errors[:3])) == "3 × No space left on device"
+    assert commonest(causes) == "3 × No space left on device, and 1 for other causes"
+    assert set(causes) == {"No space left on device", "N of N sectors wrong from byte N on"}

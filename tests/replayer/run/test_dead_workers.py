@@ -1,0 +1,47 @@
+"""A worker that dies fails the run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replayer.bindings.compiled import call
+from replayer.run import opening
+from replayer.run.opening import Settings
+from replayer.run.replay import replay
+from replayer.schema import read_run
+from replayer.tiers.memory import CpuTier
+from tests.replayer.run.replays import options
+from tracegen.schema import Trace
+
+
+class Dying(CpuTier):
+    """Its moves are made in Python, which goes wrong where nobody thought of it."""
+
+    def __init__(self, usable: int, objects: int = 0) -> None:
+        super().__init__(usable, objects)
+        self._elsewhere = int(call("tier_elsewhere")())
+
+    @property
+    def engine_handle(self) -> int:
+        return self._elsewhere
+
+    def create(self, key: int, size: int) -> Any:
+        return 1 / 0
+
+    def close(self) -> None:
+        call("tier_free")(self._elsewhere)
+        super().close()
+
+
+@pytest.mark.parametrize("workers", [1, 4, 64])
+def test_a_dead_worker_fails_the_run(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(opening, "CpuTier", Dying)
+    chosen = Settings(workers=workers, cache_dir=tmp_path / "cache", make_cache_dir=True)
+    info = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
+    assert info["status"] == "failed"
+    assert "ZeroDivisionError" in info["reason"]
+    assert read_run(tmp_path / "run")["executed_ops"] == 0
+    assert list(tmp_path.glob("cache/*")) == []

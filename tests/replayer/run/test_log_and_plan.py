@@ -1,0 +1,186 @@
+"""The log is the plan, with any order, workers, engine and window."""
+
+import errno
+import hashlib
+import struct
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from replayer.planning.model import TokenBytes
+from replayer.planning.order import Order, of_run
+from replayer.planning.pace import Window
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.trace_selection import Selection
+from replayer.run import opening
+from replayer.run.opening import request_bytes
+from replayer.tiers.throttled import Throttle
+from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same
+from tests.support import traces
+from tests.support.fault_injection import Transfer, injected, path_of
+from tracegen.schema import Trace
+
+CASES = {
+    "cpu only": options(8, 0),
+    "nvme only": options(0, None),
+    "cpu over nvme": options(6, None),
+    "both bounded": options(6, 9),
+    "promote": options(6, 20, promote=True),
+    "spillover": options(6, 9, promote=True, arrangement="spillover"),
+    "contiguous": options(6, 9, lookup="contiguous"),
+    "decode once": options(6, 9, selection=Selection("once")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("window", [Window(1, 1), Window()], ids=["window of 1", "default window"])
+def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str, window: Window) -> None:
+    plan = replace(CASES[name], order=ORDERS[order])
+    info, log = go(trace, tmp_path, plan, window=window, verify="full")
+    assert info["status"] == "complete"
+    if CASES[name].selection == Selection():
+        assert (info["executed_ops"], info["executed"]["ops"]) == (trace.ops, trace.ops)
+    assert log["op_id"].n_unique() == log["position"].n_unique() == info["executed"]["ops"]
+    assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"]
+    assert log["status"].cast(pl.String).unique().to_list() == ["ok"]
+    log = log.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String))
+    for tier in ("cpu", "nvme"):
+        read = log.filter((pl.col("from_tier") == tier) & pl.col("move").is_in(["hit", "promote", "demote"]))
+        written = log.filter(pl.col("to_tier") == tier)
+        assert read["size_bytes"].sum() == info["plan"]["read_bytes"][tier]
+        assert written["size_bytes"].sum() == info["plan"]["write_bytes"][tier]
+    assert log["new_tokens"].sum() == trace.metadata.counts["tokens_generated"]
+    assert list(tmp_path.glob("cache/*")) == [], "the run takes its files along"
+
+
+def test_any_number_of_workers_does_the_same_work(trace: Trace, tmp_path: Path) -> None:
+    """What one worker did, 500 do, but for which of them did what, and when."""
+    logs = []
+    for workers in (1, 4, 32, 500):
+        (tmp_path / str(workers)).mkdir()
+        info, log = go(trace, tmp_path / str(workers), CASES["both bounded"], workers=workers)
+        assert info["status"] == "complete"
+        assert log["worker"].is_between(0, workers - 1).all()
+        logs.append((info["executed_fingerprint"], the_same(log).rows()))
+    assert logs[0] == logs[1] == logs[2] == logs[3]
+
+
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_both_io_engines_do_the_same_work(trace: Trace, tmp_path: Path, layout: str) -> None:
+    logs = []
+    for name, depth in (("psync", 1), ("uring", 1), ("uring", 4)):
+        place = tmp_path / f"{name}-{depth}"
+        place.mkdir()
+        io = opening.BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
+        info, log = go(trace, place, CASES["both bounded"], io=io, layout=layout, verify="full")
+        assert (info["status"], info["conditions"]["io_engine"]) == ("complete", name)
+        logs.append((info["executed_fingerprint"], the_same(log).rows()))
+    assert logs[0] == logs[1] == logs[2]
+
+
+def test_times_are_in_order(trace: Trace, tmp_path: Path) -> None:
+    _, log = go(trace, tmp_path, CASES["both bounded"])
+    for earlier, later in (("due_ns", "ready_ns"), ("ready_ns", "start_ns"), ("start_ns", "end_ns")):
+        assert (log[earlier] <= log[later]).all()
+    inside = log["read_ns"] + log["write_ns"]
+    assert (inside <= log["end_ns"] - log["start_ns"]).all(), "verification and making bytes lie outside"
+    assert (log.filter(pl.col("move").cast(pl.String).is_in(["hit", "store", "demote"]))["verify_ns"] > 0).all()
+    assert (log["device_read_ns"] <= log["read_ns"]).all()
+    assert (log["device_write_ns"] <= log["write_ns"]).all()
+    kind = pl.col("move").cast(pl.String)
+    for side, moves in (("write", ["store", "demote"]), ("read", ["hit", "demote", "promote"])):
+        assert (log.filter(kind.is_in(moves)).select(f"{side}_ns", f"device_{side}_ns").min_horizontal() > 0).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, order: str) -> None:
+    """Bytes on the disk, watched from outside at every write; each object is one."""
+    most = 0
+
+    def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
+        nonlocal most
+        files = list(path_of(descriptor).parent.glob("*.kv"))
+        assert not offset
+        most = max(most, size + sum(path.stat().st_size for path in files))
+        return true(descriptor, memory, size, offset)
+
+    with injected(pwrite=pwrite):
+        info, log = go(trace, tmp_path, replace(options(6, 9), order=ORDERS[order]), workers=1)
+    assert info["status"] == "complete"
+    assert 0 < most <= 9 * UNIT
+    check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+
+
+@pytest.mark.parametrize("workers", [1, 4, 500])
+@pytest.mark.parametrize("promote", [False, True])
+def test_live_placement_is_a_plan_that_can_be_repeated(
+    trace: Trace, tmp_path: Path, workers: int, promote: bool
+) -> None:
+    """On a disk that is slow, and on one that is not, with other users beside."""
+    chosen = options(6, 9, promote=promote, order=Order("live"))
+    slow = {"nvme": Throttle(100, 2000)}
+    info, log = go(trace, tmp_path, chosen, workers=workers, throttles=slow, verify="full")
+    assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
+    assert (info["conditions"]["placement"], info["conditions"]["order"]["kind"]) == ("live", "live")
+    plan = info["plan"] | {}
+    assert plan.pop("plan_fingerprint") == info["executed_fingerprint"]
+    assert plan.pop("plan_checkpoints") is None
+    assert plan == info["executed"]
+    check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+    (tmp_path / "again").mkdir()
+    other = replace(chosen, order=of_run(tmp_path / "run"))
+    fast, repeated = go(trace, tmp_path / "again", other, workers=3, layout="slab", verify="full")
+    assert fast["status"] == "complete"
+    assert fast["conditions"]["placement"] == "planned"
+    assert fast["executed_fingerprint"] == fast["plan"]["plan_fingerprint"] == info["executed_fingerprint"]
+    assert the_same(repeated).equals(the_same(log))
+    check_room(repeated, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
+
+
+def test_live_placement_stays_within_memory_that_is_full(trace: Trace, tmp_path: Path) -> None:
+    """Every cpu arena is as large as its usable bytes, and answers ENOMEM to one byte more; so are slabs."""
+    for workers in (2, 16):
+        (tmp_path / str(workers)).mkdir()
+        chosen = options(5, 5, order=Order("live"))
+        info, _ = go(trace, tmp_path / str(workers), chosen, workers=workers, layout="slab", verify="full")
+        assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
+
+
+def test_live_placement_with_faults_goes_on(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
+    broken[3] = OSError(errno.ENOSPC, "No space left on device")
+    info, log = go(trace, tmp_path, options(0, None, order=Order("live")))
+    assert (info["status"], info["executed_ops"]) == ("failed", trace.ops)
+    lost = log.filter(pl.col("status").cast(pl.String) != "ok")
+    assert set(lost["key"]) == {3}
+    assert lost.sort("start_ns")["status"].cast(pl.String).to_list() == ["error", *["upstream"] * (len(lost) - 1)]
+
+
+def test_buffers_stay_bounded_for_any_number_of_workers() -> None:
+    sizes = {workers: request_bytes(workers, 1) for workers in (1, 4, 64, 65, 128, 257, 500, 9000)}
+    assert all(size & (size - 1) == 0 and 256 << 10 <= size <= MIB for size in sizes.values())
+    assert sizes[4] == sizes[64] == sizes[128] == sizes[256 // 2] == MIB
+    assert sizes[257] == request_bytes(33, 8) == MIB // 2
+    assert all(workers * size <= 256 * MIB for workers, size in sizes.items() if workers <= 1024)
+
+
+@pytest.mark.parametrize("rows", [1000, 50_000, 65_536, 1 << 17])
+def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> None:
+    """A checkpoint is the digest of all moves of ops below a multiple of 65,536, spelled out op by op here."""
+    made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * 200_000))
+    table, metadata = pq.read_table(made.path), pq.ParquetFile(made.path).metadata.metadata
+    pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=rows)
+    chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None))
+    planned = Plan(Trace(made.path), chosen).simulate()
+    hashed, checkpoints = hashlib.sha256((1).to_bytes(8, "little")), []
+    for op in range(200_002):
+        if op and op % 65_536 == 0:
+            checkpoints.append(hashed.hexdigest())
+        hashed.update(struct.pack("<7q", op, 0, 1 if op == 0 else 0, 0, -1 if op == 0 else 2, 2 if op == 0 else -1, 2))
+    assert len(checkpoints) == 3
+    assert planned["plan_checkpoints"] == checkpoints
+    assert planned["plan_fingerprint"] == hashed.hexdigest()

@@ -1,0 +1,59 @@
+"""Runs that are refused before anything is written."""
+
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from replayer.machine import description as machine
+from replayer.planning.model import TokenBytes
+from replayer.planning.plan import PlanOptions
+from replayer.tiers.base import ALIGNMENT
+from tests.replayer.run.replays import UNIT, gib, go, options, refused
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+
+def test_a_plan_that_fits_but_for_its_padding_is_refused(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = options(0, None)
+    exact = sum(1 + key % 5 for key in range(12)) * UNIT
+
+    def free(size: int) -> None:
+        sizes = {"f_blocks": 0, "f_bavail": size, "f_frsize": 1}
+        monkeypatch.setattr(os, "statvfs", lambda _: type("Free", (), sizes))
+
+    free(exact)
+    assert "the plan needs" in refused(trace, tmp_path, chosen)
+    free(exact + 12 * ALIGNMENT)
+    assert go(trace, tmp_path, chosen)[0]["status"] == "complete"
+
+
+def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small:
+        f_blocks, f_bavail, f_frsize = 1, 1, 1_000_000
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Small)
+    assert "name another directory" in refused(trace, tmp_path, options(0, None))
+    monkeypatch.undo()
+    monkeypatch.setattr(machine, "meminfo", lambda _: UNIT)
+    assert "--cpu-mem-gb" in refused(trace, tmp_path, options(6, None))
+
+
+def test_settings_that_cannot_work_are_refused(trace: Trace, tmp_path: Path) -> None:
+    assert "pass --cache-dir DIR" in refused(trace, tmp_path, options(0, None), cache_dir=None)
+    gpu = PlanOptions(TokenBytes(UNIT), (gib(4), Decimal(0), None))
+    assert "--gpu-mem-gb 0" in refused(trace, tmp_path, gpu)
+    assert "no tier has any room" in refused(trace, tmp_path, options(0, 0))
+    (tmp_path / "file").write_text("x")
+    assert "is a file" in refused(trace, tmp_path, options(0, None), cache_dir=tmp_path / "file")
+
+
+def test_a_run_directory_in_use_is_refused(trace: Trace, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "precious").write_text("x")
+    with pytest.raises(InputError, match="is not empty"):
+        go(trace, tmp_path, options(8, 0))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]

@@ -1,0 +1,158 @@
+"""The compiled core where no other test looks: its structures as Python has them, free room as extents."""
+
+import ctypes
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replayer.bindings import compiled
+from tests.support import compiled_core
+from tests.support.paths import ROOT
+
+HEADERS = [(ROOT / "replayer" / "core" / name).read_text() for name in ("core.h", "engine.h")]
+C_TYPES: dict[str, Any] = {
+    "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32,
+    "int8_t": ctypes.c_int8, "uint8_t": ctypes.c_uint8, "int": ctypes.c_int, "double": ctypes.c_double, "char": ctypes.c_char,
+}  # fmt: skip
+OURS: dict[str, Any] = {
+    "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
+    "Workload": compiled.WorkloadStruct, "Planned": compiled.PLANNED, "Rules": compiled.Rules,
+    "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
+    "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
+    "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
+    "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
+}  # fmt: skip
+RENAMED = {
+    "Job": {"from": "source", "to": "target"}, "Move": {"from": "source", "to": "target"},
+    "Planned": {"kind": "move", "from": "from_tier", "to": "to_tier"}, "Object": {"fd": "descriptor"},
+}  # fmt: skip
+NOT_SHARED = {"Request", "TraceColumns"}  # of tiers.c and uring.c; pointers alone
+
+
+def declared() -> dict[str, type[ctypes.Structure]]:
+    """The structures that the headers declare, laid out from their text."""
+    text = re.sub(r"/\*.*?\*/", "", "\n".join(HEADERS), flags=re.S)
+    tiers = re.search(r"enum \{ (\w+(?:, \w+)*), TIERS \};", text)
+    assert tiers is not None
+    constants = {"TIERS": len(tiers[1].split(", "))}
+    found: dict[str, type[ctypes.Structure]] = {}
+    for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
+        fields = []
+        for kind, names in re.findall(r"(?:const )?(\w+)\s+([^;]+);", body):
+            for one in names.split(","):
+                pointer, field, bounds = re.fullmatch(r"\s*(\*?)(\w+)((?:\[\w+\])*)\s*", one).groups()  # type: ignore[union-attr]
+                made = ctypes.c_void_p if pointer else C_TYPES.get(kind) or found[kind]
+                for bound in reversed(re.findall(r"\[(\w+)\]", bounds)):
+                    made = made * int(constants.get(bound, bound))
+                fields.append((RENAMED.get(name, {}).get(field, field), made))
+        found[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
+    return {name: made for name, made in found.items() if name not in NOT_SHARED}
+
+
+def layout(kind: Any) -> list[tuple[str, int, int, str]]:
+    """(field, offset, bytes, type of its elements) of a ctypes structure or a numpy dtype."""
+    if isinstance(kind, np.dtype):
+        assert kind.fields is not None
+        of = [(name, *kind.fields[name][:2]) for name in kind.names or ()]
+        return [(name, offset, one.itemsize, one.str) for name, one, offset in of]
+    return [(name, getattr(kind, name).offset, getattr(kind, name).size, element(one)) for name, one in kind._fields_]
+
+
+def element(kind: Any) -> str:
+    while issubclass(kind, ctypes.Array):
+        kind = kind._type_
+    return f"{ctypes.sizeof(kind)} bytes" if issubclass(kind, ctypes.Structure) else str(np.dtype(kind).str)
+
+
+def test_all_structures_are_looked_at() -> None:
+    assert list(declared()) == list(OURS)
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(OURS)))
+def test_structures_are_the_cores(number: int, name: str) -> None:
+    """Fields, their places, sizes and types as the headers have them; the whole as the compiler says."""
+    ours, theirs = OURS[name], declared()[name]
+    assert layout(ours) == layout(theirs)
+    size = ours.itemsize if isinstance(ours, np.dtype) else ctypes.sizeof(ours)
+    assert size == ctypes.sizeof(theirs) == compiled_core.sizes()[number]
+    assert len(compiled_core.sizes()) == len(OURS)
+
+
+def lengths(units: set[int]) -> list[int]:
+    found, last = list[int](), -2
+    for unit in sorted(units):
+        if unit == last + 1:
+            found[-1] += 1
+        else:
+            found.append(1)
+        last = unit
+    return found
+
+
+steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 16), st.integers(1, 40)), max_size=120)
+
+
+@settings(max_examples=300)
+@given(st.integers(1, 300), steps, st.sampled_from([1, 2, 5, 400]))
+def test_extents_are_free_room_all_of_it_and_never_twice(
+    units: int, steps: list[tuple[bool, int, int]], most: int
+) -> None:
+    room, free = compiled_core.Extents(units), set(range(units))
+    held: list[list[tuple[int, int]]] = []
+    for gives, which, size in steps:
+        assert room.room() == len(free)
+        if gives and held:
+            for start, count in held.pop(which % len(held)):
+                room.give(start, count)
+                free.update(range(start, start + count))
+            continue
+        wanted = size * units // 80 + 1
+        taken = room.take(wanted, most)
+        if wanted > len(free):
+            assert taken == [], "not so much is free"
+        elif taken is None:
+            assert most < len(free), "it cannot take more runs than there are units"
+            assert most < len(lengths(free)), "so many runs would do"
+        else:
+            assert taken
+            assert len(taken) <= most
+            assert sum(count for _, count in taken) == wanted
+            for start, count in taken:
+                run = set(range(start, start + count))
+                assert count > 0
+                assert run <= free, "it was not free"
+                free -= run
+            held.append(taken)
+    for extents in held:
+        for start, count in extents:
+            room.give(start, count)
+    assert room.room() == units
+    assert room.take(units, 1) == [(0, units)], "one run again"
+    assert room.room() == 0
+    assert room.take(1, 1) == []
+
+
+@given(st.permutations(range(40)))
+def test_neighbours_join_in_whatever_order_they_come_back(order: list[int]) -> None:
+    room = compiled_core.Extents(40)
+    taken = [room.take(1, 1) for _ in range(40)]
+    assert sorted(start for one in taken for start, _ in one or []) == list(range(40))
+    free = set[int]()
+    for start in order:
+        room.give(start, 1)
+        free.add(start)
+        longest = max(lengths(free))
+        found = room.take(longest, 1)
+        assert found is not None, "the longest run is one, not its pieces"
+        room.give(*found[0])
+    assert room.take(40, 1) == [(0, 40)]
+
+
+def test_no_room_at_all() -> None:
+    room = compiled_core.Extents(0)
+    assert room.take(1, 4) == []
+    assert room.room() == 0

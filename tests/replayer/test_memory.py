@@ -1,0 +1,103 @@
+"""What control groups leave of the machine's memory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replayer.machine import description as machine
+from replayer.machine import free_memory as memory
+from tests.support import traces
+from tests.support.paths import ROOT
+
+MIB = 1 << 20
+V2 = {"limit": "memory.max", "usage": "memory.current", "cached": "inactive_file"}
+V1 = {"limit": "memory.limit_in_bytes", "usage": "memory.usage_in_bytes", "cached": "total_inactive_file"}
+MOUNTED = {
+    2: "30 1 0:1 {root} /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+    1: "29 1 0:2 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n30 1 0:1 {root} /sys/fs/cgroup rw - cgroup cgroup rw,memory",
+}
+IN_GROUP = {2: "0::{group}", 1: "3:cpu:/elsewhere\n2:memory:{group}\n0::/"}
+
+
+@pytest.fixture(autouse=True)
+def machine_of_8_gib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "meminfo", lambda _: 8192 * MIB)
+
+
+class Groups:
+    """A tree of control groups in files."""
+
+    def __init__(self, place: Path, version: int) -> None:
+        self.place, self.version, self.files = place, version, {1: V1, 2: V2}[version]
+
+    def put(self, group: str, limit: object, used: int, cached: int = 0) -> None:
+        folder = self.place / "sys/fs/cgroup" / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self.files["limit"]).write_text(f"{limit}\n")
+        (folder / self.files["usage"]).write_text(f"{used * MIB}\n")
+        (folder / "memory.stat").write_text(f"anon 1\n{self.files['cached']} {cached * MIB}\n")
+
+    def available(self, group: str, root: str = "/") -> memory.Memory:
+        (self.place / "mountinfo").write_text(MOUNTED[self.version].format(root=root) + "\n")
+        (self.place / "cgroup").write_text(IN_GROUP[self.version].format(group=group) + "\n")
+        return memory.available(self.place / "cgroup", self.place / "mountinfo", self.place)
+
+
+@pytest.fixture(params=[1, 2])
+def groups(request: pytest.FixtureRequest, tmp_path: Path) -> Groups:
+    return Groups(tmp_path, request.param)
+
+
+def test_without_a_limit_it_is_the_machines(groups: Groups) -> None:
+    groups.put("a", "max" if groups.version == 2 else 2**63 - 4096, 100)
+    assert groups.available("/a") == memory.Memory(8192 * MIB)
+    assert groups.available("/gone") == memory.Memory(8192 * MIB)
+
+
+def test_a_limit_less_what_is_used_and_not_given_up_first(groups: Groups) -> None:
+    groups.put("a", 200 * MIB, 50, cached=20)
+    found = groups.available("/a")
+    assert found.bytes == (200 - 50 + 20) * MIB
+    limit = groups.place / "sys/fs/cgroup/a" / groups.files["limit"]
+    assert found.said(2) == f"0.1 GiB of memory are available ({limit} allows 200 MiB)"
+
+
+def test_the_least_of_all_groups_above(groups: Groups) -> None:
+    groups.put("a/b", 4096 * MIB, 0)
+    groups.put("a", 1024 * MIB, 1000)
+    groups.put("", 2048 * MIB, 0)
+    assert groups.available("/a/b").bytes == 24 * MIB
+
+
+def test_a_group_above_its_limit_leaves_nothing(groups: Groups) -> None:
+    groups.put("a", 200 * MIB, 300)
+    assert groups.available("/a").bytes == 0
+
+
+def test_in_a_container_whose_own_group_is_the_root(groups: Groups) -> None:
+    groups.put("", 200 * MIB, 0)
+    assert groups.available("/docker/1f", root="/docker/1f").bytes == 200 * MIB
+    assert groups.available("/../other").bytes == 200 * MIB
+
+
+def test_a_container_that_is_too_small_is_refused_before_it_is_killed(tmp_path: Path) -> None:
+    """A real control group of 200 MiB, of version 1; skipped where nobody may make one."""
+    group = Path(f"/sys/fs/cgroup/memory/kv-test-{os.getpid()}")
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(200 * MIB))
+    except OSError:
+        pytest.skip("needs the right to make a control group of version 1")
+    trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 5), ("d", 0, 5)], [0, 0]))
+    command = f"{sys.executable} -m replayer run {trace.path} --model tiny-1b --cpu-mem-gb 1 --storage-capacity-gb 0"
+    shell = f"echo $$ > {group}/cgroup.procs && exec {command} -o {tmp_path}/run"
+    try:
+        done = subprocess.run(["bash", "-c", shell], check=False, cwd=ROOT, capture_output=True, text=True)
+    finally:
+        group.rmdir()
+    assert done.returncode == 2, done.stderr
+    assert "Error: --cpu-mem-gb: 1.0 GiB, but 0." in done.stderr
+    assert f"({group}/memory.limit_in_bytes allows 200 MiB); pass at most 0." in done.stderr

@@ -1,0 +1,250 @@
+"""The contract of every tier, and what its tests share; a new tier subclasses TierContract."""
+
+import ctypes
+import errno
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from replayer.bindings.compiled import Extent, variable
+from replayer.tiers.base import ALIGNMENT, Buffer, Tier
+from replayer.tiers.gpu import GpuTier
+from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
+from replayer.tiers.payload import Payload
+from tests.support import system_calls
+from tracegen.errors import InputError
+
+CHUNK = 4 << 20
+MIB = 1 << 20
+PAYLOAD = Payload(0)
+BUFFER = Buffer(CHUNK)
+FAST = 1e6  # MiB/s
+DEEP = BlockIO(size=64 << 10, depth=4, engine="uring")
+
+
+def staging(tier: Any) -> Any:
+    """The host end of moves to and from this tier: the gpu's own pinned buffer, else one for all tiers."""
+    if not isinstance(tier, GpuTier):
+        return BUFFER
+    found = vars(tier).setdefault("tests_buffer", None) or tier.buffer(CHUNK)
+    tier.tests_buffer = found  # type: ignore[attr-defined]
+    return found
+
+
+def read(tier: Tier, source: Any, offset: int, length: int) -> Any:
+    """Read into a buffer of nothing but zeros; where the tier is to read into the device, by way of there."""
+    buffer, landing = staging(tier), vars(tier).get("tests_landing")
+    buffer.bytes[:] = 0
+    if landing is None:
+        source.read(offset, length, buffer)
+    else:
+        landing.tensor.zero_()
+        source.read(offset, length, landing)
+        assert not buffer.bytes[:length].any(), "nothing came to the host"
+        landing.fetch(length, buffer)
+    return buffer
+
+
+def put(tier: Tier, key: int, size: int) -> None:
+    buffer = staging(tier)
+    with tier.create(key, size) as target:
+        for offset in range(0, size, CHUNK):
+            length = min(CHUNK, size - offset)
+            PAYLOAD.fill(buffer.words, key, offset, -(-length // ALIGNMENT) * ALIGNMENT)
+            target.write(offset, length, buffer)
+        target.finish()
+        assert target.device_ns >= 0
+
+
+def wrong(tier: Tier, key: int, size: int) -> str | None:
+    """Read an object back; what differs from what `put` wrote."""
+    found = None
+    with tier.open(key, size) as source:
+        for offset in range(0, size, CHUNK):
+            length = min(CHUNK, size - offset)
+            buffer = read(tier, source, offset, length)
+            found = found or PAYLOAD.check_bytes(buffer.words, key, offset, length)
+    return found
+
+
+def has_cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+class TierContract:
+    """What execution relies on."""
+
+    @pytest.fixture
+    def tier(self, tmp_path: Path) -> Tier:
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("size", [1, 511, 512, 4096, 70_272, CHUNK, CHUNK + 128, 2 * CHUNK + 5000])
+    def test_bytes_come_back(self, tier: Tier, size: int) -> None:
+        put(tier, 1, size)
+        put(tier, 2, size)
+        if tier.keeps_bytes:
+            assert wrong(tier, 1, size) is None
+            assert wrong(tier, 2, size) is None
+
+    def test_what_is_not_there_cannot_be_read(self, tier: Tier) -> None:
+        with pytest.raises(OSError, match="7"):
+            tier.open(7, 512)
+        put(tier, 7, 512)
+        tier.discard(7)
+        with pytest.raises(OSError, match="7"):
+            tier.open(7, 512)
+
+    def test_discarding_nothing_is_no_error(self, tier: Tier) -> None:
+        tier.discard(3)
+
+    def test_a_key_may_come_back(self, tier: Tier) -> None:
+        for size in (5000, 100, 9000):
+            put(tier, 1, size)
+            if tier.keeps_bytes:
+                assert wrong(tier, 1, size) is None
+            tier.discard(1)
+
+    def test_closing_twice_is_no_error(self, tier: Tier) -> None:
+        put(tier, 1, 512)
+        tier.close()
+        tier.close()
+
+    def test_any_part_can_be_read_alone(self, tier: Tier) -> None:
+        """Execution reads chunk by chunk; a chunk must not depend on the one before."""
+        size, chunk = MIB + 700, 256 << 10
+        put(tier, 1, size)
+        if not tier.keeps_bytes:
+            return
+        with tier.open(1, size) as source:
+            for offset in reversed(range(0, size, chunk)):
+                length = min(chunk, size - offset)
+                buffer = read(tier, source, offset, length)
+                assert PAYLOAD.check_bytes(buffer.words, 1, offset, length) is None
+
+    def test_objects_of_several_workers_do_not_mix(self, tier: Tier) -> None:
+        """Calls on several keys overlap; each worker has a buffer of its own and writes another pattern."""
+        size, problems = 150_000, list[Any]()
+
+        def work(worker: int) -> None:
+            own = tier.buffer(size + ALIGNMENT) if isinstance(tier, GpuTier) else Buffer(size + ALIGNMENT)
+            try:
+                for round_ in range(6):
+                    key, value = 10 * worker + round_ % 3, 1 + worker * 10 + round_
+                    tier.discard(key)
+                    own.bytes[:] = value
+                    with tier.create(key, size) as target:
+                        target.write(0, size, own)
+                        target.finish()
+                    own.bytes[:] = 0
+                    with tier.open(key, size) as source:
+                        source.read(0, size, own)
+                    if tier.keeps_bytes and not (own.bytes[:size] == value).all():
+                        problems.append((worker, round_))
+            except BaseException as error:  # noqa: BLE001 (the main thread's assertion shows it)
+                problems.append(error)
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert problems == []
+
+
+def io_of(tier: FileTier | SlabTier) -> BlockIO:
+    return getattr(tier, "tests_io", BlockIO())
+
+
+def deep(tier: Any) -> Any:
+    tier.tests_io = DEEP
+    return tier
+
+
+def extents_of(tier: SlabTier, key: int, size: int) -> list[tuple[int, int]]:
+    """(start, bytes) in the room of all slabs."""
+    with tier.open(key, size) as source:
+        found = source.struct  # type: ignore[attr-defined]
+        many = ctypes.cast(found.many or ctypes.addressof(found.one), ctypes.POINTER(Extent))
+        return [(many[i].start, many[i].bytes) for i in range(found.extents)]
+
+
+@contextmanager
+def less_at_a_time() -> Iterator[None]:
+    """Every transfer moves a block at most, whatever is asked for."""
+    most = variable("submit_most")
+    before, most.value = most.value, ALIGNMENT
+    try:
+        with (
+            system_calls.replaced("pread", lambda *at: system_calls.pread(*at[:2], min(at[2], ALIGNMENT), at[3])),
+            system_calls.replaced("pwrite", lambda *at: system_calls.pwrite(*at[:2], min(at[2], ALIGNMENT), at[3])),
+        ):
+            yield
+    finally:
+        most.value = before
+
+
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """Every other call is interrupted by a signal before it begins."""
+    calls = 0
+
+    def every_other(call: Callable[..., int]) -> Callable[..., int]:
+        def made(*request: int) -> int:
+            nonlocal calls
+            calls += 1
+            if calls % 2:
+                raise InterruptedError(errno.EINTR, "Interrupted system call")
+            return call(*request)
+
+        return made
+
+    with (
+        system_calls.replaced("pread", every_other(system_calls.pread)),
+        system_calls.replaced("pwrite", every_other(system_calls.pwrite)),
+        system_calls.replaced("enter", every_other(system_calls.enter)),
+    ):
+        yield
+    assert calls
+
+
+def rings() -> list[str]:
+    """Descriptors of this process's rings."""
+    found = [one for one in Path("/proc/self/fdinfo").iterdir() if one.exists()]  # but for iterdir's own
+    return [one.name for one in found if "SqTail" in one.read_text()]
+
+
+def in_flight(ring: str | int) -> int:
+    """Requests given to a ring whose results have not been taken."""
+    told = dict(re.findall(r"^(\w+):\s+(\d+)$", Path(f"/proc/self/fdinfo/{ring}").read_text(), re.M))
+    return int(told["SqTail"]) - int(told["CqHead"])
+
+
+def padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def one_sentence(error: InputError, *words: str) -> None:
+    assert "\n" not in str(error)
+    assert str(error).endswith(".")
+    for word in words:
+        assert word in str(error), str(error)
+
+
+Disk = Callable[..., Any]
+
+
+Slowed = TypeVar("Slowed", bound=Tier)
+
+
+def throttled(tier: Slowed, mib_s: float, latency_us: float = 0) -> Slowed:
+    tier.throttle(mib_s, latency_us)
+    return tier

@@ -1,0 +1,45 @@
+"""Folders of killed runs."""
+
+from pathlib import Path
+
+import pytest
+
+from replayer.tiers.cache_dir import MARKER, clean, leftovers
+from replayer.tiers.nvme import FileTier
+from tests.replayer.tiers.contract import one_sentence
+from tracegen.errors import InputError
+
+
+def test_a_living_runs_folder_is_no_leftover(tmp_path: Path) -> None:
+    alive = FileTier(tmp_path, "alive")
+    assert leftovers(tmp_path) == []
+    kept = FileTier(tmp_path, "kept", keep=True)
+    kept.close()
+    (tmp_path / f"{MARKER}-strangers").mkdir()
+    assert leftovers(tmp_path) == []
+    dead = tmp_path / f"{MARKER}-dead"
+    dead.mkdir()
+    (dead / "lock").touch()
+    assert leftovers(tmp_path) == [dead]
+    alive.close()
+
+
+def test_strangers_files_survive_cleaning(tmp_path: Path) -> None:
+    dead = tmp_path / f"{MARKER}-dead"
+    dead.mkdir()
+    for name in ("lock", "probe", "0000002a.kv", "slab-3.kv", "notes.txt", "backup-0000002a.kv", "0000002a.kv.gz"):
+        (dead / name).write_text("x")
+    with pytest.raises(InputError) as refused:
+        clean(dead)
+    one_sentence(refused.value, str(dead), "look what is in it")
+    assert {path.name for path in dead.iterdir()} - {"lock"} == {"notes.txt", "backup-0000002a.kv", "0000002a.kv.gz"}
+
+
+def test_cleaning_does_not_follow_links(tmp_path: Path) -> None:
+    dead = tmp_path / f"{MARKER}-dead"
+    dead.mkdir()
+    (tmp_path / "precious").write_text("x")
+    (dead / "0000002a.kv").symlink_to(tmp_path / "precious")
+    (dead / "lock").touch()
+    clean(dead)
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]

@@ -1,0 +1,76 @@
+"""Run the console scripts as a user types them, in this process or in processes of their own."""
+
+import contextlib
+import importlib
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+from tests.support.paths import ROOT
+from tracegen.console import interrupts as signals
+from tracegen.errors import InputError
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def here(tool: str, *arguments: object, cwd: Path | None = ROOT) -> subprocess.CompletedProcess[str]:
+    """A console script in this process, at a tenth of the time; how signals are handled is as it was afterwards.
+
+    Where `cwd` is None, it is that of this process.
+    """
+    handlers = {number: signal.getsignal(number) for number in signals.WORDS}
+    try:
+        with contextlib.chdir(cwd or Path.cwd()):
+            done = CliRunner().invoke(importlib.import_module(f"{tool}.cli").main, [str(one) for one in arguments])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess([tool, *map(str, arguments)], done.exit_code, done.stdout, done.stderr)
+
+
+def logged_here(command: Sequence[str], log: Path) -> int:
+    """What a series replays, in this process: printed and kept as its own processes' output is."""
+    assert command[:3] == [sys.executable, "-P", "-m"], "ranks are processes"
+    done = here(*command[3:], cwd=None)
+    click.echo(done.stderr, err=True, nl=False)
+    with log.open("a") as kept:
+        kept.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
+    return done.returncode
+
+
+def analysed_here(*arguments: str) -> str:
+    """What an `analysis` command prints to a series that asks, in this process."""
+    done = here("analysis", *arguments, cwd=None)
+    click.echo(done.stderr, err=True, nl=False)
+    if done.returncode:
+        raise click.exceptions.Exit(done.returncode)
+    return done.stdout
+
+
+def child_here(*command: object, what: str, timeout_s: float | None = None) -> str:
+    """As `replanned.child`, in this process; test_a_plan_is_made_by_a_process_of_its_own has one."""
+    del timeout_s
+    done = here(*map(str, command))
+    if done.returncode:
+        raise InputError(f"{what}: {done.stderr}")
+    return done.stdout
+
+
+def sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Bad input: exit code 2, one sentence that names things, no traceback, nothing on stdout."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    passed_over = ("Usage:", "Try '", "nvme tier: ")
+    lines = [line for line in done.stderr.strip().splitlines() if not line.startswith(passed_over) and line]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("Error: ")
+    assert done.stdout == ""
+    for word in words:
+        assert word in lines[0], lines[0]

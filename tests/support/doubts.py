@@ -1,0 +1,109 @@
+"""Crafted runs that analysis doubts: what it says of them, and changes that make it say so."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner, Result
+
+from analysis.cli import main
+from analysis.doubts.doubt import Doubt
+from analysis.summary.summary import summarise
+from tests.support.crafted_runs import Crafted, clean, sampled
+
+Change = Callable[[Crafted], object]
+
+
+def found(run: Crafted, place: Path) -> dict[str, list[Doubt]]:
+    """What `analysis summary` doubts, by kind."""
+    kinds: dict[str, list[Doubt]] = {}
+    for doubt in summarise(run.save(place / "run"))["doubts"]:
+        kinds.setdefault(doubt["kind"], []).append(Doubt(**doubt))
+    return kinds
+
+
+def call(*arguments: object, code: int = 0) -> Result:
+    done = CliRunner().invoke(main, [str(one) for one in arguments], catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def put(info: dict[str, Any], path: str, value: Any) -> None:
+    *above, last = path.split(".")
+    for step in above:
+        info = info[step]
+    info[last] = value
+
+
+def drop(info: dict[str, Any], path: str) -> None:
+    *above, last = path.split(".")
+    for step in above:
+        info = info[step]
+    info.pop(last)
+
+
+def counted(run: Crafted, read: float = 1.0, written: float = 1.0) -> None:
+    run.samples = sampled(run.rows, read, written)
+
+
+def each_sample(run: Crafted, **values: Any) -> None:
+    assert run.samples is not None
+    run.samples = [sample | values for sample in run.samples]
+
+
+def conditions(run: Crafted, **values: Any) -> None:
+    run.info["conditions"] |= values
+
+
+def queued(run: Crafted, share: float) -> None:
+    """Moves that wait for a worker for this share of the time from ready to end."""
+    io = run.rows["end_ns"] - run.rows["start_ns"]
+    run.rows["ready_ns"] = run.rows["start_ns"] - (io * share / (1 - share)).astype(np.int64)
+    early = -min(0, int(run.rows["ready_ns"].min()))
+    for name in ("ready_ns", "start_ns", "end_ns"):
+        run.rows[name] = run.rows[name] + early
+    run.rows["due_ns"] = run.rows["ready_ns"].copy()
+    run.settle()
+    each_sample(run, utilisation=0.49)
+
+
+def rank_runs(
+    place: Path, count: int = 2, change: Callable[[int, Crafted], object] | None = None, requests: int = 30
+) -> Path:
+    """A run of ranks, each of which replayed all of the trace."""
+    infos = []
+    for rank in range(count):
+        run = clean(requests)
+        run.info |= {"rank": rank}
+        conditions(run, ranks=count)
+        run.rows["rank"][:] = rank
+        run.info["machine"] = run.info["machine"] | {"host": f"host{rank}"}
+        if change:
+            change(rank, run)
+        run.save(place / f"rank_{rank}")
+        infos.append(run.info)
+    above = {
+        "run_version": 1, "ranks": count, "status": "complete", "reason": None, "clocks": [i["clock"] for i in infos],
+        "executed_ops": sum(info["executed"]["ops"] for info in infos),
+    }  # fmt: skip
+    (place / "run.json").write_text(json.dumps(above))
+    return place
+
+
+def edit(path: Path, **values: Any) -> None:
+    info = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(info | values))
+
+
+def refusal(place: Path) -> str:
+    """The one sentence with which a run is refused; nothing is printed otherwise."""
+    for command in ("summary", "check"):
+        done = call(command, place, code=2)
+        assert done.stdout == ""
+        (line,) = done.stderr.strip().splitlines()
+        assert line.startswith("Error: ")
+        assert str(place) in line
+        assert len(line) < 500
+    return line

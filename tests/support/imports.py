@@ -1,0 +1,32 @@
+"""Imports of other labs' traces, and excerpts of those."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.support.paths import ROOT
+from tests.support.traces import joined
+from tracegen.exchange.block_ids import ImportOptions
+from tracegen.exchange.convert import Output, import_trace
+from tracegen.schema import Columns, Trace
+
+EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"
+SHARED = ROOT.parent / "shared" / "data"
+FULL, AZURE = SHARED / "mooncake_conversation_trace.jsonl", SHARED / "AzureLLMInferenceTrace_conv.csv"
+
+
+def imported(format_: str, path: Path | list[Path], to: Path, **options: Any) -> Trace:
+    paths = path if isinstance(path, list) else [path]
+    import_trace(format_, paths, ImportOptions(**options), Output(to, force=True, quiet=True))
+    trace = Trace(to)
+    assert [str(problem) for problem in trace.problems()] == []
+    return trace
+
+
+def ops(trace: Trace) -> Columns:
+    return joined(list(trace.batches()))
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path

@@ -1,0 +1,227 @@
+"""Logs for tests of analysis: rows that are plausible one by one, rows of a cache that was followed, run directories."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from replayer.record.run_directory import RunDirectory
+from replayer.schema import ADDED, LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
+from tests.replayer import waterfall_oracle
+from tracegen.schema import ENUMS
+
+
+def make_rows(seed: int, count: int) -> list[dict[str, Any]]:
+    """Rows that are plausible one by one; words for enums, None for null."""
+    rng = random.Random(seed)
+    rows: list[dict[str, Any]] = []
+    for i in range(count):
+        move = rng.choice(MOVES)
+        source, target = (rng.choice(TIERS[1:]) for _ in "ab")
+        due = rng.randrange(10**9)
+        ready = due + rng.randrange(10**7)
+        start = ready + rng.randrange(10**8)
+        reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
+        read, write = rng.randrange(1, 10**7) * reads, rng.randrange(1, 10**7) * writes
+        window = rng.choice([0, rng.randrange(ready - due + 1)])
+        order = rng.choice([0, rng.randrange(ready - due - window + 1)])
+        cause = rng.choice([None, *WAITS]) if ready - due > window + order else None
+        request, seq = rng.randrange(20), rng.choice([0, 0, 1])
+        rows.append(
+            dict.fromkeys(LOG_COLUMNS, 0)
+            | {
+                "op_id": i, "position": i, "seq": seq, "request_id": request, "session_id": request // 3,
+                "new_tokens": rng.randrange(40) if seq == 0 else 0,
+                "qos": ENUMS["qos"][request % 3], "phase": rng.choice(ENUMS["phase"]), "source": rng.choice(ENUMS["source"]),
+                "op": rng.choice(("write", "read")), "tokens": rng.randrange(1, 3000), "size_bytes": rng.randrange(1, 10**9),
+                "move": move, "status": rng.choices(("ok", "error", "upstream"), (8, 1, 1))[0],
+                "from_tier": source if reads or move == "drop" else None, "to_tier": target if writes else None,
+                "due_ns": due, "ready_ns": ready, "start_ns": start, "end_ns": start + read + write + rng.randrange(10**6),
+                "window_ns": window, "order_ns": order, "waited_for": cause,
+                "read_ns": read, "write_ns": write, "device_read_ns": read // 2, "device_write_ns": write // 3,
+                "warmup": False, "error": None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+TOKEN_NS = 2_500_000
+
+
+def write_run(
+    path: Path,
+    rows: list[dict[str, Any]],
+    parts: int = 3,
+    *,
+    device: list[dict[str, Any]] | None = None,
+    token_ms: float = TOKEN_NS / 1e6,
+    pace: str = "closed",
+    workers: int = 1,
+    **info: Any,
+) -> Path:
+    """A run directory of these rows, every `parts`-th in a part, with these samples of counters; `info` adds to run.json."""
+    directory = RunDirectory(path)
+    if device is not None:
+        directory.write_device(device)
+    coded = [
+        {
+            n: (LOG_ENUMS[n].index(row[n]) if row[n] is not None else -1) if n in LOG_ENUMS else row[n]
+            for n in LOG_COLUMNS
+        }
+        for row in rows
+    ]
+    for part in range(parts):
+        if chunk := coded[part::parts]:
+            directory.write_part({n: [row[n] for row in chunk] for n in LOG_COLUMNS})
+    conditions = {
+        "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "workers": workers,
+        "pace": pace, "direct": True, "verify": "stamps",
+        "token_ms": token_ms,
+    }  # fmt: skip
+    directory.save(
+        {
+            "status": "failed", "reason": "r", "trace": {"fingerprint": "t"}, "warnings": [],
+            "plan": dict.fromkeys("ops misses promotions drops bypasses recomputed_tokens".split(), 0)
+            | {name: dict.fromkeys(TIERS, 0) for name in ("hits", "stores", "read_bytes", "write_bytes")}
+            | {"demotions": {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": 0}},
+            "conditions": conditions, "executed_ops": len(rows), "executed_fingerprint": "p",
+            "window": {"duration_s": 1, "drain_s": 1.5},
+        }
+        | info
+    )  # fmt: skip
+    directory.close()
+    return path
+
+
+def as_version_1(place: Path) -> Path:
+    """A run as the release before wrote it, without the columns and fields that it lacked."""
+    for part in (place / "moves").iterdir():
+        table = pq.read_table(part).drop_columns(list(ADDED))
+        pq.write_table(table.replace_schema_metadata({b"kv-run": b"1"}), part)
+    info = json.loads((place / "run.json").read_text())
+    (place / "run.json").write_text(json.dumps(info | {"run_version": 1}))
+    return place
+
+
+SIZES = [1, 3, 4, 5, 1000, 4**5 - 1, 4**5, 4**5 + 1, 4**6, 30_000, 4**8, 4**9 - 1, 4**9]
+"""Bytes of objects: most at the bounds of classes."""
+
+
+def planned(seed: int, count: int) -> tuple[list[dict[str, Any]], list[waterfall_oracle.Row]]:
+    """Ops of a random trace, and what a cache of three tiers makes of them: promotions, demotions, drops, bypasses."""
+    rng = random.Random(seed)
+    ops: list[dict[str, Any]] = []
+    sizes = [rng.choice(SIZES) for _ in range(count)]
+    request, left, known = -1, 0, 0
+    for op_id in range(count):
+        if not left:
+            request, left, phase, qos = request + 1, rng.randint(1, 9), "prefill", rng.choice(ENUMS["qos"])
+            phase = rng.choice(["prefill", "prefill", "prefill", "decode"])
+        elif rng.random() < 0.3:
+            phase = "decode"
+        left -= 1
+        fresh = known == 0 or (phase == "prefill" and rng.random() < 0.5)
+        key = known if fresh else max(0, known - 1 - int(rng.expovariate(0.1)))
+        known += fresh
+        kind = "write" if fresh else rng.choices(["read", "delete"], [30, 1])[0]
+        ops.append(
+            {
+                "op_id": op_id, "request_id": request, "session_id": request // 3, "user_id": request % 5, "turn": 1,
+                "step": 0, "qos": qos, "phase": phase, "op": kind, "source": rng.choice(ENUMS["source"]), "key": key,
+                "tokens": sizes[key] // 3 + 1, "size_bytes": sizes[key], "new_tokens": rng.choice([0, 0, 1, 7, 32]),
+            }
+        )  # fmt: skip
+    listed = [(o["op_id"], o["op"], o["key"], o["size_bytes"], o["phase"], o["request_id"]) for o in ops]
+    return ops, waterfall_oracle.moves(listed, (20_000, 90_000, 250_000), promote=True)
+
+
+def follow(
+    seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, failing: float = 0.03
+) -> list[dict[str, Any]]:
+    """The log of so many ops over about so many seconds, like one a replay leaves but for its random times.
+
+    A GPU's clock may say more than the host's, moves fail or come after such, and some are so quick that they take no time.
+    """
+    ops, moves = planned(seed, count)
+    rng, rows = random.Random(~seed), []
+    ends: dict[int, int] = {}  # per request: when its last op had ended
+    for op_id, seq, move, key, source, target, size in moves:
+        op = ops[op_id]
+        due = max(ends.get(op["request_id"], 0), int(op_id / count * span_s * 1e9))
+        ready = due + rng.choice([0, rng.randrange(10**6)])
+        window = rng.choice([0, (ready - due) // 2, ready - due])
+        order = rng.choice([0, (ready - due - window) // 3])
+        cause = rng.choice(WAITS) if ready - due > window + order else None
+        start = ready + rng.choice([0, rng.randrange(10**8)])
+        reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
+        read, write = (
+            busy * rng.choice([rng.randrange(1, 2000) * 50, rng.randrange(10**8)]) for busy in (reads, writes)
+        )
+        # A GPU's clock may say more than the host's.
+        device_read = read + 777 if source == 0 and reads and rng.random() < 0.5 else read * 2 // 3
+        device_write = write + 555 if target == 0 and writes and rng.random() < 0.5 else write // 3
+        end = start + read + write + rng.choice([0, rng.randrange(10**4)])
+        ends[op["request_id"]] = max(ends.get(op["request_id"], 0), end)
+        rows.append(
+            op
+            | {
+                "position": op_id, "window_ns": window, "order_ns": order, "waited_for": cause,
+                "seq": seq, "new_tokens": op["new_tokens"] if seq == 0 else 0, "move": move,
+                "key": key, "tokens": size // 3 + 1, "size_bytes": size,
+                "status": rng.choices(("ok", "error", "upstream"), (1 - failing, failing / 2, failing / 2))[0],
+                "from_tier": None if source < 0 else TIERS[source], "to_tier": None if target < 0 else TIERS[target],
+                "due_ns": due, "ready_ns": ready, "start_ns": start, "end_ns": end, "read_ns": read, "write_ns": write,
+                "device_read_ns": device_read, "device_write_ns": device_write, "verify_ns": rng.randrange(10**5),
+                "worker": rng.randrange(4), "rank": 0, "warmup": op_id < warm_ops, "error": None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def warm_end(rows: list[dict[str, Any]]) -> int:
+    """When the first op past the warm-up started, as run.json says."""
+    return int(min(row["start_ns"] for row in rows if not row["warmup"]))
+
+
+def samples(
+    seed: int, seconds: int, counted: bool = True, cpu: float = 4.0, measured: bool = True
+) -> list[dict[str, Any]]:
+    """Rows of device.parquet; without a block device to count, only the CPU's; measured: what release 0.1 did not."""
+    rng, more, rows, at = random.Random(seed), random.Random(seed), [], 0
+    for _ in range(seconds):
+        interval = 10**9 + rng.randrange(10**7)
+        at += interval
+        counts = {
+            "read_bytes": rng.randrange(10**7),
+            "written_bytes": rng.randrange(10**7),
+            "utilisation": rng.random(),
+        }
+        rows.append(
+            {"time_ns": at, "interval_ns": interval, "process_cpu": rng.random() * cpu, "system_cpu": cpu}
+            | {"read_requests": 1, "write_requests": 1, "queue": 1.0}
+            | (counts if counted else {})
+            | (_measured(more) if measured else {})
+        )
+    return rows
+
+
+def _measured(rng: random.Random) -> dict[str, Any]:
+    return {
+        "steal_cpu": rng.random(), "process_read_bytes": rng.randrange(10**7), "throttled_ns": rng.randrange(10**8),
+        "process_written_bytes": rng.randrange(10**7), "run_delay_ns": rng.randrange(10**9),
+        "sampler_delay_ns": rng.randrange(10**8),
+    }  # fmt: skip
+
+
+def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[dict[str, Any]]]]:
+    """A run of as many ranks, each with rows of its own, rank r let go r ms after rank 0."""
+    rows = [make_rows(seed, 50) for seed in range(len(statuses))]
+    for rank, (status, mine) in enumerate(zip(statuses, rows, strict=True)):
+        for row in mine:
+            row |= {"rank": rank}
+        clock = {"zero_ns": 10**18 + rank * 10**6}
+        write_run(place / f"rank_{rank}", mine, rank=rank, status=status, clock=clock)
+    (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": len(statuses), "status": "running"}))
+    return place, rows

@@ -1,0 +1,36 @@
+"""Rows and requests of a trace, as an exporter's reader should find them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from tracegen.formats.export import ExportOptions
+from tracegen.schema import Trace
+
+STEPS = [("w", 0, 5), ("w", 1, 7), ("r", 0, 5), ("d", 1, 7), ("x", 0, 5), ("r", 1, 7), ("r", 1, 7)]
+BYTES = ExportOptions(bytes_per_token=1000)
+
+
+def rows_of(trace: Trace) -> Iterator[dict[str, Any]]:
+    """The ops as another library reads them."""
+    return pl.read_parquet(trace.path).iter_rows(named=True)
+
+
+def requests_of(trace: Trace) -> list[dict[str, Any]]:
+    """What a trace's requests prefill and generate, put together op by op."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows_of(trace):
+        one = found.setdefault(row["request_id"], row | {"keys": [], "prompt": 0, "generated": 0})
+        one["generated"] += row["new_tokens"]
+        if row["phase"] == "prefill" and row["op"] != "delete":
+            one["keys"].append(row["key"])
+            one["prompt"] += row["tokens"]
+    return [one for one in found.values() if one["keys"]]
+
+
+BATCHES = Trace.batches
+
+
+def _sized(trace: Trace, size: int) -> Any:
+    return BATCHES(trace, size)

@@ -1,0 +1,88 @@
+"""oracleGeneral files, read record by record and by libCacheSim."""
+
+import struct
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+
+from tests.support import traces
+from tests.support.imports import EXCERPT, imported
+from tests.tracegen.export.exports import BYTES, _sized
+from tracegen.errors import InputError
+from tracegen.exchange.convert import export_trace
+from tracegen.formats.export import ExportOptions
+from tracegen.schema import Trace
+
+
+def test_oracle_general_record_by_record(small: Trace, tmp_path: Path) -> None:
+    counts = export_trace("oracle-general", small, tmp_path / "t.bin", BYTES)
+    assert counts == {"records": 6, "deletes_left_out": 1}
+    found = list(struct.iter_unpack("<IQIq", (tmp_path / "t.bin").read_bytes()))
+    assert found == [
+        (0, 0, 5000, 2), (1, 1, 7000, 3), (3, 0, 5000, -1), (4, 1, 7000, 4), (7, 1, 7000, 5), (9, 1, 7000, -1),
+    ]  # fmt: skip
+
+
+def test_oracle_general_next_accesses_of_a_long_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
+    monkeypatch.setattr(Trace, "batches", lambda self, size=997, more=(): _sized(self, 997))
+    export_trace("oracle-general", trace, tmp_path / "t.bin", BYTES)
+    found = list(struct.iter_unpack("<IQIq", (tmp_path / "t.bin").read_bytes()))
+    later: dict[int, int] = {}
+    for number in range(len(found) - 1, -1, -1):
+        assert found[number][3] == later.get(found[number][1], -1)
+        later[found[number][1]] = number
+
+
+def test_libcachesim_reads_it_and_hits_as_lru_and_belady(blocks: Trace, tmp_path: Path) -> None:
+    lib = pytest.importorskip("libcachesim")
+    path = tmp_path / "t.oracleGeneral"
+    export_trace("oracle-general", blocks, path, ExportOptions(bytes_per_token=1))
+    reader = lib.TraceReader(str(path), lib.TraceType.ORACLE_GENERAL_TRACE)
+    keys = [key for batch in blocks.batches() for key in batch["key"].tolist()]
+    seen = [(request.obj_id, request.obj_size, request.next_access_vtime) for request in reader]
+    never, later = 2**63 - 1, dict[int, int]()
+    for number in range(len(keys) - 1, -1, -1):
+        assert seen[number] == (keys[number], 512, later.get(keys[number], never))
+        later[keys[number]] = number
+    reader.reset()
+    misses, _ = lib.LRU(cache_size=1000 * 512).process_trace(reader)
+    cache: OrderedDict[int, None] = OrderedDict()
+    hits = 0
+    for key in keys:
+        hits += key in cache
+        cache[key] = None
+        cache.move_to_end(key)
+        if len(cache) > 1000:
+            cache.popitem(last=False)
+    assert misses == pytest.approx(1 - hits / len(keys), abs=1e-9)
+    # The optimum by next access comes out only if that is a number of a record, not a distance.
+    reader.reset()
+    best, _ = lib.Belady(cache_size=1000 * 512).process_trace(reader)
+    assert best == pytest.approx(1 - optimal_hits(keys, 1000) / len(keys), abs=1e-9)
+
+
+def optimal_hits(keys: list[int], capacity: int) -> int:
+    uses: dict[int, list[int]] = {}
+    for number in range(len(keys) - 1, -1, -1):
+        uses.setdefault(keys[number], []).append(number)
+    cache: dict[int, float] = {}
+    hits = 0
+    for key in keys:
+        uses[key].pop()
+        hits += key in cache
+        if key not in cache and len(cache) == capacity:
+            del cache[max(cache, key=lambda one: cache[one])]
+        cache[key] = uses[key][-1] if uses[key] else float("inf")
+    return hits
+
+
+def test_objects_and_times_beyond_32_bits_are_refused(tmp_path: Path) -> None:
+    trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 5), ("w", 1, 70)]))
+    with pytest.raises(InputError, match="row 1: 4690000000 bytes"):
+        export_trace("oracle-general", trace, tmp_path / "t.bin", ExportOptions(bytes_per_token=67_000_000))
+    late = traces.columns([("w", 0, 5), ("w", 1, 70)], time_ns=[0, 2**32 * 10**9])
+    with pytest.raises(InputError, match="row 1: 4294967296 seconds"):
+        export_trace("oracle-general", traces.write(tmp_path / "t.parquet", late), tmp_path / "t.bin", BYTES)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]

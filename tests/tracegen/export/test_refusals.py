@@ -1,0 +1,94 @@
+"""Exports that are refused, and files that are kept."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import traces
+from tests.tracegen.export.exports import BATCHES, BYTES
+from tracegen.errors import InputError
+from tracegen.exchange.convert import EXPORTS, export_trace
+from tracegen.formats.export import ExportOptions
+from tracegen.schema import Columns, Trace
+
+
+@pytest.mark.parametrize("format_", EXPORTS)
+def test_what_exists_is_kept(format_: str, blocks: Trace, tmp_path: Path) -> None:
+    (tmp_path / "o").write_text("precious")
+    with pytest.raises(InputError, match="--force"):
+        export_trace(format_, blocks, tmp_path / "o", BYTES)
+    assert (tmp_path / "o").read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["o"]
+    export_trace(format_, blocks, tmp_path / "o", ExportOptions(bytes_per_token=8, force=True))
+    assert (tmp_path / "o").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("format_", ["mooncake", "kvcache-simulator"])
+def test_uneven_blocks_are_refused(format_: str, small: Trace, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"t\.parquet: it has no blocks; .*--block-tokens"):
+        export_trace(format_, small, tmp_path / "o", BYTES)
+    batch = traces.columns([("w", 0, 4), ("w", 1, 8)], requests=[0, 0])
+    uneven = traces.write(tmp_path / "u.parquet", batch, block_tokens=8)
+    with pytest.raises(InputError, match="request 0 is not made of full blocks"):
+        export_trace(format_, uneven, tmp_path / "o", BYTES)
+    assert [path.name for path in tmp_path.iterdir()] == ["u.parquet"]
+
+
+def test_zstd(small: Trace, tmp_path: Path) -> None:
+    for name in ("io.csv", "io.csv.zst"):
+        export_trace("mlcommons", small, tmp_path / name, BYTES)
+    import pyarrow as pa
+
+    with pa.input_stream(tmp_path / "io.csv.zst", compression="zstd") as stream:
+        assert stream.read() == (tmp_path / "io.csv").read_bytes()
+
+
+@pytest.mark.parametrize("format_", ["fio", "mlcommons", "oracle-general"])
+@pytest.mark.parametrize("number", [0, -1, 2**32, 2**70])
+def test_bytes_are_asked_for(format_: str, number: int, small: Trace, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--bytes-per-token"):
+        export_trace(format_, small, tmp_path / "o", ExportOptions(bytes_per_token=number))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format_", EXPORTS)
+@pytest.mark.parametrize("name", ["none/o", "file/o", "o" * 300])
+def test_what_cannot_be_written_is_one_sentence(format_: str, name: str, blocks: Trace, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot write .* choose another place with -o"):
+        export_trace(format_, blocks, tmp_path / name, BYTES)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("format_", EXPORTS)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("damaged"), OSError(28, "No space left on device")])
+def test_no_partial_file_stays(
+    format_: str, error: Any, blocks: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partials: list[str] = []
+
+    def broken(trace: Trace, size: int = 0, more: tuple[str, ...] = ()) -> Iterator[Columns]:
+        for number, batch in enumerate(BATCHES(trace, 1000)):
+            found = [path.name for path in tmp_path.iterdir()]
+            partials.extend(found)
+            if found and number == 3:
+                raise error
+            yield batch
+
+    monkeypatch.setattr(Trace, "batches", broken)
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else InputError):
+        export_trace(format_, blocks, tmp_path / "o", BYTES)
+    assert {re.sub(r"\.\d+-0\.partial$", "", name) for name in partials} == {"o", *["o.fio"][: format_ == "fio"]}
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format_", ["mooncake", "kvcache-simulator"])
+def test_what_requests_do_not_say_is_counted(format_: str, tmp_path: Path) -> None:
+    steps = [("w", 0, 8), ("d", 0, 8), ("d", 0, 8), ("x", 0, 8), ("w", 1, 3)]
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, requests=[0, 0, 1, 2, 3]), block_tokens=8)
+    counts = export_trace(format_, trace, tmp_path / "o", ExportOptions())
+    left_out = {"requests_left_out": 2, "decode_ops_left_out": 2, "deletes_left_out": 1}
+    assert {name: counts[name] for name in ("requests", *left_out)} == {"requests": 2, **left_out}

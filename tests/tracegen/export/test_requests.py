@@ -1,0 +1,153 @@
+"""Mooncake and kvcache-simulator requests, read back and replayed by the simulator."""
+
+import json
+import subprocess
+import sys
+from collections import OrderedDict
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replayer.planning.model import TokenBytes
+from replayer.planning.plan import HIT, Plan, PlanOptions, Totals
+from tests.support import traces
+from tests.support.imports import EXCERPT, FULL, imported
+from tests.tracegen.export.exports import _sized, requests_of, rows_of
+from tracegen.errors import InputError
+from tracegen.exchange.convert import export_trace
+from tracegen.formats.export import ExportOptions
+from tracegen.schema import Trace
+
+
+@pytest.mark.parametrize("format_", ["mooncake", "kvcache-simulator"])
+def test_requests_record_by_record(
+    format_: str, office: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trace, "batches", lambda self, size=0, more=(): _sized(self, 199))
+    counts = export_trace(format_, office, tmp_path / "t.jsonl", ExportOptions())
+    found = [json.loads(line, parse_float=Decimal) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    if format_ == "mooncake":
+        assert found.pop(0) == {"block_size": 64}, "a header, as its blocks are not of 512 tokens"
+    wanted = requests_of(office)
+    assert counts["requests"] == len(found) == len(wanted) == 80
+    assert counts["blocks"] == sum(len(one["keys"]) for one in wanted)
+    several = {one["session_id"] for one in wanted if one["turn"] > 1}
+    assert several
+    for row, one in zip(found, wanted, strict=True):
+        same = {"input_length": one["prompt"], "output_length": one["generated"], "hash_ids": one["keys"]}
+        if format_ == "kvcache-simulator":
+            same["block_size"] = 64
+        else:
+            same["timestamp"] = Decimal(one["time_ns"]) / 10**6
+            same |= {"session_id": f"s{one['session_id']}"} if one["session_id"] in several else {}
+            same |= {"delay": Decimal(one["think_ns"]) / 10**6} if one["turn"] > 1 else {}
+        assert row == same
+
+
+def test_a_prefill_in_two_places_is_refused(tmp_path: Path) -> None:
+    batch = traces.columns([("w", 0, 8), ("w", 1, 8), ("w", 2, 8)], requests=[0, 1, 0], step=[0, 0, 1])
+    trace = traces.write(tmp_path / "t.parquet", batch, block_tokens=8)
+    with pytest.raises(InputError, match="row 2: request 0 goes on"):
+        export_trace("mooncake", trace, tmp_path / "o", ExportOptions())
+    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_mooncake_rows_with_sessions_and_delays(tmp_path: Path) -> None:
+    batch = traces.columns(
+        [("w", 0, 512), ("w", 1, 100), ("r", 0, 512), ("w", 2, 512), ("d", 2, 512), ("w", 3, 4)],
+        requests=[0, 0, 1, 1, 1, 2],
+        session_id=[0, 0, 0, 0, 0, 1], user_id=[0, 0, 0, 0, 0, 1], turn=[1, 1, 2, 2, 2, 1],
+        step=[0, 0, 0, 0, 1, 0], qos=[0] * 6, time_ns=[0, 0, 3_000_000, 3_000_000, 3_500_000, 5_250_001],
+        new_tokens=[0, 9, 0, 0, 3, 1], think_ns=[0, 0, 2_000_000, 0, 0, 0],
+    )  # fmt: skip
+    trace = traces.write(tmp_path / "t.parquet", batch, block_tokens=512)
+    assert not list(trace.problems())
+    export_trace("mooncake", trace, tmp_path / "t.jsonl", ExportOptions())
+    assert [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()] == [
+        {"timestamp": 0, "input_length": 612, "output_length": 9, "hash_ids": [0, 1], "session_id": "s0"},
+        {"timestamp": 3, "input_length": 1024, "output_length": 3, "hash_ids": [0, 2], "session_id": "s0", "delay": 2},
+        {"timestamp": 5.250001, "input_length": 4, "output_length": 1, "hash_ids": [3]},
+    ]
+
+
+def test_kvcache_simulators_own_lru_agrees_with_its_rule_and_our_plan(blocks: Trace, tmp_path: Path) -> None:
+    """Its rule: tokens of the longest cached prefix over all prompt tokens, in the last half of the requests."""
+    pytest.importorskip("kvcache_sim")
+    path, capacities = tmp_path / "t.jsonl", (16, 64, 1024, 2048, 4096)
+    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
+    export_trace("kvcache-simulator", trace, path, ExportOptions())
+    # A block of 512 tokens of this model is 64 MiB.
+    budgets = ",".join(str(blocks // 16) for blocks in capacities)
+    command = ["--trace", path, "--model", "llama-3.1-8b", "--backend", "python", "--policies", "lru"]
+    module = [sys.executable, "-m", "kvcache_sim", "run", *command, "--format", "json", "--budgets-gib", budgets]
+    done = json.loads(subprocess.run(module, check=True, capture_output=True, text=True).stdout)
+    assert done["metadata"]["uniqueBlocks"] == trace.metadata.counts["keys"]
+    assert [point["cacheBlocks"] for point in done["points"]] == list(capacities)
+    requests = tokens_of(trace)
+    for point in done["points"]:
+        theirs = point["results"]["lru"]
+        assert (theirs["hitTokens"], theirs["totalTokens"]) == prefix_lru(requests, point["cacheBlocks"])
+        if point["cacheBlocks"] >= 1024:
+            ours = hits_of_last_half(blocks, trace, point["cacheBlocks"]) / theirs["totalTokens"]
+            assert theirs["hitRate"] == pytest.approx(ours, abs=0.002)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs Mooncake's whole conversation trace")
+def test_prefix_lru_and_our_plan_on_a_whole_trace(tmp_path: Path) -> None:
+    trace = imported("mooncake", FULL, tmp_path / "t.parquet")
+    equal = imported("mooncake", FULL, tmp_path / "full.parquet", tail="full")
+    requests = tokens_of(trace)
+    for capacity, theirs, ours in (
+        (1000, 3_173_822, 3_172_798), (10_000, 14_910_149, 14_859_461), (11_275, 15_849_049, 15_849_049),
+        (30_000, 23_347_784, 23_347_784),
+    ):  # fmt: skip
+        assert prefix_lru(requests, capacity) == (theirs, 67_915_607)
+        assert hits_of_last_half(equal, trace, capacity) == ours
+
+
+def tokens_of(trace: Trace) -> list[dict[int, int]]:
+    """The tokens of each block of each request, in order."""
+    requests: dict[int, dict[int, int]] = {}
+    for row in rows_of(trace):
+        requests.setdefault(row["request_id"], {})[row["key"]] = row["tokens"]
+    return list(requests.values())
+
+
+def prefix_lru(requests: list[dict[int, int]], capacity: int) -> tuple[int, int]:
+    """What kvcache-simulator counts: tokens hit and asked for in the last half, by an LRU that keeps prefixes whole.
+
+    A request's cached prefix is touched before anything is stored, each block is more recent than what follows it, and
+    what does not fit beside the request's own path is not stored. So a prefix loses its end first. The waterfall goes
+    block by block instead: a prefix loses its beginning first, which lets the rest hit no more, but only the prefix that
+    is being evicted when it is asked for counts; and a request that fills the cache evicts its own beginning.
+    """
+    cache: OrderedDict[int, None] = OrderedDict()
+    hit = total = 0
+    for number, tokens in enumerate(requests):
+        path = list(tokens)
+        length = next((place for place, key in enumerate(path) if key not in cache), len(path))
+        if number >= len(requests) // 2:
+            hit += sum(tokens[key] for key in path[:length])
+            total += sum(tokens.values())
+        for key in path[:length]:
+            cache.move_to_end(key)
+        stored = path[length : max(length, capacity)]
+        while len(cache) + len(stored) > capacity:
+            cache.popitem(last=False)
+        for key in reversed(path[: length + len(stored)]):
+            cache[key] = None
+            cache.move_to_end(key)
+    return hit, total
+
+
+def hits_of_last_half(blocks: Trace, trace: Trace, capacity: int) -> int:
+    """The same by our plan of equal blocks, weighed by their tokens."""
+    room = Decimal(capacity) * 512 * 2048 / 2**30
+    plan = Plan(blocks, PlanOptions(TokenBytes(2048), (Decimal(0), Decimal(0), room)))
+    of = traces.joined(list(trace.batches()))
+    late = of["request_id"] >= trace.metadata.counts["requests"] // 2
+    moved = [Totals().tell(plan.workload, part) for part in plan.planner().stretches()]
+    hits = np.concatenate([rows[rows[:, 2] == HIT, 0] for rows in moved])
+    return int(of["tokens"][hits[late[hits]]].sum())

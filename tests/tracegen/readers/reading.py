@@ -1,0 +1,79 @@
+"""Files of other labs' formats, written and read."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tracegen.formats import azure, bailian, burstgpt, kvcache_simulator, mlcommons, mooncake, weka
+from tracegen.formats.rows import Call, Rows
+
+S, MS = 10**9, 10**6
+ALL: dict[str, ModuleType] = {
+    "mooncake": mooncake,
+    "bailian": bailian,
+    "weka": weka,
+    "burstgpt": burstgpt,
+    "azure": azure,
+    "mlcommons": mlcommons,
+    "kvcache-simulator": kvcache_simulator,
+}
+
+
+def read(format_: str, path: Path, content: str | bytes | None = None, *, skip_bad: bool = False) -> list[Call]:
+    return read_rows(format_, path, content, skip_bad=skip_bad)[0]
+
+
+def read_rows(
+    format_: str, path: Path, content: str | bytes | None = None, *, skip_bad: bool = False
+) -> tuple[list[Call], Rows]:
+    if content is not None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    rows = Rows(path, skip_bad=skip_bad)
+    return list(ALL[format_].read(rows)), rows
+
+
+def jsonl(*rows: Any) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def turn(t: float, *ids: int, tokens: int = -1, out: int = 1) -> dict[str, Any]:
+    times = {"api_time": 1.0, "think_time": 0.0}
+    return {"t": t, "type": "n", "model": "m", "in": tokens if tokens >= 0 else 64 * len(ids), "out": out} | {
+        "hash_ids": ids,
+        **times,
+    }
+
+
+def conversation(*requests: dict[str, Any], **changes: Any) -> str:
+    head = {
+        "id": "c",
+        "models": ["m"],
+        "block_size": 64,
+        "hash_id_scope": "local",
+        "tool_tokens": 9,
+        "system_tokens": 1,
+    }
+    return json.dumps(head | {"requests": requests} | changes, indent=1)
+
+
+def agent(t: float, *requests: dict[str, Any]) -> dict[str, Any]:
+    return {"t": t, "type": "subagent", "agent_id": "a", "requests": requests}
+
+
+GOOD = {
+    "mooncake": {"timestamp": 1, "input_length": 513, "output_length": 1, "hash_ids": [0, 1]},
+    "bailian": {"chat_id": 1, "parent_chat_id": -1, "timestamp": 1, "input_length": 17, "output_length": 1}
+    | {"type": "text", "turn": 1, "hash_ids": [0, 1]},
+    "kvcache-simulator": {"block_size": 64, "hash_ids": [1, 2], "input_length": 128, "output_length": 1},
+}
+HEADERS = {
+    "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
+    "azure": "TIMESTAMP,ContextTokens,GeneratedTokens",
+    "mlcommons": "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase",
+}
+LINES = {
+    "burstgpt": "5,ChatGPT,472,18,490,Conversation log",
+    "azure": "2023-11-16 18:15:46.6805901,374,44",
+    "mlcommons": "1740553426.194021,Write,131072,Tier-0,a,Prefill",
+}

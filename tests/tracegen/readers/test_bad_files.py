@@ -1,0 +1,129 @@
+"""Files that are missing, empty, cut, compressed or endless."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.tracegen.readers.reading import ALL, GOOD, HEADERS, LINES, conversation, jsonl, read, read_rows, turn
+from tracegen.errors import InputError
+from tracegen.formats import rows as calls
+from tracegen.formats.rows import Rows
+
+
+@pytest.mark.parametrize("format_", ALL)
+def test_no_file_to_read(tmp_path: Path, format_: str) -> None:
+    with pytest.raises(InputError, match=rf"{tmp_path} is a folder, not a file; name a file of this format"):
+        read(format_, tmp_path)
+    with pytest.raises(InputError, match=r"gone: cannot read it \(No such file or directory\)"):
+        read(format_, tmp_path / "gone")
+
+
+@pytest.mark.parametrize("format_", ALL)
+@pytest.mark.parametrize("content", ["", "\n \n\r\n", "\ufeff"])
+def test_an_empty_file(file: Path, format_: str, content: str) -> None:
+    if format_ in GOOD:  # of rows it has none: what that means is for the import to say
+        assert read(format_, file, content, skip_bad=True) == []
+        return
+    with pytest.raises(InputError, match=r"no column|not JSON"):
+        read(format_, file, content)
+
+
+@pytest.mark.parametrize("format_", HEADERS)
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_a_table_without_its_header(file: Path, format_: str, skip_bad: bool) -> None:
+    header, line = HEADERS[format_], LINES[format_]
+    for content in (line, header.replace(",", ";"), header.replace(",", "\t"), header.replace("T", "t"), header[1:]):
+        with pytest.raises(InputError, match=rf"{file}, line 1: no column \w+.*; name a file of this format"):
+            read(format_, file, f"{content}\n{line}\n", skip_bad=skip_bad)
+    for content in ("a\rb\n" + line, '"' + "x" * 200_000 + "\n" + line):
+        with pytest.raises(InputError, match=rf"{file}, line 1: not CSV: .*; name a file of this format"):
+            read(format_, file, content, skip_bad=skip_bad)
+    assert len(read(format_, file, "\ufeff" + header.replace(",", " , ") + f"\r\n\r\n{line}\r\n")) == 1
+
+
+def compressed(path: Path, content: bytes, suffix: str) -> Path:
+    path = path.with_suffix(suffix)
+    if suffix == ".gz":
+        path.write_bytes(gzip.compress(content))
+    else:
+        with pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), "zstd") as out:
+            out.write(content)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compressed_files(file: Path, suffix: str) -> None:
+    """Also of several parts one after another; the hash is that of the file as it lies there."""
+    row = jsonl(GOOD["mooncake"]).encode()
+    path = compressed(file, row, suffix)
+    path.write_bytes(path.read_bytes() * 2)
+    found, rows = read_rows("mooncake", path)
+    assert len(found) == 2
+    file.write_bytes(path.read_bytes())
+    plain = Rows(file, skip_bad=True)
+    assert list(plain.lines()) == []
+    assert plain.sha256 == rows.sha256
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("format_", ["mooncake", "weka", "azure"])
+def test_compressed_files_that_are_cut_or_are_none(file: Path, format_: str, suffix: str) -> None:
+    lines = {"mooncake": jsonl(GOOD["mooncake"]), "weka": conversation(turn(0, 1)), "azure": HEADERS["azure"] + "\n"}
+    whole = compressed(file, lines[format_].encode(), suffix).read_bytes()
+    for content in (whole[:3], whole[: len(whole) // 2], whole[:-1], whole + b"junk", lines[format_].encode()):
+        for skip_bad in (False, True):
+            with pytest.raises(InputError, match=r"cannot read it \(.+\); name a readable, whole file"):
+                read(format_, file.with_suffix(suffix), content, skip_bad=skip_bad)
+
+
+def bomb(path: Path, piece: bytes, mebibytes: int) -> Path:
+    packer = zlib.compressobj(9, wbits=31)
+    block = piece * ((1 << 20) // len(piece))
+    with path.open("wb") as out:
+        for _ in range(mebibytes):
+            out.write(packer.compress(block))
+        out.write(packer.flush())
+    return path
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("format_", ["mooncake", "weka", "azure"])
+def test_bombs(tmp_path: Path, format_: str, skip_bad: bool) -> None:
+    """1 : 1029 is the most that gzip does; zstd's are far smaller."""
+    path = tmp_path / "bomb.zst"
+    with pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), "zstd") as out:
+        for _ in range(80):
+            out.write(b"\n" * (1 << 20))
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(InputError, match=rf"{path} expands to over 1000 times its size: a bomb, not a trace"):
+        read(format_, path, skip_bad=skip_bad)
+
+
+def test_bombs_of_newlines_spaces_and_zeros_in_gzip(tmp_path: Path) -> None:
+    for piece in (b"\n", b" ", b"\0"):
+        with pytest.raises(InputError, match=r"a bomb, not a trace|no trace has such lines"):
+            read("mooncake", bomb(tmp_path / "bomb.gz", piece, 80), skip_bad=True)
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_a_line_that_never_ends(file: Path, monkeypatch: pytest.MonkeyPatch, skip_bad: bool) -> None:
+    """In a file with a hole, which takes no room."""
+    monkeypatch.setattr(calls, "LINE_MAX", 4 << 20)
+    with file.open("wb") as out:
+        out.write(jsonl(GOOD["mooncake"]).encode())
+        out.truncate(100 << 20)
+    with pytest.raises(InputError, match=rf"{file}, line 2: longer than 4 MiB; no trace has such lines"):
+        read("mooncake", file, skip_bad=skip_bad)
+    file.write_bytes(b" " * (6 << 20))
+    with pytest.raises(InputError, match=rf"{file}, line 1: longer than 4 MiB"):
+        read("azure", file, skip_bad=skip_bad)
+
+
+def test_lines_are_numbered_across_blank_ones(file: Path) -> None:
+    """Also where a piece of the file as it is read holds nothing else."""
+    blank = b" \n" * (3 << 19)
+    file.write_bytes(b"a\n" + blank + b"  b\r\n\n c")
+    assert list(Rows(file).lines()) == [(1, "a"), ((3 << 19) + 2, "  b"), ((3 << 19) + 4, " c")]

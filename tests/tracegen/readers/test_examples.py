@@ -1,0 +1,210 @@
+"""An example of each format, worked by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.tracegen.readers.reading import MS, S, agent, conversation, jsonl, read, read_rows, turn
+from tracegen.formats.rows import Call
+
+AZURE = ROOT.parent / "shared" / "data" / "AzureLLMInferenceTrace_conv.csv"
+MOONCAKE = AZURE.with_name("mooncake_conversation_trace.jsonl")
+
+
+def test_mooncake(file: Path) -> None:
+    found = read(
+        "mooncake",
+        file,
+        jsonl(
+            {"timestamp": 0, "input_length": 1025, "output_length": 5, "hash_ids": [0, 1, 2]},
+            {"timestamp": 3000.5, "input_length": 1024, "output_length": 0, "hash_ids": [0, 3]},
+            {"timestamp": 3001, "input_length": 7, "output_length": 1},
+            {"timestamp": 3001, "input_length": 0, "output_length": 1, "hash_ids": []},
+        ),
+    )
+    assert found == [
+        Call(0, 1025, 5, [0, 1, 2]),
+        Call(3000_500_000, 1024, 0, [0, 3]),
+        Call(3001 * MS, 7, 1),
+        Call(3001 * MS, 0, 1, []),
+    ]
+
+
+def test_mooncake_of_dynamo_and_aiperf(file: Path) -> None:
+    """A header with the block size; sessions whose later turns come a delay after the one before has ended."""
+    found, rows = read_rows(
+        "mooncake",
+        file,
+        jsonl(
+            {"schema": "of a kind", "block_size": 16},
+            {"session_id": "a", "created_time": 5, "input_tokens": 16, "output_tokens": 2, "hash_ids": [9]},
+            {"session_id": 7, "timestamp": 6, "input_length": 1, "output_length": 1, "hash_ids": [8], "delay": None},
+            {"session_id": "a", "delay": 2.5, "input_length": 33, "output_length": 1, "hash_ids": [9, 10, 11]},
+            {"session_id": 7, "delay_ms": 1, "timestamp": 9, "input_length": 1, "output_length": 1, "hash_ids": [8]},
+        ),
+    )
+    assert found == [
+        Call(5 * MS, 16, 2, [9], session="a", user="a"),
+        Call(6 * MS, 1, 1, [8], session=7, user=7),
+        Call(6 * MS, 33, 1, [9, 10, 11], session="a", user="a", delay_ns=2_500_000),
+        Call(9 * MS, 1, 1, [8], session=7, user=7, delay_ns=MS),
+    ]
+    assert (rows.block_tokens, rows.left_out) == (16, {"headers": 1})
+
+
+def test_mooncake_of_dynamo_for_agents(file: Path) -> None:
+    """Ids that are alike only within a play do not meet those of another."""
+    header = {"schema": "dynamo.agentic_mooncake", "version": 2, "block_size": 8, "hash_id_scope": "local"}
+    row = {"session_id": "s", "model": "m", "input_length": 8, "output_length": 1, "hash_ids": [0]}
+    rows = [row | {"play_id": play, "not_before_ms": time} for play, time in (("p", 0), ("q", 0), ("p", 1.5))]
+    assert [(call.scope, call.session, call.time_ns) for call in read("mooncake", file, jsonl(header, *rows))] == [
+        ("p", ("p", "s"), 0),
+        ("q", ("q", "s"), 0),
+        ("p", ("p", "s"), 1_500_000),
+    ]
+    everywhere = read("mooncake", file, jsonl(header | {"hash_id_scope": "global"}, *rows))
+    assert {call.scope for call in everywhere} == {None}
+
+
+def test_bailian(file: Path) -> None:
+    """Seconds; chat 9 goes on with 3, and 4 with 9; 5's parent is not in the file; content may repeat."""
+
+    def row(chat: int, parent: int, time: float, tokens: int, *ids: int) -> dict[str, Any]:
+        lengths = {"input_length": tokens, "output_length": 132, "type": "text", "turn": 1}
+        return {"chat_id": chat, "parent_chat_id": parent, "timestamp": time, **lengths, "hash_ids": ids}
+
+    found = read(
+        "bailian",
+        file,
+        jsonl(row(3, -1, 0.0, 17, 0, 1), row(9, 3, 61.114, 48, 0, 0, 2), row(5, 77, 62, 1, 6), row(4, 9, 63, 16, 0)),
+    )
+    assert found == [
+        Call(0, 17, 132, [0, 1], session=3, user=3),
+        Call(61_114 * MS, 48, 132, [0, 0, 2], session=3, user=3),
+        Call(62 * S, 1, 132, [6], session=5, user=5),
+        Call(63 * S, 16, 132, [0], session=3, user=3),
+    ]
+
+
+def test_weka(file: Path) -> None:
+    """Partial tails have no id (or have one); a sub-agent has a session of its own; calls are in order of time."""
+    text = conversation(
+        turn(0.0, 1, 2, tokens=191, out=320), agent(7.0, turn(9.5, 1, 3), turn(8, 5, 6, tokens=65)), turn(8.5, 1, 2)
+    )
+    (first, second, third, fourth), rows = read_rows("weka", file, text)
+    main, scope = (file, "c"), (file, "c")
+    sub = (main, 1)
+    assert first == Call(0, 191, 320, [1, 2], session=main, user=main, scope=scope)
+    assert second == Call(8 * S, 65, 1, [5, 6], session=sub, user=sub, scope=scope)
+    assert third == Call(8500 * MS, 128, 1, [1, 2], session=main, user=main, scope=scope)
+    assert fourth == Call(9500 * MS, 128, 1, [1, 3], session=sub, user=sub, scope=scope)
+    assert rows.block_tokens == 64
+
+
+def test_weka_times_of_sub_agents_count_from_their_start_in_one_dialect(file: Path) -> None:
+    """kv-cache-tester writes them so, SemiAnalysis from the conversation's start; one document is all of one."""
+    relative = conversation(turn(0, 1), agent(100, turn(0, 2), agent(5, turn(1, 3)), turn(150, 4)), turn(300, 5))
+    assert [call.time_ns // S for call in read("weka", file, relative)] == [0, 100, 106, 250, 300]
+    absolute = conversation(turn(0, 1), agent(100, turn(99.5, 2), agent(105, turn(106, 3)), turn(250, 4)), turn(300, 5))
+    assert [call.time_ns / S for call in read("weka", file, absolute)] == [0, 99.5, 106, 250, 300]
+
+
+def test_weka_ids_meet_only_where_they_are_global(file: Path) -> None:
+    text = conversation(turn(0, 1), hash_id_scope="global", block_size=32, requests=[turn(0, 1, 2, tokens=64)])
+    (call,), rows = read_rows("weka", file, text)
+    assert (call.scope, rows.block_tokens) == (None, 32)
+    other = file.with_name("other")
+    scopes = {call.scope for path in (file, other) for call in read("weka", path, conversation(turn(0, 1)))}
+    assert len(scopes) == 2
+
+
+def test_burstgpt(file: Path) -> None:
+    """Older files have no sessions, API calls of newer ones neither; a failed request has no response."""
+    old = (
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
+    )
+    assert read("burstgpt", file, old + "45.5,GPT-4,10,0,10,API log\n") == [
+        Call(5 * S, 472, 18),
+        Call(45_500 * MS, 10, 0),
+    ]
+    new = (
+        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\r\n"
+        "19440110.0,1722ac82-0a46,43,GPT-4,906,446,1352,Conversation log\r\n"
+        "19440161.0,,2,ChatGPT,36,29,65,API log\r\n"
+    )
+    assert read("burstgpt", file, new) == [
+        Call(19440110 * S, 906, 446, session="1722ac82-0a46", user="1722ac82-0a46"),
+        Call(19440161 * S, 36, 29),
+    ]
+
+
+def test_azure(file: Path) -> None:
+    """Seven fractional digits, more than a datetime holds; 1,700,158,546 s is 2023-11-16 18:15:46 in UTC."""
+    text = (
+        "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805901,374,44\r\n"
+        "2023-11-16T20:15:46.680591+02:00,1,2\r\n2023-11-16 18:15:47Z,1,0"
+    )
+    assert read("azure", file, text) == [
+        Call(1_700_158_546_680_590_100, 374, 44),
+        Call(1_700_158_546_680_591_000, 1, 2),
+        Call(1_700_158_547_000_000_000, 1, 0),
+    ]
+
+
+def test_mlcommons(file: Path) -> None:
+    """Evictions are left out; a thread's clock was read before its row's turn came."""
+    text = (
+        "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n"
+        "1740553426.194021,Write,131072,Tier-0,layer0/user0,Prefill\n"
+        "1740553426.194308,Write,65536,Tier-2,b,Prefill\n"
+        "1740553426.194300,Read,131072,Tier-0,layer0/user0,Decode\n"
+        "1740553426.194521,Write,131072,Tier-2,layer0/user0,Evict\n"
+    )
+    found, rows = read_rows("mlcommons", file, text)
+    sizes = [(0, 194021, 131072), (1, 194308, 65536), (0, 194308, 131072)]
+    assert found == [
+        Call(
+            1740553426 * S + time * 1000,
+            size,
+            0,
+            [key],
+            session=(file, key),
+            user=(file, key),
+            scope=file,
+            tokens=[size],
+            is_decode=number == 2,
+        )
+        for number, (key, time, size) in enumerate(sizes)
+    ]
+    assert rows.left_out == {"evictions": 1}
+
+
+def test_kvcache_simulator(file: Path) -> None:
+    found, rows = read_rows(
+        "kvcache-simulator",
+        file,
+        jsonl(
+            {"block_size": 64, "hash_ids": [2001, 2002], "input_length": 128},
+            {"hash_ids": [2001], "input_length": 100, "output_length": 7, "timestamp": 12},
+            {"block_size": 64, "hash_ids": [2001, 2003], "input_length": 70, "block_tokens": [64, 6]},
+        ),
+    )
+    assert found == [
+        Call(0, 128, 0, [2001, 2002]),
+        Call(0, 100, 7, [2001]),
+        Call(0, 70, 0, [2001, 2003], tokens=[64, 6]),
+    ]
+    assert rows.block_tokens == 64
+
+
+@pytest.mark.skipif(not AZURE.exists(), reason="no shared data")
+def test_published_files() -> None:
+    found = read("azure", AZURE)
+    assert len(found) == 19366
+    assert found[0] == Call(1_700_158_546_680_590_000, 374, 44)
+    found = read("mooncake", MOONCAKE)
+    assert len(found) == 12031
+    assert sum(len(call.blocks or []) for call in found) == 288_500
+    assert len({block for call in found for block in call.blocks or []}) == 182_790

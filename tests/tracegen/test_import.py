@@ -1,0 +1,356 @@
+"""Other labs' traces become ours: worked cases, the numbers others published, and the way there and back."""
+
+import json
+from collections import OrderedDict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from replayer.planning.model import TokenBytes
+from replayer.planning.plan import Plan, PlanOptions
+from tests.support.command_line import Run, sentence
+from tests.support.imports import AZURE, EXCERPT, FULL, imported, lines, ops
+from tests.support.paths import ROOT
+from tests.support.workloads import rows as rows_of
+from tracegen.errors import InputError
+from tracegen.exchange.convert import EXPORTS, IMPORTS, export_trace
+from tracegen.formats.export import ExportOptions
+from tracegen.schema import Trace
+
+# Pinned for ever: the excerpt as imported by default.
+GOLDEN = "031c54ed6ed57273230f04628a87cd1c7c66554ba902e25278e46fdad94bb25a"
+SECOND = 10**9
+
+
+def planned(trace: Trace, blocks: list[int | None], **options: Any) -> dict[str, Any]:
+    """A plan over cpu and nvme tiers of so many blocks of 512 tokens."""
+    cpu, nvme = (None if n is None else Decimal(n) * 512 * 2048 / 2**30 for n in blocks)
+    settings = PlanOptions(TokenBytes(2048), (Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), **options)
+    return Plan(trace, settings).simulate()
+
+
+def lru(path: Path, capacity: int, *, fifo: bool = False) -> int:
+    """Hits of the published rule: blocks touched and inserted in order, a request's hits end with its first miss."""
+    cache: OrderedDict[int, None] = OrderedDict()
+    hits = 0
+    for line in path.read_text().splitlines():
+        prefix = True
+        for block in json.loads(line)["hash_ids"]:
+            prefix &= block in cache
+            hits += prefix
+            if block in cache and not fifo:
+                cache.move_to_end(block)
+            cache[block] = None
+            if len(cache) > capacity:
+                cache.popitem(last=False)
+    return hits
+
+
+@pytest.mark.parametrize("capacity", [100, 1000, 3000])
+def test_the_excerpt_hits_as_an_lru_does(capacity: int, tmp_path: Path) -> None:
+    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet", tail="full")
+    found = planned(trace, [0, capacity])
+    assert found["hits"]["nvme"] == lru(EXCERPT, capacity) > 0
+    assert found["hits"]["nvme"] == {100: 576, 1000: 638, 3000: 1028}[capacity]
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs Mooncake's whole conversation trace")
+def test_the_published_numbers_of_the_whole_trace(tmp_path: Path) -> None:
+    trace = imported("mooncake", FULL, tmp_path / "t.parquet", tail="full")
+    assert trace.ops == 288_500
+    assert trace.metadata.counts["requests"] == 12_031
+    assert trace.metadata.counts["keys"] == 182_790
+    for capacity, hits in ((1000, 12_831), (10_000, 60_921), (30_000, 93_967), (50_000, 102_290), (None, 105_710)):
+        assert planned(trace, [0, capacity])["hits"]["nvme"] == hits
+    two = planned(trace, [1000, 9000], promote=True)
+    assert (two["hits"]["cpu"], two["hits"]["nvme"]) == (12_831, 48_090)
+    assert (two["promotions"], two["demotions"]["cpu>nvme"], two["drops"]) == (48_090, 274_669, 217_579)
+    back = tmp_path / "back.jsonl"
+    export_trace("mooncake", imported("mooncake", FULL, tmp_path / "t.parquet"), back, ExportOptions())
+    assert [json.loads(a) for a in back.read_text().splitlines()] == [
+        json.loads(a) for a in FULL.read_text().splitlines()
+    ]
+
+
+@pytest.mark.skipif(not AZURE.exists(), reason="needs Azure's trace")
+def test_azures_lengths_are_kept(tmp_path: Path) -> None:
+    trace = imported("azure", AZURE, tmp_path / "t.parquet")
+    of = ops(trace)
+    assert trace.metadata.counts["requests"] == 19_366
+    prompts = np.bincount(of["request_id"], np.where(of["phase"] == 0, of["tokens"], 0))
+    answers = np.bincount(of["request_id"], of["new_tokens"])
+    source = [line.split(",") for line in AZURE.read_text().split()[1:] if "," in line]
+    assert sorted(prompts) == sorted(int(row[-2]) for row in source)
+    assert sorted(answers) == sorted(int(row[-1]) for row in source)
+
+
+def test_golden_fingerprint_and_the_way_back(tmp_path: Path) -> None:
+    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
+    assert trace.metadata.fingerprint == GOLDEN
+    assert trace.metadata.block_tokens == 512
+    assert trace.metadata.prefix_chained
+    export_trace("mooncake", trace, tmp_path / "back.jsonl", ExportOptions())
+    assert [json.loads(a) for a in (tmp_path / "back.jsonl").read_text().splitlines()] == [
+        json.loads(a) for a in EXCERPT.read_text().splitlines()
+    ]
+    again = imported("mooncake", tmp_path / "back.jsonl", tmp_path / "again.parquet")
+    assert again.metadata.fingerprint == GOLDEN
+
+
+def test_requests_and_blocks_worked_by_hand(tmp_path: Path) -> None:
+    """Two requests share a block of 512; the second one's tail has 100 tokens."""
+    file = lines(
+        tmp_path / "t.jsonl",
+        {"timestamp": 5000, "input_length": 612, "output_length": 70, "hash_ids": [7, 9]},
+        {"timestamp": 8500, "input_length": 700, "output_length": 3, "hash_ids": [7, 8]},
+    )
+    names = ("time_ns", "user_id", "turn", "step", "phase", "op", "source", "key", "tokens", "new_tokens", "think_ns")
+    common = (1, 0, "prefill")
+    assert rows_of(ops(imported("mooncake", file, tmp_path / "t.parquet")), *names) == [
+        (0, 0, *common, "write", "user", 0, 512, 0, 0),
+        (0, 0, *common, "write", "user", 1, 100, 70, 0),
+        (3500 * 10**6, 1, *common, "read", "system", 0, 512, 0, 0),
+        (3500 * 10**6, 1, *common, "write", "user", 2, 188, 3, 0),
+    ]
+    for tail, tokens in (("full", [512] * 4), ("drop", [512, 512])):
+        assert ops(imported("mooncake", file, tmp_path / "t.parquet", tail=tail))["tokens"].tolist() == tokens
+    decoded = ops(imported("mooncake", file, tmp_path / "t.parquet", decode_reads=True))
+    first = decoded["request_id"] == 0
+    # Loaded, then read for 32, 32 and 6 tokens: four times both blocks.
+    assert (decoded["phase"][first] == 1).sum() == 8
+    assert decoded["new_tokens"][first].tolist() == [0, 0, 0, 0, 0, 32, 0, 32, 0, 6]
+
+
+def test_sessions_with_delays_are_closed_loops(tmp_path: Path) -> None:
+    file = lines(
+        tmp_path / "t.jsonl",
+        {"timestamp": 0, "session_id": "a", "input_length": 512, "output_length": 100, "hash_ids": [1]},
+        {"session_id": "a", "delay": 2000, "input_length": 600, "output_length": 1, "hash_ids": [1, 2]},
+        {"timestamp": 1000, "session_id": "b", "input_length": 512, "output_length": 1, "hash_ids": [1]},
+    )
+    of = ops(imported("mooncake", file, tmp_path / "t.parquet"))
+    assert rows_of(of, "time_ns", "user_id", "turn", "source", "think_ns") == [
+        (0, 0, 1, "user", 0),
+        (SECOND, 1, 1, "system", 0),
+        (5 * SECOND, 0, 2, "multi_turn", 2 * SECOND),
+        (5 * SECOND, 0, 2, "user", 0),
+    ]
+    fast = ops(imported("mooncake", file, tmp_path / "t.parquet", speedup=2, max_idle_gap_s=1))
+    # 3 s of generation at our own pace, then the pause: 1 s at most, halved.
+    assert fast["time_ns"].tolist() == [0, SECOND // 2, 7 * SECOND // 2, 7 * SECOND // 2]
+
+
+def test_contents_become_prefixes_with_chain(tmp_path: Path) -> None:
+    chat = {"parent_chat_id": -1, "input_length": 48, "output_length": 1, "type": "text", "turn": 1}
+    file = lines(
+        tmp_path / "t.jsonl",
+        chat | {"chat_id": 1, "timestamp": 0, "hash_ids": [5, 6, 6]},
+        chat | {"chat_id": 2, "timestamp": 1, "hash_ids": [6, 5, 6]},
+        chat | {"chat_id": 3, "parent_chat_id": 1, "timestamp": 2, "hash_ids": [5, 6, 9]},
+    )
+    trace = imported("bailian", file, tmp_path / "t.parquet", chain=True)
+    assert ops(trace)["key"].tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 6]
+    assert ops(trace)["session_id"].tolist() == [0] * 3 + [1] * 3 + [0] * 3
+    assert trace.metadata.prefix_chained
+    with pytest.raises(InputError, match=r"t\.jsonl, line 1: a block twice.*--chain"):
+        imported("bailian", file, tmp_path / "t.parquet")
+    coarse = imported("bailian", file, tmp_path / "t.parquet", chain=True, rechunk=32)
+    assert ops(coarse)["tokens"].tolist() == [32, 16] * 3
+    assert ops(coarse)["key"].tolist() == [0, 1, 2, 3, 0, 4]
+
+
+def test_agents_of_conversations_are_sessions_and_local_ids_stay_apart(tmp_path: Path) -> None:
+    folder = tmp_path / "weka"
+    folder.mkdir()
+    call = {"type": "n", "in": 130, "out": 5, "hash_ids": [1, 2]}
+    agent = {"type": "subagent", "t": 3, "requests": [{**call, "t": 4, "hash_ids": [1, 3]}]}
+    for name in ("a", "b"):
+        text = {"id": name, "block_size": 64, "hash_id_scope": "local", "requests": [{**call, "t": 1}, agent]}
+        (folder / f"{name}.json").write_text(json.dumps(text))
+    trace = imported("weka", folder, tmp_path / "t.parquet")
+    assert trace.metadata.counts["sessions"] == 4
+    assert trace.metadata.counts["keys"] == 6
+    assert [source["name"] for source in trace.metadata.sources] == ["a.json", "b.json"]
+    of = ops(trace)
+    assert rows_of(of, "time_ns", "source", "key", "tokens")[:4] == [
+        (SECOND, "user", 0, 64), (SECOND, "user", 1, 64), (SECOND, "user", 2, 64), (SECOND, "user", 3, 64),
+    ]  # fmt: skip
+    assert (of["time_ns"][4:] == 4 * SECOND).all()
+
+
+def test_lengths_alone_become_sessions_by_the_stated_rule(tmp_path: Path) -> None:
+    """A prompt longer than what an ended session holds goes on with it (7 times of 10), and adds the rest to it."""
+    file = tmp_path / "t.csv"
+    body = "".join(f"2023-11-16 18:{minute:02}:00.0000001,{100 + 50 * minute},10\n" for minute in range(40))
+    file.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + body)
+    trace = imported("azure", file, tmp_path / "t.parquet")
+    of = ops(trace)
+    assert 1 < trace.metadata.counts["sessions"] < 30
+    prompts = np.bincount(of["request_id"], np.where(of["phase"] == 0, of["tokens"], 0))
+    assert prompts.tolist() == [100 + 50 * minute for minute in range(40)]
+    assert set(of["source"][of["phase"] == 0].tolist()) == {0, 1}
+    assert trace.metadata.fingerprint != imported("azure", file, tmp_path / "u.parquet", seed=1).metadata.fingerprint
+
+
+def test_burstgpts_sessions_begin_anew_where_a_prompt_does_not_hold_what_was(tmp_path: Path) -> None:
+    file = tmp_path / "b.csv"
+    file.write_text(
+        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+        "5,s,1,GPT-4,100,20,120,Conversation log\n9,s,1,GPT-4,150,20,170,Conversation log\n"
+        "20,s,1,GPT-4,30,20,50,Conversation log\n"
+    )
+    trace = imported("burstgpt", file, tmp_path / "t.parquet", decode_reads=False)
+    assert trace.metadata.counts["sessions_begun_anew"] == 1
+    assert rows_of(ops(trace), "session_id", "turn", "source", "tokens", "step") == [
+        (0, 1, "user", 100, 0),
+        (0, 2, "multi_turn", 100, 0),
+        (0, 2, "user", 50, 1),
+        (1, 1, "user", 30, 0),
+    ]
+
+
+def test_a_session_begun_anew_keeps_its_user_and_shift(tmp_path: Path) -> None:
+    """Each prompt is shorter than what the session holds: a new session, of the same user, whose requests stay apart."""
+    file = tmp_path / "b.csv"
+    file.write_text(
+        "Timestamp,Session ID,Request tokens,Response tokens\n0,A,1000,1000\n1,A,500,100\n2,A,900,100\n3,A,100,100\n"
+    )
+    trace = imported("burstgpt", file, tmp_path / "t.parquet")
+    assert trace.metadata.counts["users"] == 1
+    assert trace.metadata.counts["requests_put_off"] == 3
+    for seed in range(8):
+        moved = imported("burstgpt", file, tmp_path / "j.parquet", jitter_s=500, seed=seed, decode_reads=False)
+        own = ops(moved)["source"] == 0
+        assert ops(moved)["time_ns"][own][0] > 0
+        assert (np.diff(ops(moved)["time_ns"][own]) == SECOND).all(), "moved as one"
+
+
+def test_delays_mean_the_same_however_late_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", 4)
+    row = {"input_length": 512, "output_length": 0}
+    many = [row | {"timestamp": 1000 * n, "hash_ids": [n + 5]} for n in range(9)]
+    first = row | {"timestamp": 0, "session_id": "a", "hash_ids": [1]}
+    last = row | {"delay": 500, "session_id": "a", "hash_ids": [2]}
+    of = ops(imported("mooncake", lines(tmp_path / "t.jsonl", first, *many, last), tmp_path / "t.parquet"))
+    assert of["time_ns"][of["turn"] == 2].tolist() == [SECOND // 2]
+
+
+def test_jitter_spreads_the_ticks_and_a_sample_keeps_whole_sessions(tmp_path: Path) -> None:
+    plain = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
+    spread = imported("mooncake", EXCERPT, tmp_path / "u.parquet", jitter_s=3, seed=5)
+    assert len(np.unique(ops(spread)["time_ns"])) == 600
+    assert len(np.unique(ops(plain)["time_ns"])) < 200
+    shift = np.sort(ops(spread)["time_ns"]) - ops(plain)["time_ns"]
+    assert shift.min() > -3 * SECOND
+    assert shift.max() < 3 * SECOND
+    assert spread.metadata.recipe["import"]["jitter_s"] == 3
+    half = imported("mooncake", EXCERPT, tmp_path / "v.parquet", sample_sessions=0.5)
+    assert 250 < half.metadata.counts["requests"] < 350
+    assert half.metadata.counts["sessions_not_sampled"] == 600 - half.metadata.counts["requests"]
+
+
+def test_coarser_blocks_hold_the_same_tokens(tmp_path: Path) -> None:
+    fine, coarse = (imported("mooncake", EXCERPT, tmp_path / f"{n}.parquet", rechunk=n) for n in (512, 2048))
+    prompts = [np.bincount(ops(trace)["request_id"], ops(trace)["tokens"]) for trace in (fine, coarse)]
+    assert (prompts[0] == prompts[1]).all()
+    assert ops(coarse)["tokens"].max() == 2048
+    assert coarse.ops < fine.ops / 3
+    assert coarse.metadata.block_tokens == 2048
+
+
+def test_requests_leave_before_the_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often that happens, the trace is the same."""
+    prints = set()
+    for size in (3, 4096):
+        monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", size)
+        prints.add(imported("mooncake", EXCERPT, tmp_path / "t.parquet", jitter_s=3).metadata.fingerprint)
+    assert len(prints) == 1
+
+
+def test_files_of_one_format_share_a_clock(tmp_path: Path) -> None:
+    rows = EXCERPT.read_text().splitlines(keepends=True)
+    parts = [tmp_path / f"{number}.jsonl" for number in range(2)]
+    for number, part in enumerate(parts):
+        part.write_text("".join(rows[number::2]))
+    whole = imported("mooncake", EXCERPT, tmp_path / "t.parquet").metadata.counts
+    both = imported("mooncake", parts, tmp_path / "t.parquet", shared_ids=True)
+    assert (both.metadata.counts["requests"], both.metadata.counts["keys"]) == (600, whole["keys"])
+    apart = imported("mooncake", parts, tmp_path / "u.parquet")
+    alone = [imported("mooncake", part, tmp_path / "v.parquet").metadata.counts["keys"] for part in parts]
+    assert apart.metadata.counts["keys"] == sum(alone) > whole["keys"], "no reuse between unrelated files"
+    assert ops(both)["time_ns"].max() == ops(imported("mooncake", EXCERPT, tmp_path / "u.parquet"))["time_ns"].max()
+
+
+def test_import_and_export_as_a_user_types_them(run: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "t.parquet"
+    done = run("tracegen", "import", "mooncake", EXCERPT, "--licence", "Apache-2.0", "-o", trace)
+    assert GOLDEN in done.stdout
+    (source,) = Trace(trace).metadata.sources
+    assert source["licence"] == "Apache-2.0"
+    assert len(source["sha256"]) == 64
+    assert "blocks       of 512 tokens, prefix-chained" in run("tracegen", "info", trace).stdout
+    run("tracegen", "export", "mlcommons", trace, "--bytes-per-token", 64, "-o", tmp_path / "io.csv.zst")
+    again = ["tracegen", "import", "mlcommons", tmp_path / "io.csv.zst", "--bytes-per-token", 64]
+    run(*again, "-o", tmp_path / "io.parquet")
+    assert Trace(tmp_path / "io.parquet").ops == Trace(trace).ops
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(EXCERPT.read_text() + "nonsense\n")
+    left_out = run("tracegen", "import", "mooncake", bad, "--skip-bad", "-o", tmp_path / "b.parquet")
+    assert "1 rows left out, not JSON" in left_out.stderr
+    chats = run(
+        "tracegen",
+        "import",
+        "sharegpt",
+        ROOT / "tracegen" / "recipes" / "sample_sharegpt.json",
+        "-o",
+        tmp_path / "c.parquet",
+    )
+    assert "78 sessions" in chats.stdout
+
+
+BAD = {
+    "format": (["import", "mooncak", "{x}"], ["mooncak"]),
+    "no file": (["import", "mooncake", "{d}/none.jsonl"], ["none.jsonl"]),
+    "empty": (["import", "mooncake", "{d}/empty"], ["empty", "no request"]),
+    "rechunk": (["import", "mooncake", "{x}", "--rechunk", "700"], ["--rechunk 700", "512"]),
+    "rechunk of contents": (["import", "bailian", "{b}", "--rechunk", "32"], ["--chain"]),
+    "speed": (["import", "mooncake", "{x}", "--speedup", "0"], ["--speedup"]),
+    "sample": (["import", "mooncake", "{x}", "--sample-sessions", "2"], ["--sample-sessions"]),
+    "bytes": (["import", "mlcommons", "{x}"], ["--bytes-per-token"]),
+    "a folder": (["import", "azure", "{d}"], ["{d}"]),
+    "a folder of nothing": (["import", "weka", "{d}"], ["*.json"]),
+    "texts have no jitter": (["import", "sharegpt", "{x}", "--jitter", "3"], ["--jitter", "generate"]),
+    "export bytes": (["export", "fio", "{t}"], ["--bytes-per-token"]),
+    "export blocks": (["export", "mooncake", "{t}"], ["--block-tokens"]),
+    "export over": (["export", "mlcommons", "{t}", "--bytes-per-token", "8"], ["--force"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_is_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+    arguments, words = BAD[name]
+    (tmp_path / "empty").write_text("\n")
+    chat = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 16, "output_length": 1}
+    lines(tmp_path / "b.jsonl", chat | {"hash_ids": [1]})
+    (tmp_path / "o").write_text("precious") if name == "export over" else None
+    before = sorted(tmp_path.iterdir())
+    places = {"t": demo_trace, "d": tmp_path, "x": EXCERPT, "b": tmp_path / "b.jsonl"}
+    done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o", ok=False)
+    sentence(done, *(word.format(**places) for word in words))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_every_format_stands_in_the_table() -> None:
+    """One file, one line."""
+    modules = {path.stem for path in (ROOT / "tracegen" / "formats").glob("*.py")} - {"__init__", "rows", "export"}
+    from tracegen.exchange.convert import FORMATS
+
+    assert {module.__name__.rpartition(".")[2] for module in FORMATS.values()} == modules
+    from tracegen.commands.trace_tools import export, import_
+
+    for command, names in ((import_, [*IMPORTS, "sharegpt"]), (export, EXPORTS)):
+        assert all(name in (command.help or "") for name in names)
+    assert set(IMPORTS) == {"mooncake", "bailian", "weka", "burstgpt", "azure", "mlcommons", "kvcache-simulator"}

@@ -1,0 +1,138 @@
+"""What imports make of logs that do not say it: decode batches of an I/O log, sessions of lengths alone."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.command_line import Run, sentence
+from tests.support.crafted_runs import clean
+from tests.support.doubts import found
+from tests.support.imports import imported, ops
+from tests.support.traces import joined
+from tests.support.workloads import rows as rows_of
+from tracegen.exchange.convert import export_trace
+from tracegen.formats.export import ExportOptions
+from tracegen.schema import DECODE, READ, Trace, guessed_sessions
+
+SECOND = 10**9
+
+
+def io_log(path: Path, *rows: str) -> Path:
+    path.write_text("\n".join(["Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase", *rows]) + "\n")
+    return path
+
+
+def test_an_io_log_keeps_its_phases_and_leaves_out_evictions(tmp_path: Path) -> None:
+    file = io_log(
+        tmp_path / "io.csv",
+        "1700000000.5,Write,4096,Tier-0,a,Prefill",
+        "1700000001.0,Write,4096,Tier-2,a,Evict",
+        "1700000002.5,Read,4096,Tier-2,a,Decode",
+        "1700000003,Read,2048,Tier-2,b,Decode",
+        "1700000004,Read,4096,Tier-2,a,Prefill",
+    )
+    trace = imported("mlcommons", file, tmp_path / "t.parquet", bytes_per_token=1000)
+    # The log begins with a read of b: it was written before.
+    assert rows_of(ops(trace), "time_ns", "phase", "op", "source", "key", "tokens", "turn") == [
+        (0, "prefill", "write", "user", 0, 5, 1),
+        (2 * SECOND, "decode", "read", "user", 0, 5, 2),
+        (2_500_000_000, "prefill", "write", "user", 1, 3, 1),
+        (3_500_000_000, "prefill", "read", "multi_turn", 0, 5, 3),
+    ]
+    assert trace.metadata.counts["evictions"] == 1
+
+
+def test_decode_reads_at_once_are_batches_of_tokens(tmp_path: Path) -> None:
+    """As kv-cache.py logs a turn of 70 tokens, the next one's read of history, and a turn of 20 tokens."""
+    file = io_log(
+        tmp_path / "io.csv",
+        "1.000000,Write,4096,Tier-0,t1,Prefill",
+        *(f"1.0001{n}0,Read,4096,Tier-0,t1,Decode" for n in range(4)),
+        "1.450000,Read,4096,Tier-0,t1,Decode",
+        "1.450050,Write,2048,Tier-0,t2,Prefill",
+        "1.450100,Read,2048,Tier-0,t2,Decode",
+        "1.450110,Read,2048,Tier-0,t2,Decode",
+    )
+    trace = imported("mlcommons", file, tmp_path / "t.parquet", bytes_per_token=1024)
+    of = ops(trace)
+    decode = of["phase"] == DECODE
+    assert of["new_tokens"].tolist() == [0, 0, 32, 32, 32, 0, 0, 0, 32]
+    assert decode.tolist() == [False, *[True] * 5, False, True, True]
+    assert trace.metadata.counts["tokens_generated"] == 128
+    assert of["tokens"][decode & (of["op"] == READ)].sum() * 1024 == 5 * 4096 + 2 * 2048
+
+
+def test_our_own_io_log_comes_back_with_its_decode_reads(demo: Trace, tmp_path: Path) -> None:
+    export_trace("mlcommons", demo, tmp_path / "io.csv", ExportOptions(64))
+    back, before = ops(imported("mlcommons", tmp_path / "io.csv", tmp_path / "t.parquet", bytes_per_token=64)), None
+    before = joined(list(demo.batches()))
+    for name in ("op", "phase", "key", "tokens"):
+        assert (back[name] == before[name]).all(), name
+    decoded = before["phase"] == DECODE
+    generated = np.bincount(before["request_id"], before["new_tokens"] * decoded)
+    assert generated.sum() > 0
+    assert back["new_tokens"].sum() == (-(-generated // 32) * 32).sum()
+
+
+def azure(path: Path) -> Path:
+    body = "".join(f"2023-11-16 18:{minute:02}:00.0000001,{100 + 50 * minute},10\n" for minute in range(40))
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + body)
+    return path
+
+
+def test_sessions_are_guessed_or_not_and_the_trace_says_so(run: Run, tmp_path: Path) -> None:
+    file, guess, none = azure(tmp_path / "a.csv"), tmp_path / "guess.parquet", tmp_path / "none.parquet"
+    said = run("tracegen", "import", "azure", file, "-o", guess).stderr
+    joined_ones = Trace(guess).metadata.counts["requests_in_guessed_sessions"]
+    assert 0 < joined_ones == 40 - Trace(guess).metadata.counts["sessions"]
+    assert f"{joined_ones:,} requests were joined to earlier ones by guess" in said
+    assert "sessions     guessed" in run("tracegen", "info", guess).stdout
+    assert run("tracegen", "import", "azure", file, "--sessions", "none", "-o", none).stderr == ""
+    assert Trace(none).metadata.counts["sessions"] == 40
+    assert not (ops(Trace(none))["source"] == 1).any(), "no reuse is invented"
+    assert "sessions     guessed" not in run("tracegen", "info", none).stdout
+
+
+def test_what_is_made_of_guesses_is_a_guess(run: Run, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.parquet" for name in ("whole", "slice", "both")]
+    run("tracegen", "import", "azure", azure(tmp_path / "a.csv"), "-o", paths[0])
+    run("tracegen", "slice", paths[0], "--requests", 9, "-o", paths[1])
+    run("tracegen", "merge", paths[1], paths[0], "-o", paths[2])
+    assert all(guessed_sessions(Trace(path).metadata.recipe) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "guessed"),
+    [
+        ({"import": {"format": "azure", "sessions": "guessed"}}, True),
+        ({"import": {"format": "azure"}}, True),  # of an earlier release
+        ({"import": {"format": "azure", "sessions": "none"}}, False),
+        ({"import": {"format": "weka", "sessions": "as given"}}, False),
+        ({"slice": {}, "of": [{"recipe": {"import": {"sessions": "guessed"}}}]}, True),
+        ({"import": 5, "of": [5, {"recipe": 5}]}, False),
+        ({}, False),
+    ],
+)
+def test_a_run_of_guessed_sessions_says_so(recipe: dict[str, Any], guessed: bool, tmp_path: Path) -> None:
+    run = clean()
+    run.info["trace"]["recipe"] = recipe
+    assert ("guessed sessions" in found(run, tmp_path)) == guessed
+
+
+BAD = {
+    "sessions that are given": (["weka", "{f}", "--sessions", "none"], ["weka guesses no sessions"]),
+    "decode reads of an I/O log": (
+        ["mlcommons", "{f}", "--bytes-per-token", "9", "--decode-reads"],
+        ["--decode-reads"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_flags_that_a_format_has_no_use_for_are_refused(run: Run, tmp_path: Path, name: str) -> None:
+    arguments, words = BAD[name]
+    file = io_log(tmp_path / "f")
+    done = run("tracegen", "import", *(one.format(f=file) for one in arguments), "-o", tmp_path / "o", ok=False)
+    sentence(done, *words)

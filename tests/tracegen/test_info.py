@@ -1,0 +1,174 @@
+"""Reuse distances are LRU's stack distances, and the picture shows what the trace holds, in one file."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter, OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support import traces
+from tests.support.command_line import Run, sentence
+from tests.support.imports import EXCERPT, imported
+from tracegen.describe import reuse
+from tracegen.describe.info import describe
+from tracegen.describe.plot import plot
+from tracegen.describe.reuse import measure
+from tracegen.schema import Trace
+
+
+def by_hand(steps: list[tuple[str, int, int]]) -> list[int]:
+    """Distances as defined: the tokens of distinct objects since the last touch, O(n²)."""
+    found = []
+    for row, (op, key, _) in enumerate(steps):
+        before = [i for i in range(row) if steps[i][1] == key]
+        if op != "x":
+            gone = not before or steps[before[-1]][0] == "x"
+            touched = {k: n for o, k, n in steps[(before or [0])[-1] + 1 : row + 1] if o != "x"}
+            found.append(-1 if gone else sum(touched.values()))
+    return found
+
+
+def test_distances_worked_by_hand(tmp_path: Path) -> None:
+    """a(5) b(7) a: 12. b: 12 again. c(9) a: a, b and c lie between: 21. a: 5, itself alone."""
+    steps = [("w", 0, 5), ("w", 1, 7), ("r", 0, 5), ("r", 1, 7), ("w", 2, 9), ("r", 0, 5), ("d", 0, 5)]
+    found = measure(traces.write(tmp_path / "t.parquet", traces.columns(steps)))
+    assert found.distance.tolist() == [-1, -1, 12, 12, -1, 21, 5] == by_hand(steps)
+    assert found.share == 1
+    (last,) = [row for row in found.summary() if row["source"] == "all"]
+    assert (last["touches"], last["reuses"], last["distance_p50"], last["distance_max"]) == (7, 4, 12, 21)
+    sizes, hits = found.curve()
+    assert (sizes[0], sizes[-1]) == pytest.approx((5, 21))
+    assert (hits[0], hits[-1]) == (0.25, 1)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(st.sampled_from("rrrx"), st.integers(0, 6)), min_size=1, max_size=60))
+def test_distances_are_what_is_defined(tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, int]]) -> None:
+    steps = [(op, key, 1 + key * 3) for op, key in drawn]
+    path = tmp_path_factory.getbasetemp() / "reuse.parquet"
+    assert measure(traces.write(path, traces.columns(steps))).distance.tolist() == by_hand(steps)
+
+
+@pytest.mark.parametrize("capacity", [100, 1000])
+def test_an_lru_cache_of_that_many_blocks_hits(capacity: int, tmp_path: Path) -> None:
+    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet", tail="full")
+    cache: OrderedDict[int, None] = OrderedDict()
+    hits = 0
+    for batch in trace.batches():
+        for key in batch["key"].tolist():
+            hits += key in cache
+            cache[key] = None
+            cache.move_to_end(key)
+            if len(cache) > capacity:
+                cache.popitem(last=False)
+    found = measure(trace).distance
+    assert ((found >= 0) & (found <= capacity * 512)).sum() == hits > 0
+
+
+def test_a_sample_of_the_objects_tells_nearly_the_same(tmp_path: Path) -> None:
+    """Of 4,000 equally popular objects a fifth is looked at: counts are exact, distances within thrice their errors."""
+    rng = np.random.Generator(np.random.PCG64(3))
+    keys = np.concatenate([np.arange(4000), rng.integers(0, 4000, 60_000)])
+    steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
+    trace = traces.write(tmp_path / "t.parquet", columns(steps))
+    sample = measure(trace, trace.ops // 5)
+    exact, sampled = measure(trace).summary()[-1], sample.summary()[-1]
+    assert sample.share == pytest.approx(0.2, abs=1e-6)
+    assert (sampled["touches"], sampled["reuses"]) == (exact["touches"], exact["reuses"]) == (64_000, 60_000)
+    for name, error in sample.error.items():
+        assert error is not None
+        assert 0 < error < 0.1, name
+        assert sampled[name] == pytest.approx(exact[name], rel=3 * error), name
+    assert measure(trace).error == {}
+
+
+def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -> None:
+    """One object has half of the reuses, all at once, and falls out of the sample: the other half has the quantiles."""
+    rng = np.random.Generator(np.random.PCG64(5))
+    spread, popular = rng.integers(0, 4000, 30_000), int(np.argmax(reuse._hash(np.arange(4000))))
+    keys = np.concatenate([np.arange(4000), np.stack([np.full_like(spread, popular), spread], axis=1).ravel()])
+    steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
+    trace = traces.write(tmp_path / "t.parquet", columns(steps))
+    exact, sample = measure(trace).summary()[-1], measure(trace, trace.ops // 5)
+    assert len(sample.distance) < 0.15 * trace.ops, "it is not in the sample"
+    assert sample.summary()[-1]["distance_p90"] == pytest.approx(exact["distance_p90"], rel=0.1)
+    sizes, hits = sample.curve()
+    assert hits[np.searchsorted(sizes, 100)] == pytest.approx(0.5, abs=0.02)
+
+
+def test_counts_are_exact_where_objects_are_deleted_and_stored_again(tmp_path: Path) -> None:
+    rng = np.random.Generator(np.random.PCG64(7))
+    keys = np.concatenate([np.arange(300), rng.integers(0, 300, 100_000)])
+    steps = [("w" if row < 300 else "rrrx"[key % 4], int(key), 10) for row, key in enumerate(keys)]
+    steps = [(op if rng.random() < 0.5 or op == "w" else "r", key, tokens) for op, key, tokens in steps]
+    batch = columns(steps)
+    batch["op"] = np.array(["wrx".index(op) for op, _, _ in steps], np.uint8)
+    batch["source"] = (batch["key"] % 3).astype(np.uint8)
+    trace = traces.write(tmp_path / "t.parquet", batch)
+    whole, sampled = measure(trace), measure(trace, trace.ops // 5)
+    again = whole.distance >= 0
+    assert whole.reuses.tolist() == sampled.reuses.tolist() == np.bincount(whole.source[again], minlength=5).tolist()
+    assert whole.touches.tolist() == sampled.touches.tolist() == np.bincount(whole.source, minlength=5).tolist()
+
+
+def test_info_of_a_long_trace_says_what_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.setattr("tracegen.cli.measure", lambda trace: measure(trace, 2000))
+    run("tracegen", "generate", "--set", "mix.rag=1", "--requests", "400", "--users", "5", "-o", tmp_path / "t.parquet")
+    shown = run("tracegen", "info", tmp_path / "t.parquet").stdout
+    facts = json.loads(run("tracegen", "info", tmp_path / "t.parquet", "--json").stdout)
+    assert (facts["users"], facts["documents"]) == (105, 100)
+    assert "sessions of 5 users and 100 documents over" in shown
+    assert re.search(r"standard error of all +±[\d.]+% +±[\d.]+% +±[\d.]+%\n", shown)
+    assert f"distances are those of {facts['reuse_distance']['share']:.2%} of the objects" in shown
+    by_source = {row["source"]: row for row in facts["reuse_distance"]["sources"]}
+    assert by_source["all"]["reuses"] == facts["reads"]
+    reads = Counter(dict.fromkeys(by_source, 0))
+    for row in facts["reuse"]:
+        reads[row["source"]] += row["reads"]
+    assert all(by_source[name]["reuses"] == reads[name] for name in by_source if name != "all")
+
+
+def columns(steps: list[tuple[str, int, int]]) -> dict[str, np.ndarray]:
+    """As traces.columns, which is quadratic."""
+    small = traces.columns(steps[:1])
+    count = len(steps)
+    made = {name: np.repeat(column, count) for name, column in small.items()}
+    made |= {name: np.arange(count) for name in ("op_id", "time_ns", "request_id", "session_id", "user_id")}
+    made["op"] = np.array([int(op != "w") for op, _, _ in steps], np.uint8)
+    return made | {"key": np.array([key for _, key, _ in steps]), "tokens": np.full(count, 10, np.int32)}
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_the_picture_is_one_file_and_the_same_again(suffix: str, demo: Trace, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        plot(demo, tmp_path / f"{name}{suffix}", describe(demo), measure(demo))
+    a, b = (tmp_path / f"{name}{suffix}" for name in ("a", "b"))
+    assert a.read_bytes() == b.read_bytes()
+    assert sorted(tmp_path.iterdir()) == [a, b]
+    if suffix == ".png":
+        assert a.read_bytes().startswith(b"\x89PNG")
+        return
+    root = ET.fromstring(a.read_text())
+    links = {value for node in root.iter() for name, value in node.attrib.items() if name.endswith("href")}
+    assert all(link.startswith("#") for link in links), "nothing of it lies elsewhere"
+    assert not re.search(r"url\((?!#)|@import|<script", a.read_text())
+
+
+@pytest.mark.parametrize("steps", [[("w", 0, 5)], [("w", 0, 5), ("r", 0, 5)]])
+def test_a_trace_of_almost_nothing_has_a_picture(steps: list[tuple[str, int, int]], tmp_path: Path) -> None:
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, time_ns=[0] * len(steps)))
+    plot(trace, tmp_path / "t.png", describe(trace), measure(trace))
+    assert (tmp_path / "t.png").stat().st_size > 10_000
+
+
+def test_info_draws_and_keeps_what_is_there(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    shown = run("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg").stdout
+    assert "reuse distance, tokens" in shown
+    assert (tmp_path / "t.svg").stat().st_size > 10_000
+    sentence(run("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg", ok=False), "t.svg", "--force")
+    sentence(run("tracegen", "info", demo_trace, "--plot", tmp_path / "t.jpg", ok=False), "--plot", ".svg")

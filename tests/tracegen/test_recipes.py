@@ -1,0 +1,78 @@
+"""The shipped recipes: what each makes is pinned for ever, and each says in its first line what it is for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from replayer.cli import main as replayer
+from tests.support.paths import DEMO, ROOT
+from tracegen.cli import main as tracegen
+from tracegen.generate import generate
+from tracegen.recipe.loading import find, load
+from tracegen.schema import Trace
+
+RECIPES = sorted((ROOT / "tracegen" / "recipes").glob("*.toml"))
+PLANS = json.loads((ROOT / "tests" / "data" / "recipe_plans.json").read_text())
+PINNED = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_text())
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_golden_fingerprint(path: Path, tmp_path: Path) -> None:
+    made = generate(load(path, {}), tmp_path / "t.parquet", quiet=True)
+    assert made.fingerprint == PINNED[path.stem]
+    if made.counts["ops"] < 10**6:
+        assert not list(Trace(tmp_path / "t.parquet").problems())
+    more = () if load(path, {}).replay.model else ("--model", "llama3.1-8b")
+    planned = {order: plan(tmp_path / "t.parquet", "--order", order, *more) for order in ("trace", "reference")}
+    assert {order: found["plan_fingerprint"] for order, found in planned.items()} == PLANS[path.stem]
+
+
+def plan(trace: Path, *flags: str) -> dict[str, Any]:
+    """What `replayer plan --json` prints."""
+    done = CliRunner().invoke(replayer, ["plan", str(trace), *flags, "--json"], catch_exceptions=False)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_each_says_what_it_is_for() -> None:
+    listed = (ROOT / "traces" / "README.md").read_text()
+    for path in RECIPES:
+        first = path.read_text().splitlines()[0]
+        assert first.startswith("# ")
+        assert path == DEMO or f"| `{path.stem}` | {first[2:]} |" in listed
+
+
+def test_mlperf_recipes_hold_the_rules_settings() -> None:
+    table = {
+        "mlperf_option_1": (200, 300, 0, "llama3.1-8b", 0),
+        "mlperf_option_2": (100, 300, 4, "llama3.1-8b", 0),
+        "mlperf_option_3": (70, 300, 0, "llama3.1-70b-instruct", 0),
+        "mlperf_proposal_8b": (150, 600, 0, "llama3.1-8b", 30),
+        "mlperf_proposal_70b": (40, 600, 0, "llama3.1-70b-instruct", 30),
+    }
+    for name, settings in table.items():
+        recipe = load(ROOT / "tracegen" / "recipes" / f"{name}.toml", {})
+        replay = recipe.replay
+        assert settings == (
+            recipe.users, recipe.duration_s, replay.cpu_mem_gb, replay.model, recipe.decode_token_ms
+        ), name  # fmt: skip
+        assert (recipe.seed, recipe.decode_max_context, replay.gpu_mem_gb) == (42, 10_000, 0)
+        assert not recipe.retrieves, "RAG is not part of a submission"
+
+
+def test_recipes_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no checkout, too; a file of the user's own wins over a name."""
+    monkeypatch.chdir(tmp_path)
+    listed = json.loads(CliRunner().invoke(tracegen, ["recipes", "--json"]).stdout)
+    assert listed.keys() == PINNED.keys()
+    assert "smoke  " in CliRunner().invoke(tracegen, ["recipes"]).stdout
+    assert CliRunner().invoke(tracegen, ["recipes", "smoke"]).stdout == find("smoke").read_text()
+    made = CliRunner().invoke(tracegen, ["generate", "smoke", "--requests", "3", "-o", "t.parquet", "--json"])
+    assert json.loads(made.stdout)["counts"]["requests"] == 3
+    wrong = CliRunner().invoke(tracegen, ["generate", "agnetic", "-o", "u.parquet"])
+    assert (wrong.exit_code, "did you mean agentic?" in wrong.stderr) == (2, True)
+    Path("smoke").write_text("nonsense = 1")
+    assert "nonsense" in CliRunner().invoke(tracegen, ["generate", "smoke", "-o", "u.parquet"]).stderr

@@ -1,0 +1,102 @@
+"""Tokenizers: bundled ones count as the library does, a directory loads, whatever else is refused."""
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from tracegen.errors import InputError
+from tracegen.sources import tokenizers as tokens
+
+TEXTS = ["", " ", "hello world", "né 😀 中文 हिन्दी", "<s>[INST] x [/INST]", "a" * 5000, "def f(x):\n    return x\n"]
+
+
+@pytest.mark.parametrize("name", ["tekken", *tokens.bundled()])
+def test_bundled_tokenizers_count_as_their_library_does(name: str) -> None:
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+    loaded = tokens.load(name)
+    library = Tekkenizer.from_file(tokens.bundled()[loaded.name])
+    assert loaded.count(TEXTS) == [len(library.encode(text, bos=False, eos=False)) for text in TEXTS]
+
+
+def test_transformers_own_backend_agrees() -> None:
+    from transformers import MistralCommonBackend
+
+    backend = MistralCommonBackend(tokenizer_path=str(tokens.bundled()["tekken_240911"]))
+    expected = [len(backend.encode(text, add_special_tokens=False)) for text in TEXTS[2:]]
+    assert tokens.load("tekken").count(TEXTS[2:]) == expected
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A word-level tokenizer as transformers saves it."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import PreTrainedTokenizerFast
+
+    model = Tokenizer(WordLevel({"[UNK]": 0, "hello": 1}, unk_token="[UNK]"))
+    model.pre_tokenizer = Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=model, unk_token="[UNK]").save_pretrained(str(tmp_path))
+    return tmp_path
+
+
+def test_a_local_directory(directory: Path) -> None:
+    loaded = tokens.load(str(directory))
+    assert loaded.count(["hello there you", "", "hello"]) == [3, 0, 1]
+    assert loaded.name == str(directory)
+    assert tokens.load(str(directory)).digest == loaded.digest != tokens.load("tekken").digest
+
+
+def test_the_digest_is_of_the_file() -> None:
+    import hashlib
+
+    content = tokens.bundled()["tekken_240911"].read_bytes()
+    assert tokens.load("tekken").digest == hashlib.sha256(content).hexdigest()
+
+
+def test_what_does_not_load_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="tekken_240911"):
+        tokens.load(str(tmp_path))
+
+
+def test_a_tokenizer_that_brings_code_is_refused_whatever_is_answered(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    (directory / "evil.py").write_text(f"open({str(directory / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    config = {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}, "tokenizer_class": "Evil"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    (directory / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="tekken_240911"):
+        tokens.load(str(directory))
+    assert not (directory / "ran").exists()
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["no network", "a hub that hangs"])
+def test_a_hub_name_without_a_hub_is_refused_at_once(
+    answers: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tokens, "HUB_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        if not answers:
+            server.close()
+        began = time.monotonic()
+        with pytest.raises(InputError, match=r"nosuch/model.*the hub does not answer"):
+            tokens.load("nosuch/model")
+    assert time.monotonic() - began < 20, "its own client takes most of a minute"
+    assert capfd.readouterr().err == ""
+
+
+def test_batches_come_back_in_order() -> None:
+    loaded = tokens.load("tekken")
+    words = (ROOT / "README.md").read_text().split()
+    batches = [(i, words[i : i + 3]) for i in range(0, 60, 3)]
+    counted = list(tokens.count_all(loaded, iter(batches)))
+    assert [item for item, _ in counted] == [item for item, _ in batches]
+    assert [n for _, counts in counted for n in counts] == loaded.count(words[:60])

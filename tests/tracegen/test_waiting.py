@@ -1,0 +1,92 @@
+"""Imports whose requests are out of order wait on disk: the same trace as ever, a little of it in memory at a time."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.imports import EXCERPT, imported, lines, ops
+from tracegen.errors import InputError
+from tracegen.exchange import convert as exchange
+from tracegen.exchange import waiting_requests as waiting
+from tracegen.workload.requests import Requests
+
+# Pinned for ever: the folder of `conversations` as imported by default.
+GOLDEN = "a3b114f52fe527bda63e9c83cea42c79e436653466eaaf7318e8f5de2d95482f"
+GAPS = "031c54ed6ed57273230f04628a87cd1c7c66554ba902e25278e46fdad94bb25a"
+
+
+def conversations(folder: Path, count: int = 12) -> Path:
+    """Documents that begin at different times and go on beside one another, with sub-agents and ids of both scopes."""
+    folder.mkdir()
+    for number in range(count):
+        calls: list[dict[str, Any]] = [
+            {"t": (7 * number) % 5 + k * 1.25, "type": "n", "in": 64 * k + 3, "out": 9, "hash_ids": list(range(k))}
+            for k in range(1, 30)
+        ]
+        agent = [{"t": k * 0.5, "type": "n", "in": 130, "out": 5, "hash_ids": [0, 100 + k]} for k in range(4)]
+        calls.insert(5, {"t": 12, "type": "subagent", "requests": agent})
+        text = {"id": f"c{number}", "block_size": 64, "requests": calls}
+        text["hash_id_scope"] = "global" if number % 3 == 0 else "local"
+        (folder / f"{number:02}.json").write_text(json.dumps(text))
+    return folder
+
+
+def test_documents_out_of_order_are_the_same_trace_in_any_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, prints = conversations(tmp_path / "weka"), set()
+    for size in (1, 100, waiting.OBJECTS_PER_BATCH):
+        monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
+        prints.add(imported("weka", folder, tmp_path / "t.parquet", jitter_s=2).metadata.fingerprint)
+    assert prints == {GOLDEN}
+
+
+def test_sorted_requests_that_must_wait_are_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = set()
+    for size in (7, waiting.OBJECTS_PER_BATCH):
+        monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
+        prints.add(imported("mooncake", EXCERPT, tmp_path / "t.parquet", max_idle_gap_s=1).metadata.fingerprint)
+    assert prints == {GAPS}
+
+
+def test_delays_that_come_late_send_those_that_wait_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", 1)
+    row = {"input_length": 512, "output_length": 0}
+    many = [row | {"timestamp": 1000 * (n // 2), "hash_ids": [n + 5]} for n in range(9)]
+    late = [row | {"timestamp": 4000, "session_id": "a", "hash_ids": [1]}]
+    late.append(row | {"delay": 500, "session_id": "a", "hash_ids": [2]})
+    of = ops(imported("mooncake", lines(tmp_path / "t.jsonl", *many, *late), tmp_path / "t.parquet"))
+    assert of["time_ns"].tolist() == [n // 2 * 10**9 for n in range(9)] + [4 * 10**9, 4_500_000_000]
+
+
+def test_what_waits_is_in_no_file_that_stays_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", 100)
+    sizes, names = [], set()
+
+    def watched(requests: Iterator[Requests], **rest: Any) -> Iterator[Any]:
+        def seen() -> Iterator[Requests]:
+            for batch in requests:
+                sizes.append(len(batch.object))
+                names.update(path.suffix for path in tmp_path.iterdir())
+                yield batch
+
+        return original(seen(), **rest)
+
+    original = exchange.ops
+    monkeypatch.setattr(exchange, "ops", watched)
+    folder = conversations(tmp_path / "weka")
+    imported("weka", folder, tmp_path / "t.parquet")
+    assert sum(sizes) == 12 * (29 * 30 // 2 + 8)
+    assert max(sizes) <= 100
+    assert names == {"", ".partial"}
+
+
+def test_a_bad_document_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = conversations(tmp_path / "weka", 3)
+    (folder / "99.json").write_text('{"requests": [{"t": 1}]}')
+    with pytest.raises(InputError, match=r"99\.json, line 1: in: missing"):
+        imported("weka", folder, tmp_path / "t.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["weka"]
