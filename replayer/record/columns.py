@@ -4,7 +4,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from replayer.record import run_json
 from tracegen.schema import ENUMS
 
 RUN_VERSION: Final = 2
@@ -14,7 +13,7 @@ ORDERED_PLAN_VERSION: Final = 2
 """The same, in any other order."""
 CHECKPOINT_OPS: Final = 1 << 16
 
-TIERS: Final = run_json.TIERS
+TIERS: Final = ("gpu", "cpu", "nvme")
 MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
 STATUSES: Final = ("ok", "error", "upstream")
 WAITS: Final = ("data", "eviction", "room")

@@ -1,0 +1,314 @@
+"""run.json as frozen types: decoded once, with the path of the field in errors, and encoded by the replayer.
+
+A field without a default is in every run.json. A field with the default None is absent or null in the files of older
+releases, or of runs that died before it was known.
+"""
+
+from typing import Annotated, Any, Final, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+from replayer.record.columns import TIERS
+
+_INT64: Final = 2**63 - 1
+Count = Annotated[int, Meta(ge=0, le=_INT64)]
+Positive = Annotated[int, Meta(ge=1, le=_INT64)]
+Integer = Annotated[int, Meta(ge=-_INT64, le=_INT64)]
+RankCount = Annotated[int, Meta(ge=1, lt=1 << 20)]
+Number = Annotated[int, Meta(ge=0, le=10**12)] | Annotated[float, Meta(ge=0, le=1e12)]
+"""The upper limits of numbers keep what readers compute from them, in nanoseconds, below 2^63."""
+Seconds = Annotated[int, Meta(ge=0, le=10**9)] | Annotated[float, Meta(ge=0, le=1e9)]
+Milliseconds = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0, le=1e6)]
+
+Status = Literal["running", "complete", "incomplete", "failed"]
+Tier = Literal["gpu", "cpu", "nvme"]
+Pace = Literal["asap", "closed", "open"]
+Verify = Literal["off", "stamps", "full"]
+Layout = Literal["files", "slab", "null"]
+Lookup = Literal["independent", "contiguous"]
+Decode = Literal["reread", "once", "none"]
+OrderKind = Literal["trace", "reference", "live", "run"]
+IoEngine = Literal["psync", "uring"]
+Placement = Literal["planned", "live"]
+Arrangement = Literal["waterfall", "spillover"]
+WarningKind = Literal[
+    "page cache",
+    "page cache served reads",
+    "unchecked reads",
+    "root file system",
+    "emulated tier",
+    "throttled tier",
+    "verification off",
+    "little room",
+    "slow log",
+    "note",
+]
+STATUSES: Final = get_args(Status)
+assert get_args(Tier) == TIERS
+
+
+class TierCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """A count for each tier."""
+
+    gpu: Count
+    cpu: Count
+    nvme: Count
+
+
+class TierSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of each tier; None is unlimited."""
+
+    gpu: Count | None
+    cpu: Count | None
+    nvme: Count | None
+
+
+class PeakBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """The most bytes that each tier holds at a time."""
+
+    gpu: Count | None = None
+    cpu: Count | None = None
+    nvme: Count | None = None
+
+
+class Demotions(msgspec.Struct, frozen=True, kw_only=True):
+    """Demotions by the pair of tiers."""
+
+    gpu_cpu: Count = msgspec.field(name="gpu>cpu")
+    gpu_nvme: Count = msgspec.field(name="gpu>nvme")
+    cpu_nvme: Count = msgspec.field(name="cpu>nvme")
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of ops and moves, bytes and tokens, of a plan or of its execution."""
+
+    ops: Count
+    reads: Count | None = None
+    hits: TierCounts
+    misses: Count
+    stores: TierCounts
+    demotions: Demotions
+    promotions: Count
+    drops: Count
+    bypasses: Count
+    recomputed_tokens: Count
+    read_bytes: TierCounts
+    write_bytes: TierCounts
+
+
+class PlanInfo(Totals, frozen=True, kw_only=True):
+    """The plan's totals, and what its fingerprint and checkpoints are."""
+
+    peak_bytes: PeakBytes | None = None
+    plan_fingerprint: str | None = None
+    plan_checkpoints: tuple[str, ...] | None = None
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """A source of conversations, or a tokenizer."""
+
+    name: str | None = None
+    licence: str | None = None
+    sha256: str | None = None
+    digest: str | None = None
+
+
+class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The trace: its file and its metadata."""
+
+    fingerprint: str
+    path: str | None = None
+    ops: Count | None = None
+    seed: Integer | None = None
+    recipe: dict[str, Any] | None = None
+    generator: str | None = None
+    tokenizer: Named | None = None
+    block_tokens: Count | None = None
+    prefix_chained: bool | None = None
+    sources: tuple[Named, ...] | None = None
+    counts: dict[str, Integer] | None = None
+    part: tuple[Count, Count] | None = None
+    format_version: Count | None = None
+
+
+class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The order in which the plan was made; `profile` holds the devices of a reference system."""
+
+    kind: OrderKind = "trace"
+    name: str | None = None
+    profile: dict[Tier, dict[str, Number]] | None = None
+    ops_digest: str | None = None
+
+
+class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """The warm-up that was asked for."""
+
+    ops: Count | None = None
+    s: Seconds | None = None
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that two runs must share to be compared. Sizes are in bytes, times in the unit of the name."""
+
+    model: str
+    bytes_per_token: Positive
+    windowed_bytes_per_token: Count | None = None
+    attention_window: Count | None = None
+    usable_bytes: TierSizes
+    headroom: str | None = None
+    arrangement: Arrangement | None = None
+    promote: bool | None = None
+    lookup: Lookup | None = None
+    decode: Decode | None = None
+    users: Count | None = None
+    part: tuple[Count, Count] | None = None
+    cycles: Positive | None = None
+    order: OrderInfo | None = None
+    placement: Placement | None = None
+    workers: Positive
+    pace: Pace
+    speedup: Number | None = None
+    token_ms: Milliseconds | None = None
+    prefill_tok_s: Number | None = None
+    request_depth: Count | None = None
+    max_concurrent_allocs: Count | None = None
+    duration_s: Seconds | None = None
+    drain_s: Seconds | None = None
+    ops: Positive | None = None
+    warmup: WarmupCondition | None = None
+    precondition_gib: Number | None = None
+    layout: Layout | None = None
+    direct: bool | None
+    io_bytes: Count | None = None
+    io_depth: Count | None = None
+    io_engine: IoEngine | None = None
+    fsync: str | None = None
+    verify: Verify
+    gpu_device: str | None = None
+    gpu_read: str | None = None
+    gds: bool | None = None
+    throttle: dict[Tier, dict[str, Number]] | None = None
+    window_ops: Count | None = None
+    window_bytes: Count | None = None
+    ranks: RankCount | None = None
+
+    def __post_init__(self) -> None:
+        if self.part is not None and self.part[0] >= self.part[1]:
+            raise ValueError(f"part is {list(self.part)}, not a part and how many there are")
+
+
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
+    """The drive that holds the nvme tier."""
+
+    filesystem: str | None = None
+    mount_point: str | None = None
+    mount_options: str | None = None
+    device: str | None = None
+    device_model: str | None = None
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPU; `emulated` says that host memory stands in for it."""
+
+    device: str | None = None
+    emulated: bool | None = None
+    memory_bytes: Count | None = None
+    torch: str | None = None
+    runtime: str | None = None
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine and the software of a run."""
+
+    host: str | None = None
+    cpu: str | None = None
+    cores: Positive | None = None
+    host_cores: Positive | None = None
+    memory_bytes: Count | None = None
+    kernel: str | None = None
+    python: str | None = None
+    code_sha256: str | None = None
+    core_sha256: str | None = None
+    packages: dict[str, Any] | None = None
+    storage: Storage | None = None
+    gpu: Gpu | None = None
+
+
+class Precondition(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written to the nvme tier before the run."""
+
+    gib: Number | None = None
+    s: Seconds | None = None
+
+
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
+    """This rank's clock against rank 0's; `zero_ns` is the log's time 0 on rank 0's clock, since the epoch."""
+
+    offset_ns: Integer | None = None
+    round_trip_ns: Count | None = None
+    zero_ns: Integer | None = None
+
+
+class Warmup(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the warm-up ended: the first op after it, and the time since the log's time 0."""
+
+    ops: Count | None = None
+    end_ns: Count | None = None
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """Times of the execution since the log's time 0: the limit, the cut, the last start, the drain, the stop."""
+
+    duration_s: Seconds | None = None
+    cut_s: Seconds | None = None
+    issued_s: Seconds | None = None
+    drain_s: Seconds | None = None
+    drain_limit_s: Seconds | None = None
+    stopped_s: Seconds | None = None
+
+
+class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.json's word)
+    """Something that the replayer noticed; `kind` is None in files of older releases."""
+
+    kind: WarningKind | None = None
+    text: str
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The run.json of one process."""
+
+    run_version: Positive
+    status: Status
+    reason: str | None
+    started: str | None = None
+    rank: Count | None = None
+    trace: TraceInfo
+    plan: PlanInfo | None
+    payload_nonce: str | None = None
+    conditions: Conditions
+    machine: Machine | None = None
+    warnings: tuple[Warning | str, ...]
+    precondition: Precondition | None = None
+    clock: Clock | None = None
+    executed_ops: Count | None = None
+    executed_fingerprint: str | None = None
+    executed: Totals | None = None
+    warmup: Warmup | None = None
+    window: Window | None = None
+
+    def __post_init__(self) -> None:
+        is_live = self.conditions.placement == "live"  # its plan is known when it has ended
+        if self.plan is None and not is_live:
+            raise ValueError("plan is null, not an object")
+
+
+class RanksInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The run.json above those of several ranks."""
+
+    run_version: Positive
+    ranks: RankCount
+    status: Status
+    reason: str | None = None
+    executed_ops: Count | None = None
+    clocks: tuple[Clock, ...] | None = None
