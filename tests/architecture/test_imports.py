@@ -1,0 +1,89 @@
+"""The import graph: folders in straight stacks with arrows down only, and the doors between the packages."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.measures import MODULES, PACKAGES, TREES, imported
+from tests.support.paths import ROOT
+
+STACKS = {
+    "tracegen": (
+        "__main__ cli commands exchange formats generate derive describe workload sources console files recipe"
+        " schema trace randomness errors"
+    ),
+    "replayer": "__main__ cli commands experiments flags run engine tiers planning machine schema record bindings",
+    "analysis": (
+        "__main__ cli commands submission report comparison assessment sql summary metrics runs doubts log"
+    ),
+}
+"""The folders and root modules of each package, from the top down: each may import only what is to its right."""
+
+DOORS = {
+    "tracegen": set(),
+    "replayer": {"tracegen.schema", "tracegen.errors"},
+    "analysis": {"tracegen.schema", "tracegen.errors", "replayer.schema"},
+}
+"""The modules of other packages that each package may import."""
+
+COMMAND_LINE = ("commands", "flags", "cli.py", "__main__.py")
+INTERRUPTIBLE = {"replayer/run/replay.py", "tracegen/generate.py"}  # they close files before a signal ends them
+LOADS_C = {"replayer/bindings/compiled.py": "tracegen.trace.compiled"}
+
+
+def floor_of(module: str) -> str:
+    """Give the folder, or the module at a package's root, that a dotted name is in."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def existing(module: str) -> bool:
+    path = ROOT.joinpath(*module.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_arrows_point_down(path: Path) -> None:
+    package, *rest = path.relative_to(ROOT).with_suffix("").parts
+    floors = STACKS[package].split()
+    own = rest[0]
+    if own == "__init__":  # the public API: it imports when it is called
+        return
+    modules = {name for name in imported(TREES[path]) if name.split(".")[0] == package and existing(name)}
+    below = {floor_of(name) for name in modules} - {own, "__init__"}
+    higher = [floor for floor in below if floors.index(floor) <= floors.index(own)]
+    assert not higher, f"{own} imports {higher}, which is above it"
+
+
+def test_every_folder_is_in_a_stack() -> None:
+    for package in PACKAGES:
+        with_code = {
+            path.relative_to(ROOT / package).with_suffix("").parts[0]
+            for path in MODULES
+            if path.is_relative_to(ROOT / package) and not _holds_only_a_docstring(path)
+        }
+        assert with_code - {"__init__"} == set(STACKS[package].split())
+
+
+def _holds_only_a_docstring(path: Path) -> bool:
+    return path.name == "__init__.py" and all(isinstance(node, ast.Expr) for node in TREES[path].body)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_packages_meet_only_at_their_doors(path: Path) -> None:
+    place = path.relative_to(ROOT)
+    package, floor = place.parts[:2]
+    foreign = {
+        name
+        for name in imported(TREES[path])
+        if name.split(".")[0] in PACKAGES and name.split(".")[0] != package and existing(name)
+    }
+    allowed = DOORS[package] | {LOADS_C.get(str(place), ""), "tracegen.trace"}
+    if floor in COMMAND_LINE:
+        allowed |= {name for name in foreign if name.split(".")[:2] == ["tracegen", "console"]}
+    if str(place) in INTERRUPTIBLE:
+        allowed |= {"tracegen.console", "tracegen.console.interrupts"}
+    roots = {"tracegen", "replayer"}
+    assert foreign - roots <= allowed
+    assert not {name for name in imported(TREES[path]) if name.startswith("tests")}
