@@ -16,12 +16,12 @@ from analysis.commands.terminal import echo
 from analysis.comparison.compare import compare as compared
 from analysis.comparison.text import as_json as compared_json
 from analysis.comparison.text import render as compared_text
-from analysis.doubts.across_runs import together
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
 from analysis.sql.queries import FORMATS, execute
 from analysis.summary import glossary
+from analysis.summary.across_runs import together
 from analysis.summary.summary import checked, summarise
 from analysis.summary.text import doubts, render, verdict
 from tracegen.console.command_line import Commands
@@ -58,7 +58,8 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
     """
     summaries = together([summarise(run, targets=targets) for run in runs_in(runs)])
     if as_json:
-        echo(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2))
+        flat = [one.to_json() for one in summaries]
+        echo(json.dumps(flat[0] if len(flat) == 1 else flat, indent=2))
     else:
         echo(render(summaries))
 
@@ -80,11 +81,12 @@ def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_jso
     """
     summaries = together([checked(run, trace) for run in runs_in(runs)])
     if as_json:
-        told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in summaries]
+        flat = [one.to_json() for one in summaries]
+        told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in flat]
         echo(json.dumps(told[0] if len(told) == 1 else told, indent=2))
     else:
         echo("\n".join([*doubts(summaries), *verdict(summaries)]))
-    ctx.exit(0 if all(found["valid"] for found in summaries) else 1)
+    ctx.exit(0 if all(found.is_valid for found in summaries) else 1)
 
 
 @main.command(epilog="Example: analysis metrics hit_rate")

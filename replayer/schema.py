@@ -23,7 +23,22 @@ from replayer.record.columns import (
     TIERS,
     WAITS,
 )
-from replayer.record.reading import check_file, counters, ops_executed, parts, ranks_of, read_above, read_run
+from replayer.record.plain_json import to_plain
+from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
+from replayer.record.run_info import (
+    Clock,
+    Conditions,
+    Machine,
+    PlanInfo,
+    RanksInfo,
+    RunInfo,
+    Status,
+    Storage,
+    Totals,
+    TraceInfo,
+    Window,
+)
+from replayer.record.warning_kinds import typed_warnings
 from replayer.record.wording import causes_of, commonest, drive, plain_model
 
 __all__ = [
@@ -43,16 +58,27 @@ __all__ = [
     "STATUSES",
     "TIERS",
     "WAITS",
+    "Clock",
+    "Conditions",
+    "Machine",
+    "PlanInfo",
+    "RanksInfo",
+    "RunInfo",
+    "Status",
+    "Storage",
+    "Totals",
+    "TraceInfo",
+    "Window",
     "causes_of",
     "check_file",
     "code_digests",
     "commonest",
     "counters",
     "drive",
-    "ops_executed",
     "parts",
     "plain_model",
-    "ranks_of",
-    "read_above",
+    "read_ranks",
     "read_run",
+    "to_plain",
+    "typed_warnings",
 ]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from analysis.assessment.other_tools import Reference, beside, number
 from analysis.assessment.other_tools import lines as reference_lines
+from analysis.summary.run_summary import Metrics, Summary
 from tracegen.errors import InputError, format_count
 
 NOTE: Final = "A diagnostic by the criteria of kv-cache.py, not part of a submission."
@@ -72,14 +73,14 @@ def _threshold(setting: str, text: str, *, share: bool) -> float:
     return value
 
 
-def assess(summary: dict[str, Any], criteria: Sequence[Criterion]) -> list[dict[str, Any]]:
+def assess(metrics: Metrics, criteria: Sequence[Criterion]) -> list[dict[str, Any]]:
     """Each criterion with the run's value and its verdict: met, missed, not judged, or not applicable.
 
     What a run did not do is not applicable, and never met.
     """
     found = []
     for one in criteria:
-        value = summary[one.metric]
+        value = metrics[one.metric]
         if value is None:
             verdict = "not applicable"
         elif one.threshold is None:
@@ -94,14 +95,16 @@ def assess(summary: dict[str, Any], criteria: Sequence[Criterion]) -> list[dict[
 
 
 def report(
-    summary: dict[str, Any], profile: str, criteria: Sequence[Criterion], references: Sequence[Reference]
+    summary: Summary, profile: str, criteria: Sequence[Criterion], references: Sequence[Reference]
 ) -> dict[str, Any]:
     """A run's assessment as a machine reads it, other benchmarks' results beside it."""
     return {
-        **{name: summary[name] for name in ("run", "valid", "findings")},
+        "run": summary.run,
+        "valid": summary.is_valid,
+        "findings": summary.findings,
         "profile": profile,
         "note": NOTE,
-        "criteria": assess(summary, criteria),
+        "criteria": assess(summary.metrics, criteria),
         "references": [beside(summary, one) for one in references],
     }
 

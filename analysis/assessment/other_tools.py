@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from analysis.summary.run_summary import Summary
 from replayer.schema import plain_model
 from tracegen.errors import InputError
 
@@ -246,23 +247,23 @@ def same_model(ours: str, theirs: str) -> bool:
     return plain_model(ours) == plain_model(theirs)
 
 
-def differences(summary: dict[str, Any], reference: Reference) -> list[str]:
+def differences(summary: Summary, reference: Reference) -> list[str]:
     """Why a replay and a server's run may not be compared; empty where, as far as both say, their work is the same."""
-    model = summary["conditions"]["model"]
-    found = [] if summary["valid"] else ["our run is not VALID"]
+    model = summary.provenance.conditions.model
+    found = [] if summary.is_valid else ["our run is not VALID"]
     if reference.model is not None and not same_model(model, reference.model):
         found.append(f"our model is {model}, theirs {reference.model}")
     if reference.failed:
         found.append(f"{reference.failed:,} of their requests failed")
     for what, ours, theirs in (
-        ("requests", summary.get("requests"), reference.requests),
-        ("generated tokens", summary["tokens_generated"], reference.generated_tokens),
+        ("requests", summary.metrics.get("requests"), reference.requests),
+        ("generated tokens", summary.metrics["tokens_generated"], reference.generated_tokens),
     ):
         if ours is None or theirs is None:
             found.append(f"{'our' if ours is None else 'their'} {what} are not known")
         elif ours != theirs:
             found.append(f"our {what} are {ours:,}, theirs {theirs:,}")
-    if not found and not (reference.output_tok_s and summary["wall_clock_tok_s"]):
+    if not found and not (reference.output_tok_s and summary.metrics["wall_clock_tok_s"]):
         found.append("one of them generated nothing, or took no time")
     return found
 
@@ -283,14 +284,15 @@ LINES: Final = {
 UNLIKE: Final = "* unlike: ours is storage alone (TTFB), theirs holds queueing, prefill and network as well."
 
 
-def beside(summary: dict[str, Any], reference: Reference) -> dict[str, Any]:
+def beside(summary: Summary, reference: Reference) -> dict[str, Any]:
     """Both sides of what both measured, whether they are comparable, and if so, whether they match within ±5%.
 
     `difference`: of ours from their output tokens per second, as a share of theirs; null where not comparable.
     """
     reasons = differences(summary, reference)
     theirs = reference.output_tok_s
-    share = summary["wall_clock_tok_s"] / theirs - 1 if theirs and not reasons else None
+    own = summary.metrics["wall_clock_tok_s"]
+    share = own / theirs - 1 if own and theirs and not reasons else None
     return {
         "file": reference.name,
         "tool": reference.tool,
@@ -303,10 +305,11 @@ def beside(summary: dict[str, Any], reference: Reference) -> dict[str, Any]:
     }
 
 
-def _ours(summary: dict[str, Any]) -> dict[str, Any]:
+def _ours(summary: Summary) -> dict[str, Any]:
     named = {"generated_tokens": "tokens_generated", "duration_s": "elapsed_s", "output_tok_s": "wall_clock_tok_s"}
     metrics = {name: named.get(name, name.replace("ttft", "ttfb")) for name in LINES}
-    return {name: summary.get(metric) for name, metric in metrics.items()} | {"model": summary["conditions"]["model"]}
+    known = {name: summary.metrics.get(metric) for name, metric in metrics.items()}
+    return {**known, "model": summary.provenance.conditions.model}
 
 
 def number(value: Any) -> str:

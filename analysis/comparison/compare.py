@@ -21,7 +21,8 @@ from analysis.comparison.matching import (
     shown,
 )
 from analysis.comparison.ratios import CANDIDATES, Ratio, budgets, named, notes, ratio, recommendation, same_ratios
-from analysis.comparison.trials import Summary, Trial, load
+from analysis.comparison.trials import Trial, load
+from analysis.summary.run_summary import Summary
 from tracegen.errors import InputError
 
 METRICS: Final = (
@@ -181,7 +182,7 @@ def _workload(side: str, trials: Sequence[Trial]) -> Configuration:
 def _chosen(configurations: Sequence[Configuration], metrics: Sequence[str] | None) -> list[str]:
     """The metrics asked for, or those of METRICS that all sides have and that are not 0 on all."""
     found = [one for c in configurations for side in c.summaries.values() for one in side]
-    names = [name for name in found[0] if all(_is_number(one.get(name)) for one in found)]
+    names = list(found[0].numbers)
     for name in metrics or ():
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
@@ -189,11 +190,7 @@ def _chosen(configurations: Sequence[Configuration], metrics: Sequence[str] | No
             raise InputError(f"--metric {name} is no number in a summary of these runs; {hint}")
     if metrics is not None and list(metrics):
         return list(dict.fromkeys(metrics))
-    return [name for name in METRICS if name in names and any(one[name] for one in found)]
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return [name for name in METRICS if name in names and any(one.numbers.get(name) for one in found)]
 
 
 def _judged(
@@ -238,7 +235,7 @@ def _order(value: Any) -> tuple[bool, float, str]:
 
 
 GROUPS: Final[dict[str, Callable[[Configuration], Any]]] = {
-    "model": lambda one: one.conditions["model"],
+    "model": lambda one: one.conditions.model,
     "cpu_gib": lambda one: one.cpu_gib,
     "users": lambda one: one.users,
 }
@@ -258,7 +255,7 @@ def _varied(sides: Mapping[str, Sequence[Trial]], vary: Sequence[str]) -> dict[s
 def unequal_work(one: Configuration) -> list[str]:
     """Names of WORK that are not the same in all trials of a configuration."""
     found = [summary for side in one.summaries.values() for summary in side]
-    return [name for name in WORK if len({summary.get(name) for summary in found}) > 1]
+    return [name for name in WORK if len({summary.metrics.get(name) for summary in found}) > 1]
 
 
 def _warnings(
@@ -295,6 +292,4 @@ def _warnings(
 
 
 def _doubts(trials: Iterable[Trial]) -> dict[str, int]:
-    return dict(
-        Counter(kind for one in trials for kind in dict.fromkeys(d["kind"] for d in one.summary.get("doubts", [])))
-    )
+    return dict(Counter(kind for one in trials for kind in dict.fromkeys(doubt.kind for doubt in one.summary.doubts)))

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from analysis.comparison.trials import Statistics, Summary, Trial, check_prefix, statistics
+from analysis.comparison.trials import Statistics, Trial, check_prefix, statistics
 from analysis.log.plan_order import kind_of
-from replayer.schema import TIERS
+from analysis.summary.run_summary import Summary
+from replayer.schema import TIERS, Conditions, to_plain
 from tracegen.errors import InputError
 
 LABEL: Final = 24  # characters of a side's name
@@ -27,7 +28,8 @@ _ORDERED_BY: Final = (
 """The load, which a plan follows from, too, unless it was made in the order of the trace."""
 
 Sides = Mapping[str, Sequence[Trial]]
-Conditions = dict[str, str]
+ConditionTexts = dict[str, str]
+"""The conditions of a run by name, as JSON; the tiers' sizes one by one: usable_bytes.cpu."""
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A trace's fingerprint, and conditions without the varied ones."""
 
@@ -48,7 +50,7 @@ class Configuration:
 
     name: str
     trace: str
-    conditions: dict[str, Any]
+    conditions: Conditions
     users: int | None
     cut: bool
     same_plan: bool
@@ -57,45 +59,48 @@ class Configuration:
     @property
     def same_tiers(self) -> bool:
         """Whether all sides had equal tiers, filled by one rule: only then a tier's rate is the system's alone."""
-        rules = {
-            json.dumps([one["conditions"].get(name) for name in ("usable_bytes", "arrangement", "promote")])
-            for side in self.summaries.values()
-            for one in side
-        }
-        return len(rules) == 1
+        every = [one.provenance.conditions for side in self.summaries.values() for one in side]
+        return len({(one.usable_bytes, one.arrangement, one.promote) for one in every}) == 1
 
     @property
     def recomputes_unequally(self) -> bool:
         """Whether one side's misses cost it more tokens to compute than another's, by more than a hundredth."""
-        sums = [sum(one.get("recomputed_tokens") or 0 for one in side) / len(side) for side in self.summaries.values()]
+        counts = [[one.metrics.get("recomputed_tokens") or 0 for one in side] for side in self.summaries.values()]
+        sums = [sum(of_side) / len(of_side) for of_side in counts]
         return max(sums) - min(sums) > max(sums) / 100
 
     @property
     def cpu_bytes(self) -> set[int | None]:
         """Usable bytes of the cpu tier on the sides: one number, unless it is varied; None: unlimited."""
-        return {one["conditions"]["usable_bytes"].get("cpu") for side in self.summaries.values() for one in side}
+        every = [one.provenance.conditions for side in self.summaries.values() for one in side]
+        return {one.usable_bytes.cpu for one in every}
 
     @property
     def cpu_gib(self) -> float | None:
         """Size asked for of the cpu tier, the headroom included; None where it is unlimited, or varied."""
-        sizes, headroom = self.cpu_bytes, float(self.conditions.get("headroom") or 1)
+        sizes, headroom = self.cpu_bytes, float(self.conditions.headroom or 1)
         return round((sizes.pop() or 0) / 2**30 / headroom, 3) if len(sizes) == 1 and None not in sizes else None
 
     def values(self, side: str, metric: str) -> list[float | None]:
         """A metric of each trial."""
-        return [summary.get(metric) for summary in self.summaries[side]]
+        return [summary.numbers.get(metric) for summary in self.summaries[side]]
 
     def statistics(self, side: str, metric: str) -> Statistics:
         """The statistics of them."""
         return statistics(self.values(side, metric))
 
 
-def conditions_of(trial: Trial) -> Conditions:
-    """A run's conditions as JSON by name, the tiers' sizes one by one: usable_bytes.cpu."""
-    conditions = dict(trial.run.conditions)
-    sizes = conditions.pop("usable_bytes")
-    named = conditions | {f"usable_bytes.{tier}": size for tier, size in sizes.items()}
-    return {name: json.dumps(value, sort_keys=True) for name, value in named.items()}
+_SINCE_2: Final = ("order", "placement", "ops", "drain_s", "io_engine")
+"""Conditions that runs of format 1 did not record."""
+
+
+def conditions_of(trial: Trial) -> ConditionTexts:
+    """Return a run's conditions as JSON by name, the tiers' sizes one by one: usable_bytes.cpu."""
+    named = to_plain(trial.run.conditions)
+    sizes = named.pop("usable_bytes")
+    named |= {f"usable_bytes.{tier}": size for tier, size in sizes.items()}
+    absent = {name for name in _SINCE_2 if named[name] is None} if trial.run.infos[0].run_version == 1 else ()
+    return {name: json.dumps(value, sort_keys=True) for name, value in named.items() if name not in absent}
 
 
 def check_varied(vary: Iterable[str], sides: Sides) -> None:
@@ -169,7 +174,7 @@ def grouped(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key, list
     found: dict[Key, list[Trial]] = {}
     for trial in trials:
         kept = ((name, value) for name, value in conditions_of(trial).items() if not is_varied(name, vary))
-        found.setdefault((str(trial.run.fingerprint("trace")), tuple(sorted(kept))), []).append(trial)
+        found.setdefault((str(trial.run.trace_fingerprint), tuple(sorted(kept))), []).append(trial)
     return found
 
 
@@ -181,7 +186,7 @@ def configuration(name: str, sides: Sides) -> Configuration:
     """
     trials = [trial for side in sides.values() for trial in side]
     unlike = differing(*map(conditions_of, trials))
-    orders = {kind_of(info["conditions"]) for trial in trials for info in trial.run.infos}
+    orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
     same_plan = "live" not in orders and not any(is_varied(name, planned_by) for name in unlike)
     if same_plan:
@@ -189,16 +194,16 @@ def configuration(name: str, sides: Sides) -> Configuration:
     first = trials[0].run
     return Configuration(
         name,
-        trace=str(first.fingerprint("trace")),
+        trace=str(first.trace_fingerprint),
         conditions=first.conditions,
         users=first.users,
-        cut=any(trial.summary["cut"] for trial in trials),
+        cut=any(trial.summary.provenance.is_cut for trial in trials),
         same_plan=same_plan,
         summaries={side: [trial.summary for trial in found] for side, found in sides.items()},
     )
 
 
-def differing(*conditions: Conditions) -> list[str]:
+def differing(*conditions: ConditionTexts) -> list[str]:
     """Names of conditions that are not the same in all."""
     names = dict.fromkeys(name for one in conditions for name in one)
     return [name for name in names if len({one.get(name) for one in conditions}) > 1]
@@ -275,7 +280,7 @@ def _names(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[s
     names = []
     for key in keys:
         info = groups[key][0].run.infos[0]
-        parts = [f"{Path(info['trace'].get('path') or 'trace').stem} {key[0][:8]}"] if several else []
+        parts = [f"{Path(info.trace.path or 'trace').stem} {key[0][:8]}"] if several else []
         for name, value in key[1]:
             if name in unlike and not (len(keys) == 1 and name in _TIERS and value == "0"):
                 label = "" if name == "model" else f"{name.removeprefix('usable_bytes.')} "

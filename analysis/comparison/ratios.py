@@ -8,8 +8,9 @@ from itertools import product
 from typing import Any, Final, Literal
 
 from analysis.comparison.matching import Configuration
-from analysis.comparison.trials import Summary, interval, ratio_interval
+from analysis.comparison.trials import interval, ratio_interval
 from analysis.metrics.catalogue import Better, judged
+from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 
 CANDIDATES: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
@@ -158,7 +159,7 @@ def same_ratios(equal_work: Sequence[Sequence[Summary]], metrics: Iterable[str])
 
 
 def _proportional(summaries: Sequence[Summary], one: str, other: str) -> bool:
-    values = [(summary.get(one), summary.get(other)) for summary in summaries]
+    values = [(summary.metrics.get(one), summary.metrics.get(other)) for summary in summaries]
     known = [(a, b) for a, b in values if a and b]
     factors = [a * b if "elapsed_s" in (one, other) else a / b for a, b in known]
     return len(known) == len(values) and max(factors) - min(factors) <= _EQUAL * max(factors)

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from analysis.doubts.across_runs import origin
-from analysis.runs.run import Run, open_run
+from analysis.runs.opening import open_run
+from analysis.runs.run import Run
+from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
-from replayer.schema import CHECKPOINT_OPS
+from replayer.schema import CHECKPOINT_OPS, Machine
 from tracegen.errors import InputError
 
 ENUMERATED: Final = 5
@@ -25,7 +26,6 @@ TAILS: Final = (0.025, 0.975)
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
-Summary = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -135,15 +135,15 @@ class Trial:
     @property
     def origin(self) -> Any:
         """What tells it from other trials: where and when it was made; its path, where it does not say."""
-        return origin(self.summary) or self.run.path.resolve()
+        return self.summary.provenance.origin or self.run.path.resolve()
 
     @property
     def machine(self) -> tuple[str, ...]:
         """Host, processor, cores and the device of the nvme tier."""
-        machine = self.run.infos[0].get("machine") or {}
-        device = (machine.get("storage") or {}).get("device")
-        found = (machine.get("host"), machine.get("cpu"), machine.get("cores"), device)
-        return tuple(str(part) for part in found if part is not None)
+        info = self.run.infos[0]
+        machine = info.machine or Machine()
+        parts = (machine.host, machine.cpu, machine.cores, info.device)
+        return tuple(str(part) for part in parts if part is not None)
 
 
 def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
@@ -163,9 +163,9 @@ def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
         except InputError as error:  # no log, or none that can be read
             left_out[path] = str(error).removeprefix(f"{path}").lstrip(":/ ").removesuffix(".")
             continue
-        if not summary["valid"]:
-            left_out[path] = "; ".join(summary["findings"])
-        elif any(info.get("executed_ops") is None for info in run.infos):
+        if not summary.is_valid:
+            left_out[path] = "; ".join(summary.findings)
+        elif any(info.executed_ops is None for info in run.infos):
             left_out[path] = "run.json does not say how many ops were executed"
         else:
             trials.append(Trial(run, summary))
@@ -184,13 +184,14 @@ def check_prefix(trials: Sequence[Trial]) -> None:
         InputError: their plans part before.
     """
     for infos in itertools.zip_longest(*(trial.run.infos for trial in trials)):
-        known = [info for info in infos if info]
-        least = min(int(info["executed_ops"]) for info in known)
-        plans = {info["plan"].get("plan_fingerprint") for info in known}
-        executed = {(info["executed_ops"], info.get("executed_fingerprint")) for info in known}
+        known = [info for info in infos if info is not None]
+        least = min(info.executed_ops or 0 for info in known)
+        plans = {info.plan_fingerprint for info in known}
+        executed = {(info.executed_ops, info.executed_fingerprint) for info in known}
         if len(executed) == 1 or (len(plans) == 1 and None not in plans):
             continue
-        chains = [(info["plan"].get("plan_checkpoints") or [])[: least // CHECKPOINT_OPS] for info in known]
+        checkpoints = [() if info.plan is None else info.plan.plan_checkpoints or () for info in known]
+        chains = [chain[: least // CHECKPOINT_OPS] for chain in checkpoints]
         if not chains[0] or any(chain != chains[0] for chain in chains):
             raise InputError(
                 f"{trials[0].run.path} and {trials[-1].run.path} were planned unlike each other within the first"

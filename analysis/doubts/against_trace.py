@@ -6,15 +6,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import polars as pl
 
 from analysis.doubts.doubt import Doubt
 from analysis.doubts.integrity import flat, readable
 from analysis.log.log import scan
 from analysis.log.plan_order import kind_of
-from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, parts
+from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts, to_plain
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -31,8 +32,6 @@ EXECUTED: Final = frozenset({
 })  # fmt: skip
 """Conditions that no plan follows from."""
 
-Info = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -43,7 +42,7 @@ class Planned:
         moves: the file of its moves.
     """
 
-    counts: Info
+    counts: PlanInfo
     moves: Path
 
 
@@ -64,7 +63,7 @@ def child(*command: object, what: str, timeout_s: float | None = None) -> str:
     return done.stdout
 
 
-def plan_anew(trace: Path, place: Path, info: Info, moves: Path) -> Planned:
+def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
     """Plan a trace as a run of it was planned.
 
     Args:
@@ -77,57 +76,58 @@ def plan_anew(trace: Path, place: Path, info: Info, moves: Path) -> Planned:
         InputError: the conditions of the run cannot be planned, or not for this trace.
     """
     opened = Trace(trace)
-    if (has := opened.metadata.fingerprint) != (wanted := info["trace"]["fingerprint"]):
+    if (has := opened.metadata.fingerprint) != (wanted := info.trace.fingerprint):
         raise InputError(f"{place} replayed the trace {wanted[:12]}…, {trace} is {has[:12]}…; name its own.")
-    ops = opened.ops * (info["conditions"].get("cycles") or 1)
+    ops = opened.ops * (info.conditions.cycles or 1)
     if ops > MOST_OPS:
         raise InputError(f"{place}: its plan of {ops:,} ops is not made anew, {MOST_OPS:,} are the most.")
     told = child("replayer", "plan", trace, "--like", place, "--moves", moves, "--json", what=f"{place}: its plan")
-    return Planned(json.loads(told), moves)
+    return Planned(msgspec.json.decode(told, type=PlanInfo), moves)
 
 
-def plan_of(info: Info) -> str:
+def plan_of(info: RunInfo) -> str:
     """What the plan of a run follows from, to tell which runs have one plan."""
-    conditions = {name: value for name, value in info["conditions"].items() if name not in EXECUTED}
-    return json.dumps([info["trace"]["fingerprint"], conditions], sort_keys=True)
+    conditions = {name: value for name, value in to_plain(info.conditions).items() if name not in EXECUTED}
+    return json.dumps([info.trace.fingerprint, conditions], sort_keys=True)
 
 
-def has_plan(info: Info) -> bool:
+def has_plan(info: RunInfo) -> bool:
     """Whether its plan follows from trace and conditions; else the order of its ops is its own."""
-    return kind_of(info["conditions"]) in ("trace", "reference")
+    return kind_of(info.conditions) in ("trace", "reference")
 
 
-def deviations(place: Path, info: Info, trace: Trace, planned: Planned) -> Iterator[Doubt]:
+def deviations(place: Path, info: RunInfo, trace: Trace, planned: Planned) -> Iterator[Doubt]:
     """Where a run is not that of its trace."""
     for text in (*_of_trace(place, info, trace), *_of_plan(place, info, planned), *_of_rows(place, info, planned)):
         yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
 
 
-def _of_trace(place: Path, info: Info, trace: Trace) -> Iterator[str]:
-    is_so: Info = json.loads(json.dumps(asdict(trace.metadata))) | {"ops": trace.ops}
-    unlike = [name for name in ("ops", *SAID) if name in info["trace"] and info["trace"][name] != is_so.get(name)]
+def _of_trace(place: Path, info: RunInfo, trace: Trace) -> Iterator[str]:
+    actual = json.loads(json.dumps(asdict(trace.metadata))) | {"ops": trace.ops}
+    claimed = {name: getattr(info.trace, name) for name in ("ops", *SAID)}
+    unlike = [name for name, value in claimed.items() if value is not None and value != actual.get(name)]
     if unlike:
         yield f"run.json of {place} says of its trace what that does not: {', '.join(unlike)}"
 
 
-def _of_plan(place: Path, info: Info, planned: Planned) -> Iterator[str]:
+def _of_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
     """The whole plan that run.json names; that of a live run, or in a run's order, is what its rows say."""
     if not has_plan(info):
         return
-    wanted, said = planned.counts["plan_fingerprint"], info["plan"].get("plan_fingerprint")
-    if said not in (None, wanted):
+    wanted, said = str(planned.counts.plan_fingerprint), info.plan_fingerprint
+    if said is not None and said != wanted:
         yield f"run.json of {place} names the plan {said[:12]}…, its trace gives {wanted[:12]}…"
     counts = flat(planned.counts)
-    unlike = [name for name, count in flat(info["plan"]).items() if counts.get(name, count) != count]
+    unlike = [name for name, count in flat(info.plan).items() if counts.get(name, count) != count]
     if unlike:
         yield f"run.json of {place} counts other work than the plan of its trace: {', '.join(unlike)}"
 
 
-def _of_rows(place: Path, info: Info, planned: Planned) -> Iterator[str]:
+def _of_rows(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
     """Every row is a move of the plan; every move below executed_ops is a row."""
     values = [name for name in PLANNED_COLUMNS if name not in AT]
     unlike, strange, twice, missing, skipped = dict.fromkeys(values, 0), 0, 0, 0, 0
-    executed_ops = info.get("executed_ops") or 0
+    executed_ops = info.executed_ops or 0
     with readable(place):
         for rows, moves in _stretches(place, info, planned.moves):
             both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
@@ -156,14 +156,14 @@ _OF_REQUESTS: Final = pl.col("move").is_in([MOVES.index(move) for move in ("hit"
 """Moves that a request's next step waits for. An eviction may run before its op is due, for another op's room."""
 
 
-def _stretches(place: Path, info: Info, moves: Path) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def _stretches(place: Path, info: RunInfo, moves: Path) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Rows and planned moves of some positions at a time; enums as codes."""
     codes = [
         pl.col(name).cast(pl.String).cast(pl.Enum(LOG_ENUMS[name])).to_physical()
         for name in PLANNED_COLUMNS
         if name in LOG_ENUMS
     ]
-    executed = pl.col("position") < (info.get("executed_ops") or 0)
+    executed = pl.col("position") < (info.executed_ops or 0)
     rows = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)  # what a log lacks has no order
     sides = [side.select(PLANNED_COLUMNS).with_columns(codes) for side in (rows, pl.scan_parquet(moves, glob=False))]
     stretch_of = pl.col("position") // STRETCH

@@ -7,7 +7,7 @@ from analysis.doubts.devices import counters, foreign_io, page_cache
 from analysis.doubts.doubt import Doubt, Evidence, Found
 from analysis.doubts.machine import busy_machine, lacks_cpu, paused, starved
 from analysis.log.columns import CAUSES, GIB
-from replayer.schema import TIERS, commonest
+from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain, typed_warnings
 from tracegen.errors import format_count
 from tracegen.schema import guessed_sessions
 
@@ -42,13 +42,13 @@ def in_order(found: list[Doubt]) -> list[Doubt]:
 
 
 def _status(run: Evidence) -> Found:
-    if any(info.get("goes_on") for info in run.infos):
+    if any(run.is_running):
         yield Doubt("still running", STILL_RUNNING, "judge it when it has ended", invalidates=True)
-    for info in run.infos:
-        if info["status"] != "complete" and not info.get("goes_on"):
-            status = "incomplete" if info["status"] == "running" else info["status"]
-            whose = f"rank {info.get('rank') or 0}" if len(run.infos) > 1 else "the run"
-            text = f"{whose} is {status}: {info['reason'] or 'it was killed, or goes on elsewhere'}"
+    for info, is_running in zip(run.infos, run.is_running, strict=True):
+        if info.status != "complete" and not is_running:
+            status = "incomplete" if info.status == "running" else info.status
+            whose = f"rank {info.rank or 0}" if len(run.infos) > 1 else "the run"
+            text = f"{whose} is {status}: {info.reason or 'it was killed, or goes on elsewhere'}"
             yield Doubt("incomplete", text, "replay it to its end", invalidates=True)
     if not run.values["logged_ops"]:
         text = "every op that was executed is warm-up: nothing is left to measure"
@@ -70,7 +70,7 @@ def _errors(run: Evidence) -> Found:
 
 def _device_time(run: Evidence) -> Found:
     """kv-cache.py's device write timed only the fsync: 1.03 ms of 3,682 ms for objects of many MB."""
-    if run.conditions.get("layout") == "null":
+    if run.conditions.layout == "null":
         return
     for side in ("read", "write"):
         size, count = run.values[f"nvme_{side}_bytes"], run.values[f"nvme_{side}s"]
@@ -91,16 +91,16 @@ def _device_time(run: Evidence) -> Found:
 
 def _root(run: Evidence) -> Found:
     """The disk of the machine itself, which --cache-dir names where nothing is mounted under it, too."""
-    storages = [(info.get("machine") or {}).get("storage") or {} for info in run.infos]
-    found = {str(storage.get("device")) for storage in storages if storage.get("mount_point") == "/"}
-    if found and not run.stands_in:
-        text = f"the nvme tier lay on the root file system ({', '.join(sorted(found))}), which the whole machine uses"
+    storages = [info.storage for info in run.infos if info.storage is not None]
+    devices = {str(storage.device) for storage in storages if storage.mount_point == "/"}
+    if devices and not run.stands_in:
+        text = f"the nvme tier lay on the root file system ({', '.join(sorted(devices))}), which the whole machine uses"
         yield Doubt("root file system", text, "mount the drive that is meant, and pass a --cache-dir on it")
 
 
 def _lost_time(run: Evidence) -> Found:
     """The core does next to nothing between the clock's stamps: what is missing was taken off."""
-    if run.conditions.get("layout") == "null":
+    if run.conditions.layout == "null":
         return
     for side, (moves, whole_ns, lost_ns) in run.lost.items():
         if lost_ns > LOST_SHARE * whole_ns and lost_ns > LOST_US * 1e3 * moves:
@@ -151,7 +151,7 @@ def _verification(run: Evidence) -> Found:
 
 
 def _drain(run: Evidence) -> Found:
-    asked = run.conditions.get("duration_s")
+    asked = run.conditions.duration_s
     if asked and run.values["drain_s"] > DRAIN_SHARE * asked:
         moved = run.values["drained_bytes"] / GIB
         text = f"requests drained for {run.values['drain_s']:.1f} s past the {asked:g} s asked for, {moved:,.1f} GiB"
@@ -174,56 +174,63 @@ def _replayer_bound(run: Evidence) -> Found:
     if queue > LATE_QUEUE * (queue + work):
         waited = queue / (queue + work)
         text = f"moves waited {waited:.0%} of their time for a worker, and the device idled {1 - idle:.0%} of its"
-        held = run.conditions.get("max_concurrent_allocs")
+        held = run.conditions.max_concurrent_allocs
         yield Doubt("replayer-bound", text, "raise --max-concurrent-allocs or --workers" if held else "raise --workers")
 
 
 def _schedule(run: Evidence) -> Found:
     late = run.values["lateness_p99_ms"]
-    if run.conditions["pace"] == "open" and late is not None and late > LATE_S * 1e3:
+    if run.conditions.pace == "open" and late is not None and late > LATE_S * 1e3:
         text = f"the system fell behind its schedule: P99 of lateness is {late / 1e3:,.1f} s"
         yield Doubt("fell behind", text, "its times are those of a queue that grows: offer less with --speedup below 1")
 
 
 def _stand_ins(run: Evidence) -> Found:
     conditions = run.conditions
-    has = conditions["usable_bytes"]
-    if conditions.get("layout") == "null" and has["nvme"] != 0:
+    sizes = conditions.usable_bytes
+    if conditions.layout == "null" and sizes.nvme != 0:
         yield Doubt(
             "emulated tier", "the nvme tier is the null layout, which stores nothing", "no figure here is a device's"
         )
-    if throttle := conditions.get("throttle"):
+    if throttle := conditions.throttle:
         text = f"{', '.join(throttle)} was slowed down on purpose"
         yield Doubt("throttled tier", text, "a what-if, not a measurement")
-    if conditions.get("gpu_device") == "cpu" and has["gpu"] != 0:
+    if conditions.gpu_device == "cpu" and sizes.gpu != 0:
         yield Doubt("emulated tier", "the gpu tier lay in host memory (--gpu-device cpu)", "no figure here is a GPU's")
-    if conditions["verify"] == "off":
+    if conditions.verify == "off":
         text = "what was read was not compared with what was written"
         yield Doubt("verification off", text, "replay with --verify stamps")
 
 
 def _ranks(run: Evidence) -> Found:
-    ways = [info["conditions"] | {"part": (info["conditions"].get("part") or [0, 1])[1]} for info in run.infos]
-    if any(way != ways[0] for way in ways):
-        unlike = sorted({name for way in ways for name in way | ways[0] if way.get(name) != ways[0].get(name)})
+    first = run.infos[0].conditions
+    unlike = sorted({name for info in run.infos for name in _unlike(info.conditions, first)})
+    if unlike:
         text = f"its ranks ran under unlike conditions: {', '.join(unlike)}"
         yield Doubt("ranks", text, "replay all ranks with one command", invalidates=True)
+    storages = [(info.machine, info.storage or Storage()) for info in run.infos]
     kinds = {
-        (machine.get("cpu"), machine.get("cores"), storage.get("filesystem"), storage.get("device_model"))
-        for info in run.infos
-        if (machine := info.get("machine") or {})
-        for storage in (machine.get("storage") or {},)
+        (machine.cpu, machine.cores, storage.filesystem, storage.device_model)
+        for machine, storage in storages
+        if machine is not None
     }
     if len(kinds) > 1:
         text = f"its ranks ran on {len(kinds)} kinds of machines, merged here"
         yield Doubt("unlike machines", text, "say so beside every figure, or replay per kind")
 
 
+def _unlike(conditions: Conditions, others: Conditions) -> list[str]:
+    """Return the names of the conditions that two ranks do not share; which part each has is not one."""
+    one, other = (to_plain(each) | {"part": (each.part or (0, 1))[1]} for each in (conditions, others))
+    return [name for name in one | other if one.get(name) != other.get(name)]
+
+
 def _small(run: Evidence) -> Found:
     written = run.nvme.written_bytes
     if run.stands_in or not written + run.values["nvme_read_bytes"]:
         return
-    before = sum((info.get("precondition") or {}).get("gib") or 0 for info in run.infos) * GIB
+    preconditioned = [info.precondition.gib or 0 for info in run.infos if info.precondition is not None]
+    before = sum(preconditioned) * GIB
     each = (written + before) / len(run.devices)
     if each < DEVICE_CACHE_BYTES:
         text = f"{each / GIB:.2f} GiB written to a device: less than a drive's own cache may hold"
@@ -231,30 +238,24 @@ def _small(run: Evidence) -> Found:
 
 
 def _guessed(run: Evidence) -> Found:
-    if guessed_sessions(run.infos[0].get("trace", {}).get("recipe") or {}):
+    if guessed_sessions(run.infos[0].trace.recipe or {}):
         text = "the trace's sessions are guessed: its source names none, so reuse across turns is an assumption"
         yield Doubt("guessed sessions", text, "quote no hit rate as the source's; import with --sessions none")
 
 
-COVERED: Final = {  # words of the replayer's own warnings, and the kind of doubt that says the same with more figures
-    "a cache served reads": "page cache",
-    "the page cache": "page cache",
-    "no block device counts": "unchecked reads",
-    "is on the root file system": "root file system",
-    "null layout": "emulated tier",
-    "emulated in host memory": "emulated tier",
-    "tier is throttled": "throttled tier",
-    "verification is off": "verification off",
-}
+def _replayer(run: Evidence, kinds: set[str]) -> Found:
+    """Yield the replayer's own warnings, except those whose kind a check has found, with more figures.
 
-
-def _replayer(run: Evidence, found: set[str]) -> Found:
-    """What the replayer noticed itself, unless a check has found the same."""
-    for text in dict.fromkeys(warning.rstrip(".") for info in run.infos for warning in info["warnings"]):
-        kind = next((kind for words, kind in COVERED.items() if words in text), "replayer")
-        if kind in found:
+    Args:
+        run: the evidence.
+        kinds: the kinds of doubt that the checks have found.
+    """
+    for warning in dict.fromkeys(warning for info in run.infos for warning in typed_warnings(info)):
+        text = warning.text.rstrip(".")
+        is_cache = warning.kind == "page cache served reads"
+        if ("page cache" if is_cache else warning.kind) in kinds:
             continue
-        if text.startswith("a cache served reads") and not run.stands_in:  # and its counters are gone
+        if is_cache and not run.stands_in:  # and its counters are gone
             yield Doubt("page cache", text, "replay with --direct on, on a disk of its own", invalidates=True)
         else:
             yield Doubt("replayer", text, "the replayer noticed this itself")

@@ -16,13 +16,13 @@ def page_cache(run: Evidence) -> Found:
     read, counted = run.nvme.steady_read_bytes, run.process or run.device
     if run.stands_in or not read + run.nvme.written_bytes:
         return
-    storages = [(info.get("machine") or {}).get("storage") or {} for info in run.infos]
-    memory = [str(kind) for storage in storages if (kind := storage.get("filesystem")) in MEMORY_FILESYSTEMS]
+    storages = [info.storage for info in run.infos if info.storage is not None]
+    memory = [storage.filesystem for storage in storages if storage.filesystem in MEMORY_FILESYSTEMS]
     share = counted.steady_read_bytes / read if counted is not None and read else None
     if memory:
         text = f"the nvme tier lay in memory, on {memory[0]}"
         yield Doubt("page cache", text, "pass a --cache-dir on a disk", invalidates=True)
-    elif run.conditions["direct"] is False:
+    elif run.conditions.direct is False:
         told = f"; devices delivered {share:.0%} of its reads" if share is not None else ""
         text = f"the nvme tier was read and written through the page cache{told}"
         yield Doubt("page cache", text, "replay with --direct on; these are times of memory", invalidates=True)
@@ -42,7 +42,7 @@ def counters(run: Evidence) -> Found:
     own = run.process or device
     read, written = min(own.read_bytes, device.read_bytes), min(own.written_bytes, device.written_bytes)
     pairs = {"read": (read, nvme.read_bytes), "written": (written, nvme.written_bytes)}
-    whole = all(info["status"] in ("complete", "incomplete") for info in run.infos)  # else the log lacks its last rows
+    whole = all(info.status in ("complete", "incomplete") for info in run.infos)  # else the log lacks its last rows
     for verb, (moved, logged) in pairs.items():
         if whole and logged and moved > COUNTER_SLACK * logged:
             text = f"the device counted {moved / logged:.2f} times the bytes that the nvme tier has {verb}"
@@ -53,7 +53,7 @@ def counters(run: Evidence) -> Found:
             yield Doubt("counters disagree", text, advice)
     if nvme.written_bytes and device.written_bytes < CACHED_SHARE * nvme.written_bytes:
         text = f"the device took {device.written_bytes / nvme.written_bytes:.0%} of what the nvme tier wrote"
-        if run.conditions["direct"]:
+        if run.conditions.direct:
             advice = "O_DIRECT was claimed: look with iostat at what lies under the cache directory"
         else:
             advice = "a cache still holds the rest: --direct on, --fsync data, or a longer run"

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Values = dict[str, Any]
-Infos = list[dict[str, Any]]
+from replayer.schema import Conditions, RunInfo
+
+Values = Mapping[str, Any]
+"""Metrics by name: numbers, None, or the text of `bottleneck`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Evidence:
 
     Attributes:
         infos: run.json of each rank.
+        is_running: whether each rank's process is still at work.
         values: the metrics.
         nvme: what the nvme tier read and wrote by its log.
         device: what the devices under the caches did; None where nothing counted it.
@@ -56,7 +59,8 @@ class Evidence:
             what of it was neither reading nor writing.
     """
 
-    infos: Infos
+    infos: list[RunInfo]
+    is_running: list[bool]
     values: Values
     nvme: Moved
     device: Moved | None
@@ -66,21 +70,19 @@ class Evidence:
     lost: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
 
     @property
-    def conditions(self) -> dict[str, Any]:
-        """What the ranks ran under; the first one's, see `_ranks`."""
-        conditions: dict[str, Any] = self.infos[0]["conditions"]
-        return conditions
+    def conditions(self) -> Conditions:
+        """The conditions of the first rank; `checks` compares them with those of the others."""
+        return self.infos[0].conditions
 
     @property
     def stands_in(self) -> bool:
         """Whether the nvme tier is no device, or a slowed one: nothing is measured of it."""
-        return self.conditions.get("layout") == "null" or "nvme" in (self.conditions.get("throttle") or {})
+        return self.conditions.layout == "null" or "nvme" in (self.conditions.throttle or {})
 
     @property
-    def devices(self) -> set[tuple[Any, Any]]:
-        """Host and device of the caches."""
-        machines = [info.get("machine") or {} for info in self.infos]
-        return {(machine.get("host"), (machine.get("storage") or {}).get("device")) for machine in machines}
+    def devices(self) -> set[tuple[str | None, str | None]]:
+        """The host and the device of each cache directory."""
+        return {(info.host, info.device) for info in self.infos}
 
 
 Found = Iterator[Doubt]

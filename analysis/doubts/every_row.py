@@ -4,7 +4,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -12,16 +12,13 @@ import polars as pl
 from analysis.doubts.doubt import Doubt
 from analysis.log.log import STRETCH, scan
 from analysis.log.plan_order import kind_of
-from replayer.schema import CHECKPOINT_OPS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, parts
+from replayer.schema import CHECKPOINT_OPS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, RunInfo, parts
 
 PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
 HASHED_OPS: Final = CHECKPOINT_OPS * 64  # whose moves are sorted at once
 
 
-Info = dict[str, Any]
-
-
-def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
+def recomputed(place: Path, info: RunInfo) -> Iterator[Doubt]:
     """What only a look at every row beside the others shows: other moves than the plan's, keys and workers at odds."""
     rows = scan(parts(place))
     texts = [*_of_plan(place, info, rows)]
@@ -33,7 +30,7 @@ def recomputed(place: Path, info: Info) -> Iterator[Doubt]:
     workers = rows.group_by("worker").agg(over=spent > there)
     if over := workers.select(pl.col("over").sum()).collect(engine="streaming").item():
         texts.append(f"{over:,} workers of {place} were busy for longer than they were there")
-    if info["run_version"] > 1 and (early := _too_early(rows)):
+    if info.run_version > 1 and (early := _too_early(rows)):
         texts.append(f"{early:,} moves of {place} began before a move that they had to wait for was done")
     for text in texts:
         yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
@@ -62,14 +59,14 @@ def _too_early(rows: pl.LazyFrame) -> int:
     return found
 
 
-def _of_plan(place: Path, info: Info, rows: pl.LazyFrame) -> Iterator[str]:
+def _of_plan(place: Path, info: RunInfo, rows: pl.LazyFrame) -> Iterator[str]:
     """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
-    planned = info["plan"].get("plan_checkpoints")
-    version = PLAN_VERSION if kind_of(info["conditions"]) == "trace" else ORDERED_PLAN_VERSION
-    fingerprint, checkpoints = _fingerprint(rows, info.get("executed_ops"), len(planned or ()) + 1, version)
-    if info.get("executed_fingerprint") not in (None, fingerprint):
+    planned = None if info.plan is None else info.plan.plan_checkpoints
+    version = PLAN_VERSION if kind_of(info.conditions) == "trace" else ORDERED_PLAN_VERSION
+    fingerprint, checkpoints = _fingerprint(rows, info.executed_ops, len(planned or ()) + 1, version)
+    if info.executed_fingerprint not in (None, fingerprint):
         yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"
-    if planned is not None and planned[: len(checkpoints)] != checkpoints:
+    if planned is not None and planned[: len(checkpoints)] != tuple(checkpoints):
         yield f"the rows of {place} are no prefix of the plan that run.json names"
 
 

@@ -40,7 +40,7 @@ def busy_machine(run: Evidence) -> Found:
 def starved(run: Evidence) -> Found:
     """Workers waited for a CPU, and times of devices hold that."""
     values, text = run.values, ""
-    if run.conditions.get("layout") == "null" and run.conditions["usable_bytes"]["nvme"] != 0:
+    if run.conditions.layout == "null" and run.conditions.usable_bytes.nvme != 0:
         return  # its moves take no time that one could wait in
     share = values["run_delay_share"]
     if _is_throttled(run):

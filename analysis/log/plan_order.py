@@ -1,16 +1,17 @@
-"""In what order a run's plan was made."""
+"""The order in which a run's plan was made."""
 
-from typing import Any
-
-
-def kind_of(conditions: dict[str, Any]) -> str:
-    """Trace, reference, run or live; runs of version 1 say nothing: trace."""
-    return str((conditions.get("order") or {}).get("kind") or "trace")
+from replayer.schema import Conditions
 
 
-def described(conditions: dict[str, Any]) -> str:
-    """In words, for tables and reports."""
-    kind, name = kind_of(conditions), (conditions.get("order") or {}).get("name")
+def kind_of(conditions: Conditions) -> str:
+    """Return the kind of the order: trace, reference, run or live; runs of version 1, which name none, have trace."""
+    return "trace" if conditions.order is None else conditions.order.kind
+
+
+def described(conditions: Conditions) -> str:
+    """Describe the order in words, for tables and reports."""
+    kind = kind_of(conditions)
+    name = None if conditions.order is None else conditions.order.name
     words = {
         "trace": "planned in trace order",
         "reference": f"planned by reference {name}",

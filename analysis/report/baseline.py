@@ -58,10 +58,10 @@ def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, basel
     """One of them; a text stands for trials that cannot be loaded."""
     if isinstance(trials, str):
         return Rank(system, None, why=trials)
-    speeds = statistics(trial.summary[METRIC] for trial in trials)
+    speeds = statistics(trial.summary.metrics[METRIC] for trial in trials)
     known: dict[str, Any] = {"trials": speeds.n, "tok_s_low": speeds.low, "tok_s_high": speeds.high}
     if system == baseline:
-        cut = any(trial.summary["cut"] for trial in trials)
+        cut = any(trial.summary.provenance.is_cut for trial in trials)
         return Rank(system, speeds.mean, 1.0, cut=cut, **known)
     if isinstance(base, str):
         return Rank(system, None, why=base)

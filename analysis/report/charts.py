@@ -175,7 +175,7 @@ def occupancy(data: Gathered, width: int) -> Plot | None:
 
 def lateness(data: Gathered, width: int) -> Plot | None:
     """How late requests began, where there was a schedule."""
-    paced = {run.name for run in data.runs if run.summary["conditions"]["pace"] == "open"}
+    paced = {run.name for run in data.runs if run.summary.provenance.conditions.pace == "open"}
     rows = data.table("lateness_over_time").filter(pl.col("run").is_in(paced)).rename({"t_s": "x", "p95_ms": "y"})
     rows, look = _of_systems(data, rows.with_columns(panel=pl.lit("P95 of lateness")), "blue")
     return lines(_tell(rows, "ms"), Lines(TIME, Axis("ms"), look), width)

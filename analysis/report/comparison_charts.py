@@ -75,8 +75,8 @@ def compared(data: Gathered) -> pl.DataFrame:
     others = {other for alike in same.values() for other in alike}
     for metric, title in ((name, title) for name, title in COMPARED.items() if name not in others):
         for system in data.systems:
-            trials = [run for run in data.trials(system) if run.summary.get(metric) is not None]
-            stats = statistics(run.summary[metric] for run in trials if run.summary["valid"])
+            trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
+            stats = statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
             spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
             found += [
                 {
@@ -85,9 +85,10 @@ def compared(data: Gathered) -> pl.DataFrame:
                     "panel": title,
                     "system": system,
                     "run": run.name,
+                    "valid": run.summary.is_valid,
+                    "value": run.summary.metrics[metric],
+                    **spread,
                 }
-                | {"valid": run.summary["valid"], "value": run.summary[metric]}
-                | spread
                 for run in trials
             ]
     return pl.DataFrame(found, infer_schema_length=None)

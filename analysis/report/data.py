@@ -3,20 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
+from msgspec.structs import asdict
 
 from analysis.comparison.matching import labels
-from analysis.doubts.across_runs import together
 from analysis.log.columns import GIB
 from analysis.log.log import Targets
 from analysis.report.baseline import Rank, ranked
-from analysis.runs.run import Info, open_run
+from analysis.runs.opening import open_run
+from analysis.summary.across_runs import together
 from analysis.summary.distributions import TABLES
+from analysis.summary.run_summary import MachineName, Summary
 from analysis.summary.summary import judged, open_log
 from analysis.summary.text import short
-from replayer.schema import TIERS
+from replayer.schema import TIERS, RunInfo
 from tracegen.errors import InputError
 
 DRAWN: Final = 8
@@ -38,9 +40,9 @@ class Subject:
 
     name: str
     system: str
-    summary: dict[str, Any]
+    summary: Summary
     tables: dict[str, pl.DataFrame]
-    infos: list[Info]
+    infos: list[RunInfo]
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Gathered:
     ranking: list[Rank] = field(default_factory=list)
 
     @property
-    def summaries(self) -> list[dict[str, Any]]:
+    def summaries(self) -> list[Summary]:
         """Of each run."""
         return [run.summary for run in self.runs]
 
@@ -78,8 +80,8 @@ class Gathered:
         for system in self.systems[:DRAWN]:
             if not (trials := [run for run in self.trials(system) if run.tables]):
                 continue
-            believed = [run for run in trials if run.summary["valid"]] or trials
-            ranked = sorted(believed, key=lambda run: run.summary["wall_clock_tok_s"] or 0.0)
+            believed = [run for run in trials if run.summary.is_valid] or trials
+            ranked = sorted(believed, key=lambda run: run.summary.metrics["wall_clock_tok_s"] or 0.0)
             median = ranked[len(ranked) // 2]
             found[system if len(self.systems) > 1 else median.name] = median
         return found
@@ -130,30 +132,33 @@ def gather(
         return Gathered(runs, targets)
     base, systems = runs[resolved.index(baseline.resolve())], dict[str, list[Path]]()
     for run, path in zip(runs, paths, strict=True):
-        if run.summary["trace_fingerprint"] == base.summary["trace_fingerprint"]:
+        if run.summary.provenance.trace_fingerprint == base.summary.provenance.trace_fingerprint:
             systems.setdefault(run.system, []).append(path)
     return Gathered(runs, targets, ranked(systems, base.system))
 
 
-def _configuration(summary: dict[str, Any]) -> tuple[str, ...]:
-    """What trials of one system share; where they are cut at a time, each executes as much as it can."""
-    cut = summary["conditions"].get("duration_s") is not None
-    names = ("trace_fingerprint", *(() if cut else ("executed_ops",)), "conditions", "machine")
-    return tuple(str(summary[name]) for name in names)
+Configuration = tuple[str | None, str, int | None, MachineName]
 
 
-def _read(path: Path, targets: Targets) -> tuple[dict[str, Any], dict[str, pl.DataFrame], list[Info]]:
+def _configuration(summary: Summary) -> Configuration:
+    """Return a key that the trials of one system share; with a time limit each executes as many ops as it can."""
+    provenance = summary.provenance
+    ops = provenance.executed_ops if provenance.conditions.duration_s is None else None
+    return *provenance.configuration, ops, provenance.machine
+
+
+def _read(path: Path, targets: Targets) -> tuple[Summary, dict[str, pl.DataFrame], list[RunInfo]]:
     run = open_run(path)
     log = open_log(run, targets)
     summary = judged(run, log)
-    if not summary["logged_ops"]:  # nothing but warm-up: no times to put on an axis
+    if not summary.metrics["logged_ops"]:  # nothing but warm-up: no times to put on an axis
         return summary, {}, run.infos
     number = pl.selectors.float()  # a counter over no time is none, and JSON knows no infinity
     tables = {
         name: table(log).with_columns(pl.when(number.is_finite()).then(number).name.keep())
         for name, table in TABLES.items()
     }
-    usable = run.conditions["usable_bytes"]
+    usable = asdict(run.conditions.usable_bytes)
     rooms = pl.DataFrame(
         {"tier": TIERS, "room_gib": [(usable.get(tier) or 0) * len(run.infos) / GIB or None for tier in TIERS]},
         schema={"tier": pl.String, "room_gib": pl.Float64},
@@ -163,10 +168,10 @@ def _read(path: Path, targets: Targets) -> tuple[dict[str, Any], dict[str, pl.Da
     return summary, tables, run.infos
 
 
-def _systems(paths: Sequence[Path], summaries: list[dict[str, Any]], names: Sequence[str] | None) -> list[str]:
+def _systems(paths: Sequence[Path], summaries: list[Summary], names: Sequence[str] | None) -> list[str]:
     if names is not None:
         return [name.rpartition("/")[0] for name in names]
-    groups: dict[tuple[str, ...], list[Path]] = {}
+    groups: dict[Configuration, list[Path]] = {}
     for path, summary in zip(paths, summaries, strict=True):
         groups.setdefault(_configuration(summary), []).append(path)
     called = dict(zip(groups, labels(list(groups.values())), strict=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+from msgspec.structs import asdict
 
 from analysis.log import plan_order as orders
 from analysis.report import text as wording
@@ -16,6 +17,7 @@ from analysis.report.data import Gathered
 from analysis.sql.csv_cells import as_text
 from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
+from analysis.summary.run_summary import Summary
 from analysis.summary.text import place, verdict
 from tracegen.errors import InputError, format_count, missing_package
 
@@ -27,7 +29,7 @@ def tidy(data: Gathered) -> pl.DataFrame:
     rows = [
         (run.name, name, None if value is None else float(value), wording.unit(name))
         for run in data.runs
-        for name, value in run.summary.items()
+        for name, value in run.summary.to_json().items()
         if value is None or isinstance(value, int | float)
     ]
     schema = {"run": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String}
@@ -56,7 +58,8 @@ def as_parquet(data: Gathered) -> bytes:
 def as_json(data: Gathered) -> bytes:
     """Summaries as `analysis summary --json` gives them, each with its tables."""
     runs = [
-        run.summary | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}} for run in data.runs
+        run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
+        for run in data.runs
     ]
     ranking = {"ranking": [vars(one) for one in data.ranking]} if data.ranking else {}
     return (json.dumps({"runs": runs} | ranking, indent=1) + "\n").encode()
@@ -67,9 +70,9 @@ def as_xlsx(data: Gathered) -> bytes:
     import xlsxwriter  # noqa: PLC0415 (an extra, only for this)
 
     doubts = [
-        {"run": run.name} | {name: doubt[name] for name in ("invalidates", "kind", "text", "advice")}
+        {"run": run.name} | {name: getattr(doubt, name) for name in ("invalidates", "kind", "text", "advice")}
         for run in data.runs
-        for doubt in run.summary["doubts"]
+        for doubt in run.summary.doubts
     ]
     words = dict.fromkeys(("run", "kind", "text", "advice"), pl.String) | {"invalidates": pl.Boolean}
     sheets = {"metrics": tidy(data), "doubts": pl.DataFrame(doubts, schema=words)}
@@ -100,7 +103,7 @@ def as_markdown(data: Gathered) -> bytes:
     ]
     lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
     lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
-    lines += ["", *told] if (told := note(wording.TABLE, data.summaries)) else []
+    lines += ["", *told] if (told := note(wording.TABLE, [summary.metrics for summary in data.summaries])) else []
     if data.ranking:
         lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---:|---|"]
         lines += [f"| {' | '.join(map(_cell, row))} |" for row in wording.ranking(data)]
@@ -108,15 +111,17 @@ def as_markdown(data: Gathered) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _ran(summary: dict[str, Any]) -> str:
-    conditions = summary["conditions"]
-    sizes = (f"{t} {wording.setting('usable_bytes', s)}" for t, s in conditions["usable_bytes"].items() if s != 0)
-    parts = [*summary["machine"][:3], place(summary["storage"]) or None]
+def _ran(summary: Summary) -> str:
+    provenance = summary.provenance
+    conditions, names = provenance.conditions, provenance.machine
+    usable = asdict(conditions.usable_bytes)
+    sizes = (f"{tier} {wording.setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
+    parts = [names.host, names.cpu, names.cores, place(provenance.storage) or None]
     machine = ", ".join(str(part) for part in parts if part is not None)
-    trace, plan = (str(summary[f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
+    trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
-        f"{machine}; {conditions['model']}; {', '.join(sizes)}; {format_count(conditions['workers'], 'worker')}, pace"
-        f" {conditions['pace']}, {orders.described(conditions)}; trace {trace}, plan {plan}"
+        f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"
+        f" {conditions.pace}, {orders.described(conditions)}; trace {trace}, plan {plan}"
     )
 
 

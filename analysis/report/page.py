@@ -22,7 +22,8 @@ from analysis.report.figures import SECTIONS, Figure
 from analysis.summary import glossary
 from analysis.summary import text as render
 from analysis.summary.percentiles import bracketed, note
-from replayer.schema import TIERS, ops_executed
+from analysis.summary.run_summary import Summary
+from replayer.schema import TIERS, Machine, to_plain
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 _HEADINGS = {"t_s": "time, s", "gib": "GiB", "room_gib": "room, GiB", "break_even_tok_s": "break-even, tok/s"}
@@ -54,6 +55,8 @@ def html(data: Gathered) -> str:
     )
     environment.filters |= {"number": wording.number, "flags": _flags}
     names = [run.name for run in data.runs]
+    machines = [wording.flat(to_plain(run.infos[0].machine or Machine())) for run in data.runs]
+    settings = [wording.flat(to_plain(run.summary.provenance.conditions)) for run in data.runs]
     return environment.get_template("page.html.jinja").render(
         title=_title(names if len(names) < 4 else data.systems),
         style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own)
@@ -61,13 +64,13 @@ def html(data: Gathered) -> str:
         data=data,
         names=names,
         words=wording,
-        thin=note(wording.TABLE, data.summaries),
+        thin=note(wording.TABLE, [summary.metrics for summary in data.summaries]),
         verdicts=render.verdict(data.summaries),
         ranking=Table("Systems against the baseline", wording.RANKING, wording.ranking(data)),
         sections=_sections(data),
         drawn=DRAWN,
-        machine=_table("Machine", [wording.flat(run.infos[0].get("machine") or {}) for run in data.runs], names),
-        settings=_table("Settings", [wording.flat(run.summary["conditions"]) for run in data.runs], names),
+        machine=_table("Machine", machines, names),
+        settings=_table("Settings", settings, names),
         provenance=_table("Trace, plan and time", list(map(_provenance, data.runs)), names),
         every=_every(data),
         metrics={metric: glossary.about(metric) for metric in METRICS},
@@ -135,32 +138,37 @@ def _table(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Tab
 
 
 def _provenance(run: Subject) -> dict[str, Any]:
-    info = run.infos[0]
-    recipe = info["trace"].get("recipe") or {}
-    executed = [ops_executed(one) for one in run.infos]
+    info, provenance, metrics = run.infos[0], run.summary.provenance, run.summary.metrics
+    recipe = info.trace.recipe or {}
+    executed = [one.ops_executed for one in run.infos]
+    moved = [metrics[f"{tier}_{side}_bytes"] or 0 for tier in TIERS for side in ("read", "write")]
     return {
-        "run": run.summary["run"],
-        "status": run.summary["status"],
-        "started": info.get("started"),
+        "run": run.summary.run,
+        "status": provenance.status,
+        "started": info.started,
         "ranks with a log": len(run.infos),
         "ops executed": None if None in executed else sum(filter(None, executed)),
-        "trace": info["trace"].get("path"),
-        "trace fingerprint": run.summary["trace_fingerprint"],
-        "plan fingerprint": run.summary["plan_fingerprint"],
-        "seed": recipe.get("seed", info["trace"].get("seed")),
-        "generator": info["trace"].get("generator"),
-        "sources": [f"{one.get('name')} ({one.get('licence')})" for one in info["trace"].get("sources") or []],
-        "log, GiB moved": sum(run.summary[f"{t}_{s}_bytes"] for t in TIERS for s in ("read", "write")) / GIB,
+        "trace": info.trace.path,
+        "trace fingerprint": provenance.trace_fingerprint,
+        "plan fingerprint": provenance.plan_fingerprint,
+        "seed": recipe.get("seed", info.trace.seed),
+        "generator": info.trace.generator,
+        "sources": [f"{source.name} ({source.licence})" for source in info.trace.sources or ()],
+        "log, GiB moved": sum(moved) / GIB,
     }
+
+
+def _figure(name: str, summary: Summary) -> str:
+    return bracketed(name, summary.metrics, wording.shown(name, summary.values.get(name)))
 
 
 def _every(data: Gathered) -> Table:
     """All flat metrics that any run has."""
     names = [name for term in glossary.terms() for name in term.expanded()]
-    more = [name for name, value in data.summaries[0].items() if isinstance(value, float)]
+    more = [name for name, value in data.summaries[0].metrics.items() if isinstance(value, float)]
     rows = [
-        [name, wording.unit(name), *(bracketed(name, s, wording.shown(name, s.get(name))) for s in data.summaries)]
+        [name, wording.unit(name), *(_figure(name, summary) for summary in data.summaries)]
         for name in dict.fromkeys(names + more)
-        if any(summary.get(name) is not None for summary in data.summaries)
+        if any(summary.values.get(name) is not None for summary in data.summaries)
     ]
     return Table("Every metric", ["metric", "unit", *(run.name for run in data.runs)], rows)

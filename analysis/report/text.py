@@ -1,13 +1,15 @@
 """Words and numbers for people: units, the headline, what is claimed."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from analysis.comparison.trials import statistics
-from analysis.doubts.across_runs import grouped, merged
 from analysis.log.columns import GIB
 from analysis.report.data import Gathered
 from analysis.summary import text as render
+from analysis.summary.across_runs import grouped, merged
 from analysis.summary.percentiles import bracketed
+from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tracegen.errors import format_count
 
@@ -79,7 +81,7 @@ def shown(name: str, value: Any) -> str:
 
 def state(data: Gathered) -> str:
     """VALID or not, of all runs."""
-    valid = sum(summary["valid"] for summary in data.summaries)
+    valid = sum(summary.is_valid for summary in data.summaries)
     if valid == len(data.runs):
         return "VALID"
     return "NOT VALID" if not valid else f"NOT VALID: {len(data.runs) - valid} of {len(data.runs)} runs"
@@ -87,12 +89,12 @@ def state(data: Gathered) -> str:
 
 def tested(data: Gathered) -> str:
     """What the runs were made on: processors, and the drives under the nvme tier."""
-    machines = [run.summary["machine"] for run in data.runs]
+    machines = [run.summary.provenance.machine for run in data.runs]
     hosts = (
-        f"{cpu}, {format_count(cores, 'core')}" if cpu and cores else "an unknown machine"
-        for _, cpu, cores, *_ in machines
+        f"{one.cpu}, {format_count(one.cores, 'core')}" if one.cpu and one.cores else "an unknown machine"
+        for one in machines
     )
-    drives = (render.place(run.summary["storage"]) or "no nvme tier on a disk" for run in data.runs)
+    drives = (render.place(run.summary.provenance.storage) or "no nvme tier on a disk" for run in data.runs)
     return "; ".join(dict.fromkeys([*hosts, *drives]))
 
 
@@ -101,61 +103,66 @@ def systems(data: Gathered) -> list[tuple[str, str, str]]:
     found = []
     for system in data.systems:
         trials = data.trials(system)
-        believed = [run.summary for run in trials if run.summary["valid"]]
+        believed = [run for run in trials if run.summary.is_valid] or trials
         name = f"{system}, {len(trials)} trials" if len(trials) > 1 else trials[0].name
-        wrong = [run.name for run in trials if not run.summary["valid"]]
+        wrong = [run.name for run in trials if not run.summary.is_valid]
         verdict = f"NOT VALID ({', '.join(wrong)})" if wrong else "VALID"
-        found.append((name, verdict, headline(_mean(believed or [run.summary for run in trials]))))
+        found.append((name, verdict, headline(_mean([run.summary.values for run in believed]))))
     return found
 
 
-def _mean(summaries: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a headline needs: means of numbers, words where all agree."""
-    if len(summaries) == 1:
-        return summaries[0]
-    found: dict[str, Any] = {}
-    for name, first in summaries[0].items():
-        values = [summary[name] for summary in summaries]
-        numeric = all(isinstance(value, int | float) for value in values)
-        found[name] = statistics(values).mean if numeric else first if all(value == first for value in values) else None
-    return found
+Figures = Mapping[str, float | str | None]
+"""Metrics, and the bottleneck, by name."""
 
 
-def findings(summary: dict[str, Any]) -> str:
+def _mean(trials: list[Figures]) -> Figures:
+    """Return the mean of each metric over trials, and the bottleneck if all agree."""
+    if len(trials) == 1:
+        return trials[0]
+    means: dict[str, float | str | None] = {}
+    for name, first in trials[0].items():
+        values = [trial[name] for trial in trials]
+        numbers = [value for value in values if isinstance(value, int | float)]
+        agreed = first if all(value == first for value in values) else None
+        means[name] = statistics(numbers).mean if len(numbers) == len(values) else agreed
+    return means
+
+
+def findings(summary: Summary) -> str:
     """Why a run's figures must not be published; nothing of a valid one."""
-    return "".join(f"{text}. " for text in summary["findings"]) + ("" if summary["valid"] else "What it measured: ")
+    return "".join(f"{text}. " for text in summary.findings) + ("" if summary.is_valid else "What it measured: ")
 
 
-def headline(summary: dict[str, Any]) -> str:
+def headline(metrics: Figures) -> str:
     """A run's headline figures, in one sentence."""
     said = [
-        _said(summary, "{wall_clock_tok_s} tokens per second by the wall clock"),
-        _said(summary, "decode read {decode_read_gib_s} GiB/s"),
+        _said(metrics, "{wall_clock_tok_s} tokens per second by the wall clock"),
+        _said(metrics, "decode read {decode_read_gib_s} GiB/s"),
         *(
-            _said(summary, f"nvme {verb} {{nvme_{side}_gib_s}} GiB/s, P95 {{nvme_{side}_p95_ms}} ms per object")
+            _said(metrics, f"nvme {verb} {{nvme_{side}_gib_s}} GiB/s, P95 {{nvme_{side}_p95_ms}} ms per object")
             for side, verb in (("read", "read"), ("write", "wrote"))
         ),
-        _said(summary, "{hit_rate_prompt_tokens} of prompt tokens came from the cache, first touches included"),
-        _said(summary, "{hit_rate} of re-reads hit (hits / reads, by ops), of reuse {hit_rate_reuse}"),
+        _said(metrics, "{hit_rate_prompt_tokens} of prompt tokens came from the cache, first touches included"),
+        _said(metrics, "{hit_rate} of re-reads hit (hits / reads, by ops), of reuse {hit_rate_reuse}"),
     ]
     told = "; ".join(one for one in said if one) or "nothing was measured"
-    held = _HELD_BY.get(str(summary["bottleneck"]))
+    held = _HELD_BY.get(str(metrics["bottleneck"]))
     return f"{told}{f'; held back by {held}' if held else ''}."
 
 
-def _said(summary: dict[str, Any], pattern: str) -> str:
+def _said(metrics: Figures, pattern: str) -> str:
     names = [part.split("}")[0] for part in pattern.split("{")[1:]]
-    if any(not summary.get(name) for name in names):
+    if any(not metrics.get(name) for name in names):
         return ""
-    return pattern.format(**{name: bracketed(name, summary, shown(name, summary[name])) for name in names})
+    return pattern.format(**{name: bracketed(name, dict(metrics), shown(name, metrics[name])) for name in names})
 
 
-def worth(summary: dict[str, Any]) -> str:
+def worth(summary: Summary) -> str:
     """What the cache is worth, in one sentence."""
-    tiers = [tier for tier in reversed(TIERS) if summary[f"{tier}_break_even_tok_s"]]
+    tiers = [tier for tier in reversed(TIERS) if summary.metrics[f"{tier}_break_even_tok_s"]]
     if not tiers:
         return render.break_even(summary)
-    first, *others = ((tier, number(summary[f"{tier}_break_even_tok_s"])) for tier in tiers)
+    first, *others = ((tier, number(summary.metrics[f"{tier}_break_even_tok_s"])) for tier in tiers)
     also = "".join(f"; from {tier} below {speed}" for tier, speed in others)
     tokens = f"{first[1]} prefill tokens per second per request{also}"
     return f"Reading this cache from {first[0]} beats recomputing below {tokens}."
@@ -194,9 +201,9 @@ def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
     """Name, what it is called, unit, and each run's value; of what any run has."""
     found = []
     for name, label in TABLE.items():
-        values = [summary.get(name) for summary in data.summaries]
+        values = [summary.values.get(name) for summary in data.summaries]
         if any(values):
-            cells = [bracketed(name, summary, shown(name, summary.get(name))) for summary in data.summaries]
+            cells = [bracketed(name, one.metrics, shown(name, one.values.get(name))) for one in data.summaries]
             found.append((name, label, unit(name), cells))
     return found
 

@@ -1,111 +1,140 @@
-"""A run directory opened: what its ranks say of themselves, and their logs as one."""
+"""An opened run: the run.json of each rank, and their logs as one."""
 
-import fcntl
 import hashlib
-import os
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
 
+import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.doubts.doubt import Doubt, Moved
-from analysis.doubts.integrity import MAX_NS, Facts, examine, readable
+from analysis.doubts.integrity import MAX_NS, LogFacts, examine, readable
 from analysis.log.cells import added_up
 from analysis.log.columns import KEPT, SIDES, SIZE
 from analysis.log.log import Log, Targets, held, scan
 from analysis.runs.samples import counted, pooled, read_samples
-from replayer.schema import LOG_ENUMS, causes_of, counters, parts, read_above, read_run
+from replayer.schema import (
+    LOG_ENUMS,
+    Conditions,
+    Machine,
+    RanksInfo,
+    RunInfo,
+    Status,
+    causes_of,
+    counters,
+    parts,
+)
 from tracegen.errors import InputError
 
-Info = dict[str, Any]
-MOST_MISSING: Final = 100  # ranks; a run.json may claim a million
+
+@dataclass(frozen=True)
+class RankDirectory:
+    """The run directory of one process.
+
+    Attributes:
+        info: its run.json.
+        path: the directory.
+        is_running: whether its process is still at work.
+    """
+
+    info: RunInfo
+    path: Path
+    is_running: bool
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run of one process or of many ranks.
+    """A run of one process or of several ranks.
 
     Attributes:
-        path: what the user named.
-        ranks: run.json by directory, of the ranks that left a log.
-        expected: how many ranks there should be.
-        doubts: what is wrong with the directory itself.
-        above: the run.json above those of ranks.
+        path: the directory that the user named.
+        ranks: the directories of the ranks that left a log.
+        expected: the number of ranks that there should be.
+        doubts: doubts about the directory itself.
+        above: the run.json above those of the ranks; None for one process.
     """
 
     path: Path
-    ranks: dict[Path, Info]
+    ranks: list[RankDirectory]
     expected: int
     doubts: list[Doubt]
-    above: Info = field(default_factory=dict)
+    above: RanksInfo | None = None
 
     @property
-    def infos(self) -> list[Info]:
-        """run.json of each rank."""
-        return list(self.ranks.values())
+    def infos(self) -> list[RunInfo]:
+        """The run.json of each rank."""
+        return [rank.info for rank in self.ranks]
 
     @property
-    def conditions(self) -> Info:
-        """What all ranks ran under."""
-        conditions: Info = self.infos[0]["conditions"]
-        return conditions | {"ranks": max(self.expected, conditions.get("ranks") or 1)}
+    def info_of(self) -> dict[Path, RunInfo]:
+        """The run.json of each rank, by its directory."""
+        return {rank.path: rank.info for rank in self.ranks}
+
+    @property
+    def conditions(self) -> Conditions:
+        """The conditions that all ranks share, with the number of ranks."""
+        conditions = self.infos[0].conditions
+        return msgspec.structs.replace(conditions, ranks=max(self.expected, conditions.ranks or 1))
 
     @property
     def ended_ns(self) -> list[int | None]:
-        """When the last move of each rank ended, on the clock of `zero_ns`; None where that is not known."""
-        zeros = [(info.get("clock") or {}).get("zero_ns") for info in self.infos]
-        ends = [facts["last_end_ns"] for facts in self.facts]
-        return [None if None in pair else sum(pair) for pair in zip(zeros, ends, strict=True)]
+        """The end of the last move of each rank, on the clock of `zero_ns`; None if it is not known."""
+        return [
+            None if info.zero_ns is None or facts is None else info.zero_ns + facts.last_end_ns
+            for info, facts in zip(self.infos, self.facts, strict=True)
+        ]
 
     @property
     def users(self) -> int | None:
-        """How many there were; None where run.json does not say."""
-        users: int | None = self.conditions.get("users") or (self.infos[0]["trace"].get("counts") or {}).get("users")
-        return users
+        """The number of users; None if run.json does not name it."""
+        return self.conditions.users or (self.infos[0].trace.counts or {}).get("users")
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """The first status of a rank that is not complete; else the one above them."""
-        unlike = [info["status"] for info in self.infos if info["status"] != "complete"]
-        missing = ["failed"] if len(self.ranks) < self.expected else []
-        return str([*unlike, *missing, self.above.get("status", "complete")][0])
+        for info in self.infos:
+            if info.status != "complete":
+                return info.status
+        if len(self.ranks) < self.expected:
+            return "failed"
+        return "complete" if self.above is None else self.above.status
 
     @property
     def cuts(self) -> list[float | None]:
-        """When each rank was cut, since its start; None: it went on to its last op."""
-        return [(info.get("window") or {}).get("cut_s") for info in self.infos]
+        """The time at which each rank was cut, in s since its start; None if it executed all its ops."""
+        return [info.cut_s for info in self.infos]
 
     @property
     def executed_ops(self) -> int | None:
-        """All positions of the plan below this one were executed; with ranks, how many ops were."""
+        """The position below which all ops of the plan were executed; of several ranks the number of ops."""
         if self.expected == 1:
-            executed: int | None = self.infos[0].get("executed_ops")
-            return executed
-        return sum(int((info.get("executed") or {}).get("ops") or 0) for info in self.infos)
+            return self.infos[0].executed_ops
+        return sum(info.executed.ops for info in self.infos if info.executed is not None)
 
-    def fingerprint(self, what: str) -> str | None:
-        """Of `trace`, the whole `plan` or what was `executed`: one, where ranks agree, else SHA-256 over theirs."""
-        found: list[str | None] = [_FINGERPRINTS[what](info) for info in self.infos]
-        if len(set(found)) == 1:
-            return found[0]
-        return hashlib.sha256("".join(map(str, found)).encode()).hexdigest()
+    @property
+    def trace_fingerprint(self) -> str | None:
+        """The fingerprint of the trace; if ranks have several, the SHA-256 of theirs together."""
+        return _common_fingerprint([info.trace.fingerprint for info in self.infos])
+
+    @property
+    def executed_fingerprint(self) -> str | None:
+        """The plan fingerprint of what was executed; if ranks have several, the SHA-256 of theirs together."""
+        return _common_fingerprint([info.executed_fingerprint for info in self.infos])
 
     @cached_property
-    def facts(self) -> list[Facts]:
-        """What `audit.examine` finds in the log of each rank, and `sampled_ns`, how long its counters went on.
+    def facts(self) -> list[LogFacts | None]:
+        """The figures of each rank's log that its run.json must agree with; None for a log without rows.
 
         Raises:
             InputError: one cannot be read, or holds rows that no replay writes.
         """
-        ends = {place: samples["time_ns"].max() for place, samples in self.samples.items()}
+        ends = {place: _last_sample_ns(samples) for place, samples in self.samples.items()}
         return [
-            examine(place, self.files[place], self.cells[place], info) | {"sampled_ns": ends.get(place)}
-            for place, info in self.ranks.items()
+            examine(place, self.files[place], self.cells[place], info, ends.get(place))
+            for place, info in self.info_of.items()
         ]
 
     @cached_property
@@ -118,7 +147,7 @@ class Run:
         found = {}
         for place, rows in self.rows.items():
             with readable(place):
-                found[place] = added_up(pl.concat(rows), self.ranks[place].get("executed_ops"))
+                found[place] = added_up(pl.concat(rows), self.info_of[place].executed_ops)
         return found
 
     @cached_property
@@ -128,10 +157,12 @@ class Run:
         Raises:
             InputError: one is missing, damaged or of something else.
         """
-        for place, info in self.ranks.items():
-            if info["goes_on"] and not any((place / "moves").glob("part-*.parquet")):
-                raise InputError(f"{place} is still running and has logged nothing yet; ask again in some seconds.")
-        return {place: parts(place) for place in self.ranks}
+        for rank in self.ranks:
+            if rank.is_running and not any((rank.path / "moves").glob("part-*.parquet")):
+                raise InputError(
+                    f"{rank.path} is still running and has logged nothing yet", "ask again in some seconds"
+                )
+        return {rank.path: parts(rank.path) for rank in self.ranks}
 
     @cached_property
     def rows(self) -> dict[Path, list[pl.LazyFrame]]:
@@ -159,7 +190,7 @@ class Run:
         Raises:
             InputError: one is damaged, or of something else.
         """
-        found = {place: path for place in self.ranks if (path := counters(place)) is not None}
+        found = {rank.path: path for rank in self.ranks if (path := counters(rank.path)) is not None}
         return {place: read_samples(path) for place, path in found.items()}
 
     def causes(self) -> dict[str, int]:
@@ -181,10 +212,11 @@ class Run:
         Those of a run that was killed, or whose disk was full, end before its log does.
         """
         sums = [0, 0, 0]
-        for place, facts in zip(self.ranks, self.facts, strict=True):
-            whole = facts["sampled_ns"] is None or facts["sampled_ns"] >= (facts["last_end_ns"] or 0)
-            rows = self.cells[place].lazy() if whole else pl.concat(self.rows[place])
-            seen = rows if whole else rows.filter(pl.col("end_ns") <= facts["sampled_ns"])
+        for place, facts in zip(self.info_of, self.facts, strict=True):
+            if facts is None or facts.sampled_ns is None or facts.sampled_ns >= facts.last_end_ns:
+                seen = self.cells[place].lazy()
+            else:
+                seen = pl.concat(self.rows[place]).filter(pl.col("end_ns") <= facts.sampled_ns)
             with readable(place):
                 found = seen.select(
                     read=SIZE.filter(SIDES["nvme_read"]).sum(),
@@ -196,7 +228,7 @@ class Run:
 
     def counted(self, *, by_process: bool) -> Moved | None:
         """What the devices under the caches did, or the kernel did on devices for the replayer; None: not counted."""
-        ends = [(info.get("warmup") or {}).get("end_ns") or 0 for info in self.infos]
+        ends = [info.warmup_end_ns or 0 for info in self.infos]
         since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
         return counted(self._sampled(), since_ns, len(self.ranks) if by_process else None)
 
@@ -219,7 +251,7 @@ class Run:
             cells.with_columns(pl.col("start_ns", "last_start_ns", "end_ns") + shifts[place])
             for place, cells in self.cells.items()
         )
-        ends = [(info.get("warmup") or {}).get("end_ns") for info in self.infos]
+        ends = [info.warmup_end_ns for info in self.infos]
         warm_ends = [end + shift for end, shift in zip(ends, shifts.values(), strict=True) if end is not None]
         cuts = [
             round(cut_s * 1e9) + shift
@@ -228,14 +260,14 @@ class Run:
         ]
         return Log(
             rows,
-            token_ns=round((self.conditions.get("token_ms") or 0) * 1e6),
+            token_ns=round((self.conditions.token_ms or 0) * 1e6),
             bounds_ns=(max(warm_ends, default=None), min(cuts, default=None)),
-            timed=self.conditions["pace"] != "asap",
-            workers=sum(info["conditions"]["workers"] for info in self.infos),
+            timed=self.conditions.pace != "asap",
+            workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
             cores=(
-                sum({machine.get("host"): machine.get("cores") or 1 for machine in self._machines}.values()),
+                sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
                 self.host_cores,
             ),
             targets=targets,
@@ -249,111 +281,43 @@ class Run:
         Raises:
             InputError: the clocks are days apart.
         """
-        zeros = [(info.get("clock") or {}).get("zero_ns") for info in self.infos]
+        zeros = [info.zero_ns for info in self.infos]
         first = min((zero for zero in zeros if zero is not None), default=0)
         shifts = [0 if zero is None else zero - first for zero in zeros]
         if max(shifts) > MAX_NS:
             raise InputError(
                 f"{self.path}: the clocks of its ranks are days apart: copy all ranks of one run together."
             )
-        return dict(zip(self.ranks, shifts, strict=True))
+        return dict(zip(self.info_of, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:
-        return pooled(self.ranks, self.samples, self.shifts)
+        return pooled(self.info_of, self.samples, self.shifts)
 
     @property
     def host_cores(self) -> int | None:
         """All that the hosts have; None where run.json does not say."""
-        found = {machine.get("host"): machine.get("host_cores") for machine in self._machines}
+        found = {machine.host: machine.host_cores for machine in self._machines}
         known = [int(cores) for cores in found.values() if cores is not None]
         return sum(known) if len(known) == len(found) else None
 
     @property
-    def _machines(self) -> list[Info]:
-        return [info.get("machine") or {} for info in self.infos]
+    def _machines(self) -> list[Machine]:
+        return [info.machine or Machine() for info in self.infos]
 
 
-_FINGERPRINTS: Final = {
-    "trace": lambda info: info["trace"]["fingerprint"],
-    "plan": lambda info: info["plan"].get("plan_fingerprint"),
-    "executed": lambda info: info.get("executed_fingerprint"),
-}
+def _common_fingerprint(fingerprints: list[str | None]) -> str | None:
+    """Return the fingerprint that ranks share, or the SHA-256 of theirs together."""
+    if len(set(fingerprints)) == 1:
+        return fingerprints[0]
+    return hashlib.sha256("".join(map(str, fingerprints)).encode()).hexdigest()
+
+
+def _last_sample_ns(samples: pl.DataFrame) -> int | None:
+    last_ns: int | None = samples.select(pl.col("time_ns").max()).item()
+    return last_ns
 
 
 def _shifted(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
     """On another clock, and under one number, so that ranks stay apart where one is missing."""
     own = rows.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
     return own.with_columns(pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns) if shift_ns else own
-
-
-def open_run(path: Path) -> Run:
-    """A run directory, or one that holds those of ranks.
-
-    Raises:
-        InputError: it is missing or damaged, or no rank left a log.
-    """
-    if (above := read_above(path)) is None:
-        info = _read(path)
-        several = info["conditions"].get("ranks") or 1
-        alone = [_of_ranks(f"this is one of {several} ranks; the others are left out")] if several > 1 else []
-        return Run(path, {path: info}, 1, alone)
-    size, ranks, doubts = above["ranks"], dict[Path, Info](), list[Doubt]()
-    expected = [path / f"rank_{rank}" for rank in range(size)]
-    for rank, place in enumerate(expected):
-        if len(doubts) == MOST_MISSING:
-            doubts.append(_of_ranks(f"ranks from {rank:,} to {size - 1:,} were not looked for, as so many are missing"))
-            break
-        try:
-            info = _read(place)
-            parts(place)
-        except InputError as error:
-            doubts.append(_of_ranks(f"rank {rank} of {size} is missing: {str(error).removesuffix('.')}"))
-            continue
-        ranks[place] = info
-        if (info.get("rank"), info["conditions"].get("ranks") or size) != (rank, size):
-            doubts.append(_of_ranks(f"{place.name} is not rank {rank} of {size}: it comes from another run"))
-    if surplus := sorted(place.name for place in path.glob("rank_*") if place not in expected):
-        doubts.append(_of_ranks(f"{surplus[0]} is none of the {size} ranks of this run"))
-    if not ranks:
-        raise InputError(f"{path}: none of its {size} ranks left a log; replay it anew.")
-    return Run(path, ranks, size, [*doubts, *_of_above(above, ranks)], above)
-
-
-def _read(place: Path) -> Info:
-    """A run.json; a live run has no plan until it has ended. `goes_on`: whether its process is at work."""
-    info = read_run(place)
-    return info | {"plan": info["plan"] or {}, "goes_on": info["status"] == "running" and _is_locked(place)}
-
-
-def _is_locked(place: Path) -> bool:
-    """Whether a replayer holds the run directory, as it does for as long as it writes there."""
-    try:
-        folder = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        finally:
-            os.close(folder)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
-    return False
-
-
-def _of_above(above: Info, ranks: dict[Path, Info]) -> Iterator[Doubt]:
-    """What the run.json above the ranks' own says, against theirs."""
-    infos = list(ranks.values())
-    if above["status"] != "complete" and all(info["status"] == "complete" for info in infos):
-        text = f"the run is {above['status']}: {above.get('reason') or 'a rank was killed, or still goes on'}"
-        yield Doubt("incomplete", text, "replay it to its end", invalidates=True)
-    executed = [int((info.get("executed") or {"ops": -1})["ops"]) for info in infos]
-    whole = len(infos) == above["ranks"] and -1 not in executed
-    if whole and above.get("executed_ops") not in (None, sum(executed)):
-        yield _of_ranks(f"the ranks executed {sum(executed):,} ops, the run {above['executed_ops']:,}")
-    clocks = [info.get("clock") or {} for info in infos]
-    if whole and above.get("clocks") is not None and above["clocks"] != clocks:
-        yield _of_ranks("the clocks of the ranks are not those that the run began with")
-
-
-def _of_ranks(text: str) -> Doubt:
-    return Doubt("ranks", text, "copy all ranks of one run together, or replay it", invalidates=True)

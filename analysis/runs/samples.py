@@ -1,14 +1,14 @@
 """Samples of the kernel's counters (device.parquet): read, put on one clock, and added up."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from analysis.doubts.doubt import Moved
 from analysis.log.log import DEVICE_COLUMNS
-from replayer.schema import DEVICE_ADDED, DEVICE_SCHEMA
+from replayer.schema import DEVICE_ADDED, DEVICE_SCHEMA, Machine, RunInfo
 from tracegen.errors import InputError
 
 _MOST: Final = 1 << 56  # bytes, ns and requests of an interval: their sums stay below 2^63
@@ -42,7 +42,7 @@ def absent(columns: Iterable[str]) -> list[pl.Expr]:
 
 
 def pooled(
-    ranks: dict[Path, dict[str, Any]], sampled: dict[Path, pl.DataFrame], shifts: dict[Path, int]
+    ranks: Mapping[Path, RunInfo], sampled: dict[Path, pl.DataFrame], shifts: dict[Path, int]
 ) -> list[pl.DataFrame]:
     """The samples of each rank on one clock, with `rank`, the number of its `host` and the cores of that.
 
@@ -53,16 +53,18 @@ def pooled(
         sampled: device.parquet of those that have one.
         shifts: by directory, where its time 0 lies on that clock.
     """
-    found, devices, hosts = [], dict[tuple[Any, ...], tuple[int, int]](), dict[Any, int]()
+    found = []
+    devices: dict[tuple[int, str | None], tuple[int, int]] = {}
+    hosts: dict[str | None, int] = {}
     for rank, (place, info) in enumerate(ranks.items()):
         if place not in sampled:
             continue
-        machine = info.get("machine") or {}
-        host = hosts.setdefault(machine.get("host"), len(hosts))
-        device = (host, (machine.get("storage") or {}).get("device"))
+        machine = info.machine or Machine()
+        host = hosts.setdefault(machine.host, len(hosts))
+        device = (host, info.device)
         samples = sampled[place].with_columns(pl.col("time_ns") + shifts[place])
         last_ns = int(samples["time_ns"].max() or 0)  # type: ignore[arg-type]
-        cores = machine.get("host_cores") or machine.get("cores") or 1
+        cores = machine.host_cores or machine.cores or 1
         found.append((rank, device, cores, samples))
         devices[device] = max(devices.get(device, (last_ns, -rank)), (last_ns, -rank))
     return [

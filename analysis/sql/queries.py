@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from analysis.log.log import scan
-from analysis.runs.run import open_run
+from analysis.runs.opening import open_run
 from analysis.runs.samples import absent
 from analysis.sql.csv_cells import as_text
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
@@ -46,7 +46,7 @@ def tables(run: Path) -> dict[str, pl.LazyFrame]:
     opened = open_run(run)
     found = {"moves": pl.concat([_moves(opened.files[place], shift_ns) for place, shift_ns in opened.shifts.items()])}
     sampled = [
-        _device(path, shift_ns, opened.ranks[place].get("rank") or 0)
+        _device(path, shift_ns, opened.info_of[place].rank or 0)
         for place, shift_ns in opened.shifts.items()
         if (path := counters(place)) is not None
     ]

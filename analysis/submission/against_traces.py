@@ -9,16 +9,16 @@ import click
 from tqdm import tqdm
 
 from analysis.doubts import against_trace as replanned
-from analysis.doubts.against_trace import Info
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import Option
 from analysis.submission.summary_json import Trial
 from analysis.submission.traces import Traces, expected_s
+from replayer.schema import RunInfo, to_plain
 from tracegen.errors import InputError
 
 LONG_S: Final = 15.0  # what takes longer is announced
 
-Ranks = list[tuple[Trial, int, Path, Info]]
+Ranks = list[tuple[Trial, int, Path, RunInfo]]
 
 
 def compared(
@@ -48,20 +48,21 @@ def _plans(package: Package, trials: Mapping[str, Sequence[Trial]]) -> dict[tupl
     found: dict[tuple[str, int, str], Ranks] = {}
     for name, all_of in trials.items():
         for trial in all_of:
-            for rank, (place, info) in enumerate(trial.run.ranks.items()):
+            for rank, (place, info) in enumerate(trial.run.info_of.items()):
                 if package.about.division == "open" or _is_fixed(package, name, rank, info):
                     plan = replanned.plan_of(info) if replanned.has_plan(info) else str(place)
                     found.setdefault((name, rank, plan), []).append((trial, rank, place, info))
     return found
 
 
-def _is_fixed(package: Package, name: str, rank: int, info: Info) -> bool:
+def _is_fixed(package: Package, name: str, rank: int, info: RunInfo) -> bool:
     rules = package.about.rules
     if name not in {option.name for option in rules.options}:
         return False
     fixed = rules.option(name).closed
-    pinned = info["trace"]["fingerprint"] == rules.pinned(name, rank)
-    return pinned and all(info["conditions"].get(condition, ...) == value for condition, value in fixed.items())
+    pinned = info.trace.fingerprint == rules.pinned(name, rank)
+    conditions = to_plain(info.conditions)
+    return pinned and all(conditions.get(condition, ...) == value for condition, value in fixed.items())
 
 
 def _of_plan(traces: Traces, option: Option, rank: int, ranks: Ranks) -> Iterator[str]:
@@ -70,7 +71,7 @@ def _of_plan(traces: Traces, option: Option, rank: int, ranks: Ranks) -> Iterato
     trace = traces.of(option, rank, info)
     if trace is None:
         return
-    if (has := trace.metadata.fingerprint) != (said := info["trace"]["fingerprint"]):
+    if (has := trace.metadata.fingerprint) != (said := info.trace.fingerprint):
         yield f"{option.name}, rank {rank}: its recipe, or the file given, makes {has[:12]}…, not {said[:12]}…"
         return
     planned = replanned.plan_anew(trace.path, place, info, traces.folder / "moves.parquet")

@@ -12,7 +12,7 @@ import yaml
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
-from analysis.runs.run import Info, open_run
+from analysis.runs.opening import open_run
 from analysis.submission.begin import description, write
 from analysis.submission.package_tree import (
     SCHEMA,
@@ -25,6 +25,7 @@ from analysis.submission.package_tree import (
     read_json,
 )
 from analysis.submission.summary_json import Trial, claims, open_trial
+from replayer.schema import RunInfo
 from tracegen.errors import InputError
 
 _LOG: Final = ("run.json", "device.parquet")
@@ -131,11 +132,11 @@ def _fill(place: Path, replays: dict[str, list[Path]], work: Path) -> None:
     infos = {path: _info(path) for paths in replays.values() for path in paths}
     starts: dict[str, str] = {}
     for info in infos.values():
-        model, began = info["conditions"]["model"], str(info.get("started"))
+        model, began = info.conditions.model, str(info.started)
         starts[model] = min(began, starts.get(model, began))
     for option, trials in replays.items():
         for trial in trials:
-            model = infos[trial]["conditions"]["model"]
+            model = infos[trial].conditions.model
             time = datetime.fromisoformat(starts[model]).strftime("%Y%m%d_%H%M%S")
             target = place / "kv_cache" / model_folder(model) / "run" / time / option
             _copy_run(trial, target / trial.name)
@@ -147,7 +148,7 @@ def _log(trial: Path) -> Path:
     return trial.with_name(f"log-{trial.name}.txt")
 
 
-def _info(trial: Path) -> Info:
+def _info(trial: Path) -> RunInfo:
     return open_run(trial).infos[0]
 
 

@@ -42,8 +42,8 @@ def apart(trials: Sequence[Trial]) -> Iterator[str]:
     """Where trials overlap in time, or wrote the same bytes; where ranks of a trial do not overlap."""
     spans = []
     for trial in trials:
-        begun = [zero for zero in trial.summary["zero_ns"] if zero is not None]
-        ended = [end for end in trial.summary["ended_ns"] if end is not None]
+        begun = [zero for zero in trial.summary.provenance.zero_ns if zero is not None]
+        ended = [end for end in trial.summary.provenance.ended_ns if end is not None]
         if begun and ended:
             spans.append((min(begun), max(ended), place_of(trial)))
             if max(begun) >= min(ended):
@@ -54,7 +54,7 @@ def apart(trials: Sequence[Trial]) -> Iterator[str]:
     nonces: dict[tuple[int, Any], str] = {}
     for trial in trials:
         for rank, info in enumerate(trial.infos):
-            if (nonce := info.get("payload_nonce")) is None:
+            if (nonce := info.payload_nonce) is None:
                 continue
             first = nonces.setdefault((rank, nonce), place_of(trial))
             if first != place_of(trial):

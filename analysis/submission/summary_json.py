@@ -8,9 +8,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from analysis.runs.run import Info, Run, open_run
+from analysis.runs.opening import open_run
+from analysis.runs.run import Run
 from analysis.submission.package_tree import SCHEMA, About, number, opened_as, ranks_of
+from analysis.summary.run_summary import Summary
 from analysis.summary.summary import checked, summarise
+from replayer.schema import RunInfo, Window
 
 RATES: Final = (
     "decode_read_gib_s", "steady_decode_read_gib_s", "nvme_read_gib_s", "nvme_write_gib_s", "steady_nvme_read_gib_s",
@@ -36,8 +39,6 @@ MLPERF: Final[dict[str, tuple[str, float, str]]] = {
 }
 """MLPerf's names (Rules.md 6.3.4): which of ours, times what, in which unit."""
 
-Summary = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -56,7 +57,7 @@ class Trial:
     ranks: list[Summary] = field(default_factory=list)
 
     @property
-    def infos(self) -> list[Info]:
+    def infos(self) -> list[RunInfo]:
         """run.json of each rank."""
         return self.run.infos
 
@@ -100,7 +101,7 @@ def _option(about: About, name: str, trials: Sequence[Trial]) -> dict[str, Any]:
     mlperf = {theirs: _times(ours[metric], factor) for theirs, (metric, factor, _) in MLPERF.items()}
     return {
         "title": about.rules.option(name).title,
-        "model": trials[0].run.conditions["model"],
+        "model": trials[0].run.conditions.model,
         "rank_count": max(len(one["ranks"]) for one in each),
         "trial_count": len(each),
         **mlperf,
@@ -113,7 +114,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
     ranks = [_rank(info, summary) for info, summary in zip(trial.infos, trial.ranks, strict=False)]
     return {
         "trial": number(trial.path),
-        "steady_s": trial.summary["steady_s"],
+        "steady_s": trial.summary.metrics["steady_s"],
         **{metric: sum(rank[metric] or 0.0 for rank in ranks) for metric in RATES},
         **{metric: _largest(rank[metric] for rank in ranks) for metric in WORST},
         "executed_ops": sum(rank["executed_ops"] or 0 for rank in ranks),
@@ -122,16 +123,16 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _rank(info: Info, summary: Summary) -> dict[str, Any]:
-    window = info.get("window") or {}
+def _rank(info: RunInfo, summary: Summary) -> dict[str, Any]:
+    window = info.window or Window()
     return {
-        "rank": info.get("rank") or 0,
-        "trace_fingerprint": info["trace"]["fingerprint"],
-        "plan_fingerprint": info["plan"].get("plan_fingerprint"),
-        "executed_ops": info.get("executed_ops"),
-        "executed_fingerprint": info.get("executed_fingerprint"),
-        "window": {name: window.get(name) for name in ("duration_s", "cut_s", "issued_s")},
-        **{metric: summary[metric] for metric in (*RATES, *WORST, *WORK)},
+        "rank": info.rank or 0,
+        "trace_fingerprint": info.trace.fingerprint,
+        "plan_fingerprint": info.plan_fingerprint,
+        "executed_ops": info.executed_ops,
+        "executed_fingerprint": info.executed_fingerprint,
+        "window": {name: getattr(window, name) for name in ("duration_s", "cut_s", "issued_s")},
+        **{metric: summary.metrics[metric] for metric in (*RATES, *WORST, *WORK)},
     }
 
 

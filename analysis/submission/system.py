@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
-from analysis.doubts.across_runs import together
 from analysis.submission.package_tree import Package, ranks_of, read_json
 from analysis.submission.shared_times import copies
 from analysis.submission.summary_json import Trial, place_of
-from replayer.schema import code_digests
+from analysis.summary.across_runs import together
+from replayer.schema import Machine, code_digests
 from tracegen.errors import InputError
 
 Found = Iterator[str]
@@ -23,26 +23,26 @@ def one_system(package: Package, trials: Trials) -> Found:
     yield from _code(package, trials)
 
 
-def _machines(trials: Trials) -> list[dict[str, Any]]:
-    return [info.get("machine") or {} for all_of in trials.values() for trial in all_of for info in trial.infos]
+def _machines(trials: Trials) -> list[Machine]:
+    return [info.machine or Machine() for all_of in trials.values() for trial in all_of for info in trial.infos]
 
 
 def _together(trials: Trials) -> Found:
     """Trials are distinct, and of one system and one release."""
     every = [trial for all_of in trials.values() for trial in all_of]
-    for doubts in (one["doubts"] for one in together([trial.summary for trial in every])):
+    for doubts in (one.doubts for one in together([trial.summary for trial in every])):
         for doubt in doubts:
-            if doubt["kind"] in ("copies", "unlike machines"):
-                yield f"trials are not of one system, each replayed anew: {doubt['text']}"
+            if doubt.kind in ("copies", "unlike machines"):
+                yield f"trials are not of one system, each replayed anew: {doubt.text}"
     for name, value_of in _SYSTEM.items():
-        if len(values := dict.fromkeys(str(value_of(info)) for trial in every for info in trial.infos)) > 1:
+        if len(values := dict.fromkeys(str(value_of(machine)) for machine in _machines(trials))) > 1:
             yield f"runs have unlike {name}: {', '.join(values)}"
 
 
-_SYSTEM: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
-    "processors": lambda info: (info.get("machine") or {}).get("cpu"),
-    "devices below the cache": lambda info: ((info.get("machine") or {}).get("storage") or {}).get("device_model"),
-    "releases of this tool": lambda info: ((info.get("machine") or {}).get("packages") or {}).get("kv-tier-bench"),
+_SYSTEM: Final[dict[str, Callable[[Machine], object]]] = {
+    "processors": lambda machine: machine.cpu,
+    "devices below the cache": lambda machine: None if machine.storage is None else machine.storage.device_model,
+    "releases of this tool": lambda machine: (machine.packages or {}).get("kv-tier-bench"),
 }
 
 
@@ -62,16 +62,18 @@ def _code(package: Package, trials: Trials) -> Found:
     except (InputError, KeyError, TypeError):
         yield "environment.json does not say which code the submission was begun with"
         return
-    every = [begun, *_machines(trials)]
-    codes = dict.fromkeys(str(one.get("code_sha256")) for one in every)
+    machines = _machines(trials)
+    codes = dict.fromkeys([str(begun["code_sha256"]), *(str(machine.code_sha256) for machine in machines)])
     if len(codes) > 1:
         yield f"the code of this tool is not the same in all runs and environment.json: {_digests(codes)}"
-    for host in dict.fromkeys(str(one.get("host")) for one in every):
-        cores = dict.fromkeys(str(one.get("core_sha256")) for one in every if str(one.get("host")) == host)
-        if len(cores) > 1:
-            yield f"the compiled code of this tool is not the same in all runs on {host}: {_digests(cores)}"
+    cores: dict[str, dict[str, None]] = {str(begun["host"]): {str(begun["core_sha256"]): None}}
+    for machine in machines:
+        cores.setdefault(str(machine.host), {})[str(machine.core_sha256)] = None
+    for host, digests in cores.items():
+        if len(digests) > 1:
+            yield f"the compiled code of this tool is not the same in all runs on {host}: {_digests(digests)}"
     own, here = code_digests()["code_sha256"], version("kv-tier-bench")
-    if {(one.get("packages") or {}).get("kv-tier-bench") for one in every[1:]} == {here} and own not in codes:
+    if {(machine.packages or {}).get("kv-tier-bench") for machine in machines} == {here} and own not in codes:
         yield f"the runs name the code {_digests(codes)}, release {here} here is {own[:12]}…: one of them was changed"
 
 
@@ -83,9 +85,7 @@ def _environment(package: Package, trials: Trials) -> Found:
     """Where it ran, and that results and cache were apart."""
     try:
         found = read_json(package.results / "environment.json")
-        hosts = {
-            (info.get("machine") or {}).get("host") for all_of in trials.values() for t in all_of for info in t.infos
-        }
+        hosts = {machine.host for machine in _machines(trials)}
         if found["host"] not in hosts:
             yield f"environment.json is of {found['host']}, the runs are of {', '.join(sorted(map(str, hosts)))}"
         places = found["file_systems"]

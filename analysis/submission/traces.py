@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.doubts.against_trace import Info, child
+from analysis.doubts.against_trace import child
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import SEED, Option
+from replayer.schema import RunInfo, TraceInfo
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -34,7 +35,7 @@ class Traces:
     folder: Path
     untied: dict[str, str] = field(default_factory=dict)
 
-    def of(self, option: Option, rank: int, info: Info) -> Trace | None:
+    def of(self, option: Option, rank: int, info: RunInfo) -> Trace | None:
         """The trace of a rank; None where there is no way to it.
 
         Raises:
@@ -42,17 +43,17 @@ class Traces:
         """
         if (file := self.given.get(option.name)) is not None:
             return Trace(str(file).replace("{rank}", str(rank)))
-        made = self.folder / f"{option.name}-{rank}-{info['trace']['fingerprint'][:12]}.parquet"
+        made = self.folder / f"{option.name}-{rank}-{info.trace.fingerprint[:12]}.parquet"
         if made.exists():
             return Trace(made)
         if self.package.about.division == "closed":
             settings = [word for setting in self.package.about.rules.settings for word in ("--set", setting)]
             return _made(made, option.recipe, "--users", option.users, "--seed", SEED + rank, *settings)
-        if (why := _unmakeable(info["trace"])) is not None:
+        if (why := _unmakeable(info.trace)) is not None:
             self.untied[option.name] = why
             return None
         recipe = made.with_suffix(".toml")
-        recipe.write_text("\n".join(_toml(info["trace"]["recipe"])) + "\n", encoding="utf-8")
+        recipe.write_text("\n".join(_toml(info.trace.recipe or {})) + "\n", encoding="utf-8")
         return _made(made, recipe)
 
 
@@ -61,14 +62,14 @@ def _made(path: Path, *words: object) -> Trace:
     return Trace(path)
 
 
-def _unmakeable(trace: Info) -> str | None:
+def _unmakeable(trace: TraceInfo) -> str | None:
     """Why a trace cannot be made of what run.json says of it; None: it can."""
-    recipe = trace.get("recipe")
-    if not isinstance(recipe, dict) or not isinstance(recipe.get("mix"), dict):
+    recipe = trace.recipe
+    if recipe is None or not isinstance(recipe.get("mix"), dict):
         return "no recipe is recorded"
-    if trace.get("sources") or recipe["mix"].get("sharegpt"):
+    if trace.sources or recipe["mix"].get("sharegpt"):
         return "its recipe needs a file"
-    return "it is a part of a trace" if trace.get("part") is not None else None
+    return "it is a part of a trace" if trace.part is not None else None
 
 
 def _toml(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -81,9 +82,9 @@ def _toml(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{key} = {json.dumps(value)}"
 
 
-def expected_s(infos: Mapping[Any, Info]) -> float:
+def expected_s(infos: Mapping[Any, RunInfo]) -> float:
     """How long it takes to make these traces and plans anew."""
-    return sum(START_S + OP_S * (info["plan"].get("ops") or 0) for info in infos.values())
+    return sum(START_S + OP_S * (0 if info.plan is None else info.plan.ops) for info in infos.values())
 
 
 def check_given(given: Mapping[str, Path], package: Package) -> None:

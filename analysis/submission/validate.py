@@ -18,6 +18,7 @@ from analysis.submission.sampled import apart, sampled
 from analysis.submission.summary_json import Trial, claims, open_trial, place_of, unlike
 from analysis.submission.system import one_system
 from analysis.submission.traces import check_given
+from replayer.schema import to_plain
 from tracegen.errors import InputError
 
 Found = Iterator[str]
@@ -199,7 +200,7 @@ def _described(package: Package) -> Found:
 def _valid(_package: Package, trials: Sequence[Trial]) -> Found:
     """No invalidating doubt; every row is looked at."""
     for trial in trials:
-        for text in trial.summary["findings"]:
+        for text in trial.summary.findings:
             short = text.replace(f"{trial.path}/", "").replace(str(trial.path), place_of(trial))
             yield f"{place_of(trial)} is not valid: {short}"
 
@@ -210,8 +211,8 @@ def _whole(_package: Package, trials: Sequence[Trial]) -> Found:
         for rank, info in enumerate(trial.infos):
             for dotted in SAID:
                 part: Any = info
-                for key in dotted.split("."):
-                    part = part.get(key) if isinstance(part, dict) else None
+                for name in dotted.split("."):
+                    part = getattr(part, name, None)
                 if part is None:
                     yield f"{place_of(trial)}/rank_{rank}: run.json does not say {dotted}"
         for place in ranks_of(trial.path):
@@ -222,20 +223,20 @@ def _stand_ins(_package: Package, trials: Sequence[Trial]) -> Found:
     """What was measured is the system, in OPEN, too."""
     for trial in trials:
         for kind in ("emulated tier", "throttled tier", "verification off"):
-            for doubt in trial.summary["doubts"]:
-                if doubt["kind"] == kind:
-                    yield f"{place_of(trial)} measured no system: {doubt['text']}"
+            for doubt in trial.summary.doubts:
+                if doubt.kind == kind:
+                    yield f"{place_of(trial)} measured no system: {doubt.text}"
 
 
 def _ranks(_package: Package, trials: Sequence[Trial]) -> Found:
     """Each a client of its own, with its own trace: seed 42 + rank."""
     for trial in trials:
         for place, (rank, info) in zip(ranks_of(trial.path), enumerate(trial.infos), strict=False):
-            seed = info["trace"].get("seed")
+            seed = info.trace.seed
             if seed != SEED + rank:
                 yield f"{place_of(trial)}/{place.name} has a trace of seed {seed}, not {SEED + rank}"
-            if (info.get("rank") or 0) != rank:
-                yield f"{place_of(trial)}/{place.name} says that it is rank {info.get('rank')}"
+            if (info.rank or 0) != rank:
+                yield f"{place_of(trial)}/{place.name} says that it is rank {info.rank}"
 
 
 def _traces(package: Package, trials: Sequence[Trial]) -> Found:
@@ -243,16 +244,16 @@ def _traces(package: Package, trials: Sequence[Trial]) -> Found:
     option = trials[0].path.parent.name
     for trial in trials:
         for rank, (info, first) in enumerate(zip(trial.infos, trials[0].infos, strict=False)):
-            has, planned = info["trace"]["fingerprint"], info["plan"].get("plan_fingerprint")
+            has, planned = info.trace.fingerprint, info.plan_fingerprint
             wanted = package.about.rules.pinned(option, rank)
             where = f"{place_of(trial)}/rank_{rank}"
             if package.about.division == "closed" and wanted is None:
                 yield f"{where}: traces are pinned for {package.about.rules.ranks} ranks only; choose OPEN for more"
             elif package.about.division == "closed" and has != wanted:
                 yield f"{where} replayed the trace {has[:12]}…, not {str(wanted)[:12]}…, which {option} pins"
-            elif has != first["trace"]["fingerprint"]:
+            elif has != first.trace.fingerprint:
                 yield f"{where} replayed another trace ({has[:12]}…) than trial {number(trials[0].path)}"
-            if planned != first["plan"].get("plan_fingerprint"):
+            if planned != first.plan_fingerprint:
                 yield f"{where} followed another plan ({str(planned)[:12]}…) than trial {number(trials[0].path)}"
 
 
@@ -261,9 +262,9 @@ def _conditions(package: Package, trials: Sequence[Trial]) -> Found:
     closed = package.about.division == "closed"
     fixed = package.about.rules.option(trials[0].path.parent.name).closed
     for trial in trials:
-        wanted = fixed if closed else trials[0].infos[0]["conditions"]
+        wanted = fixed if closed else to_plain(trials[0].infos[0].conditions)
         for rank, info in enumerate(trial.infos):
-            has = info["conditions"]
+            has = to_plain(info.conditions)
             for name in sorted((has.keys() | wanted.keys()) - {"ranks"}):
                 if has.get(name, ...) != wanted.get(name, ...):
                     why = (
@@ -282,8 +283,8 @@ def _pauses(package: Package, trials: dict[str, list[Trial]]) -> Found:
     """Between options, as far as the runs' clocks say."""
     spans = {}
     for option, all_of in trials.items():
-        begins = [zero for trial in all_of for zero in trial.summary["zero_ns"] if zero is not None]
-        ends = [end for trial in all_of for end in trial.summary["ended_ns"] if end is not None]
+        begins = [zero for trial in all_of for zero in trial.summary.provenance.zero_ns if zero is not None]
+        ends = [end for trial in all_of for end in trial.summary.provenance.ended_ns if end is not None]
         if begins and ends:
             spans[option] = (min(begins), max(ends))
     ordered = sorted(spans.items(), key=lambda one: one[1])
@@ -309,7 +310,7 @@ def _claimed(package: Package, trials: dict[str, list[Trial]]) -> Found:
         for place, says, logs in unlike(claimed, computed):
             yield f"{name}: {place} is {says}, its logs say {logs}"
         for option, (first, *_) in own.items():
-            if (model := model_folder(first.run.conditions["model"])) != run.parents[1].name:
+            if (model := model_folder(first.run.conditions.model)) != run.parents[1].name:
                 yield f"{option} lies under the model {run.parents[1].name}, but is of {model}"
 
 

@@ -16,7 +16,10 @@ from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import recomputed
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
-from analysis.runs.run import Run, open_run
+from analysis.runs.opening import open_run
+from analysis.runs.run import Run
+from analysis.summary.run_summary import MachineName, Provenance, Summary
+from replayer.schema import Machine
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -24,8 +27,8 @@ _OF_SYSTEM: Final = ("valid", "device_", "process_", "host_cores")
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
 
 
-def summarise(path: Path, targets: Targets | None = None) -> dict[str, Any]:
-    """Every metric of a run under its flat name, with `valid`, `doubts` and what they rest on.
+def summarise(path: Path, targets: Targets | None = None) -> Summary:
+    """Compute every metric of a run, and its doubts.
 
     The metrics are of all its ranks together, warm-up left out.
 
@@ -40,8 +43,8 @@ def summarise(path: Path, targets: Targets | None = None) -> dict[str, Any]:
     return judged(run, open_log(run, targets))
 
 
-def checked(path: Path, trace: Path | None = None) -> dict[str, Any]:
-    """A run's summary, with a doubt more where its rows are not those of its plan.
+def checked(path: Path, trace: Path | None = None) -> Summary:
+    """Summarise a run, and check that its rows are those of its plan.
 
     Args:
         path: its directory.
@@ -52,23 +55,21 @@ def checked(path: Path, trace: Path | None = None) -> dict[str, Any]:
         InputError: as `summarise`; or the trace cannot be planned as the run was.
     """
     run = open_run(path)
-    found = judged(run, open_log(run))
-    more = [vars(doubt) for place, info in run.ranks.items() for doubt in recomputed(place, info)]
+    summary = judged(run, open_log(run))
+    unlike = [doubt for rank in run.ranks for doubt in recomputed(rank.path, rank.info)]
     if trace is not None:
-        more += [vars(doubt) for doubt in _against(run, trace)]
-    texts = [doubt["text"] for doubt in more]
-    found |= {"doubts": more + found["doubts"], "findings": texts + found["findings"]}
-    return found | {"valid": found["valid"] and not more}
+        unlike += _against(run, trace)
+    return summary.with_doubts(before=unlike)
 
 
 def _against(run: Run, trace: Path) -> Iterator[Doubt]:
     """Where the ranks of a run are not those of a trace."""
     with TemporaryDirectory(prefix="analysis-plan-") as folder:
-        places = tqdm(run.ranks.items(), desc="planning anew", unit="rank", leave=False, disable=None, delay=1)
-        for number, (place, info) in enumerate(places):
-            own = Trace(str(trace).replace("{rank}", str(info.get("rank") or 0)))
-            planned = replanned.plan_anew(own.path, place, info, Path(folder) / f"{number}.parquet")
-            yield from replanned.deviations(place, info, own, planned)
+        ranks = tqdm(run.ranks, desc="planning anew", unit="rank", leave=False, disable=None, delay=1)
+        for number, rank in enumerate(ranks):
+            own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
+            planned = replanned.plan_anew(own.path, rank.path, rank.info, Path(folder) / f"{number}.parquet")
+            yield from replanned.deviations(rank.path, rank.info, own, planned)
             planned.moves.unlink()
 
 
@@ -90,14 +91,15 @@ def open_log(run: Run, targets: Targets | None = None) -> Log:
     return log
 
 
-def judged(run: Run, log: Log) -> dict[str, Any]:
-    """The summary of an opened run."""
+def judged(run: Run, log: Log) -> Summary:
+    """Return the summary of an opened run."""
     values = measure(log)
-    drain_s = max((info.get("window") or {}).get("drain_s") or 0.0 for info in run.infos)
-    values |= {"drain_s": drain_s}
+    windows = [info.window for info in run.infos if info.window is not None]
+    values |= {"drain_s": max((window.drain_s or 0.0 for window in windows), default=0.0)}
     cells = log.every_cell.collect()
     evidence = Evidence(
         run.infos,
+        [rank.is_running for rank in run.ranks],
         values,
         nvme=run.moved(),
         device=run.counted(by_process=False),
@@ -108,32 +110,27 @@ def judged(run: Run, log: Log) -> dict[str, Any]:
     )
     edited = audit.altered(run.infos, run.facts, audit.tally(cells.filter(~pl.col("beyond"))))
     found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])
-    machine = run.infos[0].get("machine") or {}
-    against = [doubt for doubt in found if doubt.invalidates]
-    return {
-        "run": str(run.path),
-        "valid": not against,
-        "findings": [doubt.text for doubt in against],
-        "doubts": [vars(doubt) for doubt in found],
-        "status": run.status,
-        "executed_ops": run.executed_ops,
-        "cut": any(cut_s is not None for cut_s in run.cuts),
-        "trace_fingerprint": run.fingerprint("trace"),
-        "plan_fingerprint": run.fingerprint("executed"),
-        "conditions": run.conditions,
-        "users": run.users,
-        "zero_ns": [(info.get("clock") or {}).get("zero_ns") for info in run.infos],
-        "ended_ns": run.ended_ns,
-        "machine": [
-            machine.get("host"),
-            machine.get("cpu"),
-            machine.get("cores"),
-            (machine.get("storage") or {}).get("device"),
-        ],
-        "host_cores": run.host_cores,
-        "storage": machine.get("storage"),
-        **values,
-    }
+    bottleneck = values.pop("bottleneck")
+    return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck)
+
+
+def _provenance(run: Run) -> Provenance:
+    first = run.infos[0]
+    machine = first.machine or Machine()
+    return Provenance(
+        status=run.status,
+        executed_ops=run.executed_ops,
+        is_cut=any(cut_s is not None for cut_s in run.cuts),
+        trace_fingerprint=run.trace_fingerprint,
+        plan_fingerprint=run.executed_fingerprint,
+        conditions=run.conditions,
+        users=run.users,
+        zero_ns=[info.zero_ns for info in run.infos],
+        ended_ns=run.ended_ns,
+        machine=MachineName(machine.host, machine.cpu, machine.cores, first.device),
+        host_cores=run.host_cores,
+        storage=first.storage,
+    )
 
 
 def measure(log: Log) -> dict[str, Any]:
@@ -149,13 +146,12 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def differences(summaries: list[dict[str, Any]]) -> list[str]:
-    """The names under which runs did unlike work: fingerprints and every count of the log, not of the system."""
+def differences(summaries: list[Summary]) -> list[str]:
+    """Return the names under which runs did unlike work: fingerprints and every count of the log, not of the system."""
+    first, *others = [summary.to_json() for summary in summaries]
     counts = [
         name
-        for name, value in summaries[0].items()
+        for name, value in first.items()
         if isinstance(value, int) and not name.startswith(_OF_SYSTEM) and not name.endswith("_kept")
     ]
-    return sorted(
-        {name for name in (*SAME_WORK, *counts) for other in summaries[1:] if other[name] != summaries[0][name]}
-    )
+    return sorted({name for name in (*SAME_WORK, *counts) for other in others if other[name] != first[name]})

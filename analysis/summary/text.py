@@ -6,18 +6,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.doubts.across_runs import LISTED, configurations, grouped, merged
+from msgspec.structs import asdict
+
 from analysis.doubts.checks import STILL_RUNNING
 from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.summary.across_runs import LISTED, configurations, grouped, merged
 from analysis.summary.percentiles import bracketed, note
+from analysis.summary.run_summary import Summary
 from analysis.summary.summary import differences
-from replayer.schema import TIERS, drive
+from replayer.schema import TIERS, Conditions, Storage, drive
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 
 Format = Callable[[Any], str]
-Summary = dict[str, Any]
 
 
 def _count(value: int) -> str:
@@ -148,21 +150,27 @@ def render(summaries: list[Summary]) -> str:
         if shown:
             lines += ["", f"{title:58}" + "".join(f"{name:>{width}}" for name in names)]
         for label, name, form in shown:
-            values = (bracketed(name, s, form(s[name])) if s[name] is not None else "-" for s in summaries)
-            lines.append(f"  {label:56}" + "".join(f"{value:>{width}}" for value in values))
+            cells = (_cell(name, form, summary) for summary in summaries)
+            lines.append(f"  {label:56}" + "".join(f"{cell:>{width}}" for cell in cells))
     worth = (f"{name}: {break_even(s)}" for name, s in zip(names, summaries, strict=True))
     return "\n".join([*lines, *_notes(summaries), "", *worth, "", *verdict(summaries)])
 
 
+def _cell(name: str, form: Format, summary: Summary) -> str:
+    value = summary.values[name]
+    return "-" if value is None else bracketed(name, summary.metrics, form(value))
+
+
 def _notes(summaries: list[Summary]) -> list[str]:
     """What the lines leave unsaid."""
-    found = note((line[1] for section in SECTIONS.values() for line in section), summaries)
-    if any(summary["conditions"]["pace"] == "asap" for summary in summaries):
+    found = note((line[1] for section in SECTIONS.values() for line in section), [s.metrics for s in summaries])
+    if any(summary.provenance.conditions.pace == "asap" for summary in summaries):
         found.append(
             "No times per request under pace asap: all of the window is due at once, so that they would be times of our"
             " own queue. Replay with --pace closed or open for them."
         )
-    paces = dict.fromkeys(_written_pace(summary) for summary in summaries if summary["nvme_write_bytes_per_day"])
+    writing = [summary for summary in summaries if summary.metrics["nvme_write_bytes_per_day"]]
+    paces = dict.fromkeys(map(_written_pace, writing))
     if paces:
         found.append(f"What is written to nvme per day, and a drive's life, are at {' and '.join(paces)}.")
     if any(_never_queues(summary) for summary in summaries):
@@ -175,17 +183,18 @@ def _notes(summaries: list[Summary]) -> list[str]:
 
 def _written_pace(summary: Summary) -> str:
     """At whose pace the run wrote: only requests that come by the clock come as they did in the workload."""
-    speedup = summary["conditions"].get("speedup") or 1.0
-    if summary["conditions"]["pace"] != "open":
+    conditions = summary.provenance.conditions
+    speedup = conditions.speedup or 1.0
+    if conditions.pace != "open":
         return "the replay's pace, which is not the workload's (`replayer plan` tells that of the trace's own times)"
     return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
 
 
 def _never_queues(summary: Summary) -> bool:
-    conditions = summary["conditions"]
-    classes = sum(summary[f"{name}_compliance"] is not None for name in ENUMS["qos"])
-    workers = conditions["workers"] * (conditions.get("ranks", 1) if conditions.get("part") else 1)
-    return conditions["pace"] == "closed" and classes > 1 and workers >= (summary["users"] or math.inf)
+    conditions = summary.provenance.conditions
+    classes = sum(summary.metrics[f"{name}_compliance"] is not None for name in ENUMS["qos"])
+    workers = conditions.workers * ((conditions.ranks or 1) if conditions.part else 1)
+    return conditions.pace == "closed" and classes > 1 and workers >= (summary.provenance.users or math.inf)
 
 
 def doubts(summaries: list[Summary]) -> list[str]:
@@ -206,11 +215,11 @@ def verdict(summaries: list[Summary]) -> list[str]:
 
     Of more than LISTED runs, those that are valid share a line.
     """
-    valid = [summary["run"] for summary in summaries if summary["valid"]]
+    valid = [summary.run for summary in summaries if summary.is_valid]
     if len(valid) > LISTED:
         valid = [f"{len(valid)} of {len(summaries)} runs"]
     lines = [f"VALID: {which}: complete, no move failed, log and plan agree." for which in valid]
-    lines += [f"NOT VALID: {summary['run']}: {fact}." for summary in summaries for fact in summary["findings"]]
+    lines += [f"NOT VALID: {summary.run}: {fact}." for summary in summaries for fact in summary.findings]
     if len(summaries) > 1:
         lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
     return lines
@@ -218,7 +227,7 @@ def verdict(summaries: list[Summary]) -> list[str]:
 
 def break_even(summary: Summary) -> str:
     """One sentence on what the cache is worth per tier."""
-    speeds = {tier: speed for tier in TIERS if (speed := summary[f"{tier}_break_even_tok_s"]) is not None}
+    speeds = {tier: speed for tier in TIERS if (speed := summary.metrics[f"{tier}_break_even_tok_s"]) is not None}
     if not speeds:
         return "no tier served a read, so that nothing was saved."
     told = ", ".join(f"{speed:,.0f} tok/s ({tier})" for tier, speed in speeds.items())
@@ -226,7 +235,7 @@ def break_even(summary: Summary) -> str:
 
 
 def _names(summaries: list[Summary]) -> list[str]:
-    return short([Path(summary["run"]) for summary in summaries])
+    return short([Path(summary.run) for summary in summaries])
 
 
 def short(paths: Sequence[Path]) -> list[str]:
@@ -243,50 +252,52 @@ def short(paths: Sequence[Path]) -> list[str]:
 
 def _matters(name: str, summary: Summary) -> bool:
     """Whether a line says something: tiers and sources that saw nothing are left out."""
-    conditions = summary["conditions"]
-    if name.startswith("lateness") and conditions["pace"] != "open":  # no schedule to be late for
+    value = summary.values[name]
+    if name.startswith("lateness") and summary.provenance.conditions.pace != "open":  # no schedule to be late for
         return False
-    if name in ("drain_s", "drained_bytes") and not summary["cut"]:
+    if name in ("drain_s", "drained_bytes") and not summary.provenance.is_cut:
         return False
-    if name == "generation_mean_ms" and summary["e2e_mean_ms"] is None:  # a part of nothing
+    if name == "generation_mean_ms" and summary.metrics["e2e_mean_ms"] is None:  # a part of nothing
         return False
-    if name.removesuffix("_wait_mean_ms") in WAITED_FOR and summary[name] == 0:
+    if name.removesuffix("_wait_mean_ms") in WAITED_FOR and value == 0:
         return False
     of_tier = name.startswith(TIERS)
-    return summary[name] is not None and not (of_tier and summary[name] == 0)
+    return value is not None and not (of_tier and value == 0)
 
 
 def _conditions(summary: Summary) -> str:
-    conditions = summary["conditions"]
+    conditions = summary.provenance.conditions
     tiers = ", ".join(
         f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB usable'}"
-        for tier, size in conditions["usable_bytes"].items()
+        for tier, size in asdict(conditions.usable_bytes).items()
         if size != 0
     )
-    direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions["direct"]]
-    storage = f"; {place(summary['storage'])}" if summary["storage"] else ""
+    direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions.direct]
+    drive_of_tier = place(summary.provenance.storage)
+    storage = f"; {drive_of_tier}" if drive_of_tier else ""
     return (
-        f"{summary['run']}: {conditions['model']} at {conditions['bytes_per_token']:,} bytes per token; {tiers};"
-        f" {_ranks(conditions)}{format_count(conditions['workers'], 'worker')}, pace {conditions['pace']},"
-        f" {orders.described(conditions)}{direct}, verify {conditions['verify']}{storage}"
+        f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
+        f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
+        f" {orders.described(conditions)}{direct}, verify {conditions.verify}{storage}"
     )
 
 
-def place(storage: dict[str, Any] | None) -> str:
-    """Device, file system and mount point of the nvme tier, as far as the run says."""
+def place(storage: Storage | None) -> str:
+    """Describe the drive of the nvme tier; empty without one."""
     return f"nvme tier on {drive(storage)}" if storage else ""
 
 
 def _machine(summary: Summary) -> str:
     """What else the machine did, and what workers waited for."""
-    cores = f" of {summary['host_cores']} cores" if summary["host_cores"] else " cores"
+    metrics, host_cores = summary.metrics, summary.provenance.host_cores
+    cores = f" of {host_cores} cores" if host_cores else " cores"
     told = {
-        "foreign CPU": _measured(summary["foreign_cpu"], f"{{:.2f}}{cores}"),
-        "run-queue delay": _measured(summary["run_delay_share"], "{:.1%} of I/O time"),
-        "foreign I/O": _measured(summary["foreign_io_share"], "{:.1%} of the device's bytes"),
-        "longest sample gap": _measured(summary["longest_gap_s"], "{:.1f} s"),
+        "foreign CPU": _measured(metrics["foreign_cpu"], f"{{:.2f}}{cores}"),
+        "run-queue delay": _measured(metrics["run_delay_share"], "{:.1%} of I/O time"),
+        "foreign I/O": _measured(metrics["foreign_io_share"], "{:.1%} of the device's bytes"),
+        "longest sample gap": _measured(metrics["longest_gap_s"], "{:.1f} s"),
     }
-    for name, value in (("steal", summary["steal_cpu"]), ("throttled for s", summary["throttled_s"])):
+    for name, value in (("steal", metrics["steal_cpu"]), ("throttled for s", metrics["throttled_s"])):
         if value and value >= 0.005:
             told[name] = f"{value:.2f}"
     return "  machine: " + ", ".join(f"{name} {value}" for name, value in told.items())
@@ -296,8 +307,8 @@ def _measured(value: float | None, form: str) -> str:
     return "not measured" if value is None else form.format(value)
 
 
-def _ranks(conditions: dict[str, Any]) -> str:
-    ranks = conditions.get("ranks", 1)
+def _ranks(conditions: Conditions) -> str:
+    ranks = conditions.ranks or 1
     return f"{ranks} ranks of " if ranks > 1 else ""
 
 
@@ -306,12 +317,13 @@ def _sameness(summaries: list[Summary]) -> str:
         if (told := _within(summaries)) is not None:
             return told
         if "trace_fingerprint" in unlike:
-            traces = len({summary["trace_fingerprint"] for summary in summaries})
+            traces = len({summary.provenance.trace_fingerprint for summary in summaries})
             return f"unlike work: they replayed {traces} traces"
         if len(groups := configurations(summaries)) == len(summaries):
             return f"{len(groups)} configurations, which do unlike work: compare with --vary says what follows from it"
         return "unlike work, these differ: " + ", ".join(unlike)
-    trace, plan = (str(summaries[0][f"{what}_fingerprint"])[:12] for what in ("trace", "plan"))
+    provenance = summaries[0].provenance
+    trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
 
 
@@ -325,7 +337,7 @@ def _within(summaries: list[Summary]) -> str | None:
     found = [names for names in map(differences, groups) if names]
     if not found:
         return f"{len(groups)} configurations, {trials}; work is equal within each"
-    if any(summary.get("cut") for summary in summaries):
+    if any(summary.provenance.is_cut for summary in summaries):
         return (
             f"{len(groups)} configurations, {trials}; runs were cut in time and got unequally far: compare their rates"
         )

@@ -105,7 +105,7 @@ def autoscale(asked: Asked, metric: Metric, series: Series, told: Callable[[Step
         name = f"users_{users}/trial_{trial}{f'-{times}_times_longer' if times > 1 else ''}"
         flags = (*asked.flags, "--duration", f"{asked.duration_s * times:g}", "--users", str(users))
         run = series.replay(name, asked.trace, flags)
-        whole = read_run(run)["window"]["cut_s"] is None
+        whole = read_run(run).cut_s is None
         if whole:
             ended.add(users)
         summary = json.loads(analysis("summary", str(run), "--json"))

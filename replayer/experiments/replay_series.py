@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import click
 
-from replayer.record.reading import ops_executed, read_above, read_run
+from replayer.record.reading import read_ranks, read_run
+from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.tiers.cache_dir import check_parent
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
@@ -177,12 +178,12 @@ class Series:
             command = [*self._mpirun, "-n", str(self._ranks), *command, "--ranks", "replicate"]
         if code := _logged(command, log):
             if _status(place) == "failed":
-                why = str(_info(place)["reason"]).rstrip(".")
+                why = str(_info(place).reason).rstrip(".")
                 remedy = "what is complete stays: mend it, then repeat the command."
                 click.echo(f"{place} failed: {why}; {remedy}", err=True)
             raise click.exceptions.Exit(code)
         info = _info(place)
-        click.echo(f"{name}: {info['status']}, {format_count(ops_executed(info) or 0, 'op')}", err=True)
+        click.echo(f"{name}: {info.status}, {format_count(info.ops_executed or 0, 'op')}", err=True)
         return place
 
 
@@ -217,12 +218,12 @@ def _status(place: Path) -> str | None:
     if not (place / "run.json").exists():
         return "incomplete"
     info = _info(place)
-    return "incomplete" if info["status"] == "running" else str(info["status"])
+    return "incomplete" if info.status == "running" else info.status
 
 
-def _info(place: Path) -> dict[str, Any]:
+def _info(place: Path) -> RunInfo | RanksInfo:
     """What run.json says of all ranks together."""
-    return read_above(place) or read_run(place)
+    return read_ranks(place) or read_run(place)
 
 
 def _logged(command: Sequence[str], log: Path) -> int:

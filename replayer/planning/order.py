@@ -16,6 +16,7 @@ from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
 from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS
 from replayer.record.reading import parts, read_run
+from replayer.record.run_info import OrderInfo
 from tracegen.errors import InputError
 
 DEFAULT_REFERENCE: Final = "nvme-7"
@@ -147,7 +148,7 @@ def of_run(path: Path) -> Order:
         InputError: it is no run, or its log does not say.
     """
     info = read_run(path)
-    if (info["conditions"].get("order") or {"kind": "trace"})["kind"] == "trace":
+    if (info.conditions.order or OrderInfo()).kind == "trace":
         return Order()
     positions, op_ids = [], []
     for part in parts(path):
@@ -157,7 +158,7 @@ def of_run(path: Path) -> Order:
         op_ids.append(first["op_id"].to_numpy())
     position, op_id = np.concatenate(positions), np.concatenate(op_ids)
     order = np.argsort(position)
-    executed = info.get("executed_ops")
+    executed = info.executed_ops
     most = len(position) if executed is None else executed
     kept = order[position[order] < most]
     if not np.array_equal(position[kept], np.arange(len(kept))):

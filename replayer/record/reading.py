@@ -1,48 +1,52 @@
 """Reading a run directory: run.json, and the log's parts, each refused if it is damaged."""
 
 import json
+import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replayer.record import run_json
 from replayer.record.columns import ADDED, DEVICE_ADDED, DEVICE_SCHEMA, LOG_ENUMS, LOG_SCHEMA, RUN_VERSION
+from replayer.record.run_info import Conditions, RanksInfo, RunInfo
 from tracegen.errors import InputError
 
-
-def read_run(path: Path) -> dict[str, Any]:
-    """The content of a run directory's run.json, each field of the kind it is written with.
-
-    Raises:
-        InputError: it is missing, damaged, of a newer version, or stands above those of ranks.
-    """
-    info = _load(path)
-    if "ranks" in info:
-        raise InputError(f"{path}/run.json stands above those of ranks; name one of {path}/rank_*.")
-    return info
+Info = TypeVar("Info", RunInfo, RanksInfo)
 
 
-def read_above(path: Path) -> dict[str, Any] | None:
-    """The content of a run.json that stands above those of ranks; None where it is one process's.
+def read_run(path: Path) -> RunInfo:
+    """Read the run.json of one process.
+
+    Args:
+        path: the run directory, of one rank where there are several.
 
     Raises:
-        InputError: it is missing, damaged, or of a newer version.
+        InputError: the file is missing, damaged, of a newer format, or describes several ranks.
     """
-    info = _load(path)
-    return info if "ranks" in info else None
+    content = _load(path)
+    if "ranks" in content:
+        raise InputError("describes several ranks", f"name one of {path}/rank_*", subject=f"{path}/run.json")
+    return _decode(path, _collect_unknown(content), RunInfo)
 
 
-def ranks_of(path: Path) -> int | None:
-    """How many ranks a run has whose run.json stands above theirs; None where it is one process's.
+def read_ranks(path: Path) -> RanksInfo | None:
+    """Read the run.json above those of several ranks; return None if the file is that of one process.
+
+    Args:
+        path: the run directory.
 
     Raises:
-        InputError: as `read_above`.
+        InputError: the file is missing, damaged, or of a newer format.
     """
-    above = read_above(path)
-    return None if above is None else int(above["ranks"])
+    content = _load(path)
+    if "ranks" in content:
+        return _decode(path, content, RanksInfo)
+    _decode(path, content, RunInfo)
+    return None
 
 
 MOST_JSON: Final = 1 << 24  # bytes: a plan of 2^31 ops has 2 MB of checkpoints
@@ -52,19 +56,18 @@ _BYTE_ROWS: Final = 4  # of the file: honest logs take 24 bytes a row or more
 _ROW_BYTES: Final = 1 << 11  # of memory; the longest error is a path
 
 
-def ops_executed(info: dict[str, Any]) -> int | None:
-    """How many ops a run executed, by its run.json or the one above those of ranks; None where it was killed.
+def ops_executed(info: Mapping[str, Any]) -> int | None:
+    """Return the number of ops that a run executed, from a run.json as a dict; None if the run was killed.
 
-    `executed_ops` of one process is no count: it is the position below which all ops were executed, and with --users
-    most positions below it are those of other users.
+    `executed_ops` of one process is a position: all ops of this run below it were executed.
     """
     executed = info.get("executed")
     count: int | None = executed["ops"] if executed else info.get("executed_ops")
     return count
 
 
-def _whole(digits: str) -> int:
-    """A whole number of run.json; Python refuses 4,300 digits in words of its own, and floats end at 308."""
+def _parse_integer(digits: str) -> int:
+    """Parse an integer of run.json; refuse 41 digits or more, of which Python itself refuses only thousands."""
     if len(digits) > _DIGITS:
         raise ValueError(f"a number has {len(digits):,} digits")
     return int(digits)
@@ -89,24 +92,56 @@ def check_file(path: Path, most: int) -> None:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    """Parse a run.json and check its format's version, before any other field is looked at."""
     name = f"{path}/run.json"
     try:
         check_file(path / "run.json", MOST_JSON)
-        info = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_whole)
-        version = info["run_version"]
-        if not isinstance(info, dict) or type(version) is not int or version < 1:
-            raise TypeError("run_version is no number of a format")
+        content = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_parse_integer)
+        version = content["run_version"]
+        if not isinstance(content, dict) or type(version) is not int or version < 1:
+            raise TypeError("run_version is not the number of a format")
     except PermissionError:
         raise InputError(_DENIED.format(name)) from None
     except OSError as error:
         why = f"{path} is not a run directory: run.json: {error.strerror}"
-        raise InputError(f"{why}; name one that `replayer run` made, such as {path}/trial_1.") from None
+        raise InputError(why, f"name one that `replayer run` made, such as {path}/trial_1") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"{name} is damaged or incomplete ({error}); copy the run anew.") from None
+        raise _damaged(name, str(error)) from None
     if version > RUN_VERSION:
-        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
-    run_json.check(info, name)
-    return info
+        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}", "upgrade it")
+    return content
+
+
+def _decode(path: Path, content: dict[str, Any], kind: type[Info]) -> Info:
+    """Convert a parsed run.json to its type; name the first field that is missing or of another type."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at ")
+        place = place.replace("`", "").removeprefix("$").removeprefix(".")
+        field = _MISSING.fullmatch(problem)
+        if field is not None:
+            place, problem = f"{place}.{field[1]}".removeprefix("."), "the field is missing"
+        problem = problem[:1].lower() + problem[1:]
+        raise _damaged(f"{path}/run.json", f"{place}: {problem}" if place else problem) from None
+
+
+def _collect_unknown(content: dict[str, Any]) -> dict[str, Any]:
+    """Move the conditions that this release does not know into `unknown`: two runs must share them, too."""
+    conditions = content.get("conditions")
+    if not isinstance(conditions, dict):
+        return content
+    known = set(Conditions.__struct_fields__) - {"unknown"}
+    unknown = {name: value for name, value in conditions.items() if name not in known}
+    conditions = {name: value for name, value in conditions.items() if name in known}
+    return content | {"conditions": conditions | {"unknown": unknown or None}}
+
+
+def _damaged(name: str, problem: str) -> InputError:
+    return InputError(f"{name} is damaged or incomplete: {problem}", "copy the run anew")
+
+
+_MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
 
 
 def parts(path: Path) -> list[Path]:

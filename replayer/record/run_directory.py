@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replayer.record.columns import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, LOG_SCHEMA, OPTIONAL, RUN_VERSION
-from replayer.record.reading import ranks_of
+from replayer.record.plain_json import encode
+from replayer.record.reading import read_ranks
+from replayer.record.run_info import RanksInfo, RunInfo
 from tracegen.errors import InputError
 
 
@@ -59,9 +61,17 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = -1
 
-    def save(self, info: dict[str, Any]) -> None:
-        """Write run.json; a reader sees the old one or the new one, never half of it."""
-        _replace(self.path / "run.json", json.dumps({"run_version": RUN_VERSION} | info, indent=1).encode())
+    def save(self, info: RunInfo | RanksInfo | dict[str, Any]) -> None:
+        """Write run.json; a reader sees the old one or the new one, never half of it.
+
+        Args:
+            info: its content; a dict need not have `run_version`.
+        """
+        if isinstance(info, dict):
+            content = json.dumps({"run_version": RUN_VERSION} | info, indent=1).encode()
+        else:
+            content = encode(info)
+        _replace(self.path / "run.json", content)
 
     def write_part(self, rows: dict[str, Any]) -> None:
         """Write rows, by column, as the log's next part; it appears under its name when it is on the disk.
@@ -112,7 +122,7 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
         if found and not force:
             raise InputError(f"{path} is not empty; name a new run directory with -o, or pass --force.")
         if found:
-            ranks_of(path)  # refuses what is not a run.json
+            read_ranks(path)  # refuses what is not a run.json
             lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

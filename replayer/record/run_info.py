@@ -44,7 +44,6 @@ WarningKind = Literal[
     "slow log",
     "note",
 ]
-STATUSES: Final = get_args(Status)
 assert get_args(Tier) == TIERS
 
 
@@ -128,7 +127,7 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     prefix_chained: bool | None = None
     sources: tuple[Named, ...] | None = None
     counts: dict[str, Integer] | None = None
-    part: tuple[Count, Count] | None = None
+    part: dict[str, Count] | None = None
     format_version: Count | None = None
 
 
@@ -149,7 +148,7 @@ class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that two runs must share to be compared. Sizes are in bytes, times in the unit of the name."""
+    """The settings that two runs must share to be compared; `unknown` are those of later releases, by name."""
 
     model: str
     bytes_per_token: Positive
@@ -192,6 +191,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     window_ops: Count | None = None
     window_bytes: Count | None = None
     ranks: RankCount | None = None
+    unknown: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.part is not None and self.part[0] >= self.part[1]:
@@ -297,6 +297,46 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     warmup: Warmup | None = None
     window: Window | None = None
 
+    @property
+    def cut_s(self) -> float | None:
+        """The time at which the run was cut, in s since the log's time 0; None if it was not."""
+        return None if self.window is None else self.window.cut_s
+
+    @property
+    def zero_ns(self) -> int | None:
+        """The log's time 0 on rank 0's clock, in ns since the epoch; None if the run died before it was known."""
+        return None if self.clock is None else self.clock.zero_ns
+
+    @property
+    def warmup_end_ns(self) -> int | None:
+        """The end of the warm-up, in ns since the log's time 0; None if no op after it started."""
+        return None if self.warmup is None else self.warmup.end_ns
+
+    @property
+    def storage(self) -> Storage | None:
+        """The drive under the cache directory; None without one."""
+        return None if self.machine is None else self.machine.storage
+
+    @property
+    def host(self) -> str | None:
+        """The name of the machine."""
+        return None if self.machine is None else self.machine.host
+
+    @property
+    def device(self) -> str | None:
+        """The block device under the cache directory."""
+        return None if self.storage is None else self.storage.device
+
+    @property
+    def plan_fingerprint(self) -> str | None:
+        """The fingerprint of the whole plan; None if the file does not name it."""
+        return None if self.plan is None else self.plan.plan_fingerprint
+
+    @property
+    def ops_executed(self) -> int | None:
+        """The number of ops executed (`executed_ops` is a position instead); None if the run was killed."""
+        return self.executed_ops if self.executed is None else self.executed.ops
+
     def __post_init__(self) -> None:
         is_live = self.conditions.placement == "live"  # its plan is known when it has ended
         if self.plan is None and not is_live:
@@ -312,3 +352,8 @@ class RanksInfo(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     executed_ops: Count | None = None
     clocks: tuple[Clock, ...] | None = None
+
+    @property
+    def ops_executed(self) -> int | None:
+        """The number of ops that all ranks executed together; None if one was killed."""
+        return self.executed_ops

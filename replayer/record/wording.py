@@ -3,7 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
+
+from replayer.record.run_info import Storage
 
 SAME_CACHE: Final = re.compile(r"meta|instruct|chat|hf|it|base|v0\.\d")
 """Parts of model names that say nothing about the size of the KV cache."""
@@ -18,11 +20,12 @@ def plain_model(name: str) -> str:
     return "".join(word for word in words if not SAME_CACHE.fullmatch(word)).replace(".", "")
 
 
-def drive(storage: Mapping[str, Any]) -> str:
-    """File system, mount point, device and its model, as far as they are known, of run.json's machine.storage."""
-    model = f" ({storage['device_model']})" if storage.get("device_model") else ""
-    kind, point = storage.get("filesystem"), storage.get("mount_point")
-    return f"{f'{kind} at {point}, ' if kind and point else ''}{storage.get('device')}{model}"
+def drive(storage: Storage) -> str:
+    """Describe a drive by its file system, mount point, device and model, as far as run.json names them."""
+    model = f" ({storage.device_model})" if storage.device_model else ""
+    is_mounted = storage.filesystem and storage.mount_point
+    mount = f"{storage.filesystem} at {storage.mount_point}, " if is_mounted else ""
+    return f"{mount}{storage.device}{model}"
 
 
 def causes_of(errors: Iterable[str]) -> Counter[str]:

@@ -7,6 +7,7 @@ from replayer.machine import description as machine
 from replayer.machine import free_memory as memory
 from replayer.planning.pace import Span, Window
 from replayer.planning.plan import Plan
+from replayer.record.run_info import Storage
 from replayer.record.wording import drive
 from replayer.run.opening import CPU, NVME, Settings, most_objects, nvme_room
 from replayer.tiers.memory import arena_bytes
@@ -58,7 +59,7 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
 def place(settings: Settings) -> str:
     """Directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    return f"nvme tier: {settings.cache_dir} on {drive(machine.storage(existing(settings.cache_dir)))}"
+    return f"nvme tier: {settings.cache_dir} on {drive(Storage(**machine.storage(existing(settings.cache_dir))))}"
 
 
 def needs(plan: Plan, planned: dict[str, Any] | None, window: Window) -> str:

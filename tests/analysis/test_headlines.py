@@ -14,9 +14,10 @@ from analysis.doubts.doubt import Evidence, Moved
 from analysis.report import text as wording
 from analysis.summary.summary import summarise
 from analysis.summary.text import render
-from replayer.schema import WAITS
+from replayer.schema import WAITS, read_run
 from tests.analysis import metric_oracle
 from tests.support.logs import make_rows, samples, write_run
+from tests.support.paths import ROOT
 
 S = 10**9
 
@@ -60,13 +61,13 @@ def test_a_block_trace_leads_with_the_share_of_its_prompts(tmp_path: Path) -> No
     assert line_of(text, "tokens touched first (compulsory misses)") == [f"{19 * 512:,}"]
     assert line_of(text, "re-reads that hit (hits / reads), first touches left out") == ["100.0%"]
     assert text.index("prompt tokens") < text.index("re-reads that hit")
-    told = wording.headline(found)
+    told = wording.headline(found.values)
     assert "5.0% of prompt tokens came from the cache, first touches included; 100.0% of re-reads hit" in told
 
 
 def test_documents_that_are_ingested_are_no_prompt(tmp_path: Path) -> None:
     rows = [row(0, source="rag"), row(1), row(2, **HIT | {"source": "rag"})]
-    found = summarise(write_run(tmp_path / "run", rows))
+    found = summarise(write_run(tmp_path / "run", rows)).to_json()
     assert (found["prompt_tokens"], found["compulsory_misses"], found["hit_rate_prompt"]) == (1024, 1, 0.5)
     assert found["hit_rate_sessions"] == 0.5, "the document's session has none"
 
@@ -74,7 +75,7 @@ def test_documents_that_are_ingested_are_no_prompt(tmp_path: Path) -> None:
 def test_sessions_count_alike_however_long_they_are(tmp_path: Path) -> None:
     """One writes 1 block; one writes 1 and finds 3 in two requests: 0 and 3/4, of tokens 3/5."""
     found_by = [row(n, **HIT, session_id=1, request_id=1 + n % 2) for n in (2, 3, 4)]
-    found = summarise(write_run(tmp_path / "run", [row(0), row(1), *found_by]))
+    found = summarise(write_run(tmp_path / "run", [row(0), row(1), *found_by])).to_json()
     assert found["hit_rate_prompt_tokens"] == 3 / 5
     assert found["hit_rate_sessions"] == found["hit_rate_sessions_p50"] == 3 / 8
     assert found["hit_rate_sessions_p5"] == pytest.approx(0.05 * 3 / 4)
@@ -165,7 +166,7 @@ def waiting(place: Path, busy: float) -> Path:
 @pytest.mark.parametrize(("busy", "bottleneck"), [(0.95, "cpu"), (0.5, "queue")])
 def test_moves_that_wait_for_a_core_are_held_back_by_the_cpu(tmp_path: Path, busy: float, bottleneck: str) -> None:
     place = waiting(tmp_path / "run", busy)
-    found = summarise(place)
+    found = summarise(place).to_json()
     assert found["system_cpu_share"] == pytest.approx(busy, rel=0.01)
     assert found["cpu_share"] == pytest.approx(0.15, rel=0.01)
     assert found["bottleneck"] == metric_oracle.summary(metric_oracle.read(place))["bottleneck"] == bottleneck
@@ -176,5 +177,7 @@ def test_only_a_window_that_holds_ops_back_is_to_be_widened(cause: str) -> None:
     values = {f"{wait}_wait_mean_ms": 0.0 for wait in (*WAITS, "order", "window")}
     values |= {"e2e_mean_ms": 100.0, "plan_wait_mean_ms": 50.0}
     values |= {f"{cause}_wait_mean_ms": 50.0} if cause != "unknown" else {}
-    (doubt,) = doubts._plan_wait(Evidence([{"conditions": {}}], values, Moved(0, 0, 0), None, None, None))
+    (doubt,) = doubts._plan_wait(
+        Evidence([read_run(ROOT / "tests" / "data" / "run")], [False], values, Moved(0, 0, 0), None, None, None)
+    )
     assert ("widen --window" in doubt.advice) == (cause == "window")

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.summary import summary
-from replayer.schema import read_run
 from tests.support.command_line import Run
 from tests.support.logs import make_rows, ranks, write_run
 from tests.support.paths import DEMO
+from tests.support.run_json import run_json
 from tracegen.errors import InputError
 
 # Verdicts
@@ -65,19 +66,20 @@ def test_a_missing_row_is_found(replays: list[Path], tmp_path: Path) -> None:
     (part, *_) = sorted((copy / "moves").iterdir())
     table = pq.read_table(part)
     pq.write_table(table.slice(0, len(table) - 40), part)
-    found = summary.summarise(copy)
+    found = summary.summarise(copy).to_json()
     assert not found["valid"]
     assert any("parts are missing or altered" in finding for finding in found["findings"])
 
 
 def test_unlike_work_is_named(replays: list[Path], tmp_path: Path) -> None:
     one = summary.summarise(replays[0])
-    other = one | {"plan_fingerprint": "x", "cpu_hits": 1, "elapsed_s": 99.0}
+    provenance = replace(one.provenance, plan_fingerprint="x")
+    other = replace(one, provenance=provenance, metrics=one.metrics | {"cpu_hits": 1, "elapsed_s": 99.0})
     assert summary.differences([one, other]) == ["cpu_hits", "plan_fingerprint"]
 
 
 def damaged(copy: Path, what: str) -> None:
-    info = read_run(copy)
+    info = run_json(copy)
     (part, *_) = sorted((copy / "moves").iterdir())
     if what == "no run.json":
         (copy / "run.json").unlink()
@@ -118,7 +120,7 @@ def test_damaged_runs_are_refused_in_one_sentence(run: Run, replays: list[Path],
 
 def test_parts_are_refused_where_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a run directory"):
-        summary.summarise(tmp_path)
+        summary.summarise(tmp_path).to_json()
 
 
 # Many ranks
@@ -127,14 +129,14 @@ def test_parts_are_refused_where_there_are_none(tmp_path: Path) -> None:
 def test_a_rank_that_is_missing_or_was_killed_is_named(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "running", "complete")
     shutil.rmtree(place / "rank_2")
-    found = summary.summarise(place)
+    found = summary.summarise(place).to_json()
     assert not found["valid"]
     assert "rank 1 is incomplete" in " ".join(found["findings"])
     assert "rank 2 of 3 is missing" in " ".join(found["findings"])
     for rank in (0, 1):
         shutil.rmtree(place / f"rank_{rank}")
     with pytest.raises(InputError, match="none of its 3 ranks"):
-        summary.summarise(place)
+        summary.summarise(place).to_json()
 
 
 def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> None:
@@ -142,25 +144,25 @@ def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> N
     info = json.loads((place / "rank_1" / "run.json").read_text())
     del info["clock"]
     (place / "rank_1" / "run.json").write_text(json.dumps(info))
-    found = summary.summarise(place)
+    found = summary.summarise(place).to_json()
     assert found["elapsed_s"] < 10
     assert found["status"] == "running"
 
 
 def test_the_status_of_ranks_is_that_of_the_worst(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "failed")
-    assert summary.summarise(place)["status"] == "failed"
+    assert summary.summarise(place).to_json()["status"] == "failed"
     place, _ = ranks(tmp_path / "run2", "complete", "complete")
     shutil.rmtree(place / "rank_1")
     for info in place.glob("rank_*/run.json"):
         content = json.loads(info.read_text())
         content["conditions"]["ranks"] = 2
         info.write_text(json.dumps(content))
-    assert summary.summarise(place)["status"] == "failed"
+    assert summary.summarise(place).to_json()["status"] == "failed"
 
 
 def test_a_run_of_warm_up_alone_measures_nothing(tmp_path: Path) -> None:
     warm = [row | {"warmup": True} for row in make_rows(5, 50)]
-    found = summary.summarise(write_run(tmp_path / "run", warm, warmup={"ops": 50, "end_ns": None}))
+    found = summary.summarise(write_run(tmp_path / "run", warm, warmup={"ops": 50, "end_ns": None})).to_json()
     assert not found["valid"]
     assert "every op that was executed is warm-up" in " ".join(found["findings"])

@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replayer.schema import read_run
 from tests.support import traces
 from tests.support.command_line import Run, sentence
 from tests.support.going_runs import READS, USERS, Going, going, info, log_of, replayed
 from tests.support.mounts import ext4, tmpfs
+from tests.support.run_json import run_json
 
 
 def failed_rows(started: Going, words: str) -> pl.DataFrame:
@@ -78,7 +78,7 @@ def test_a_disk_that_turns_read_only_is_rows(storing: Path, tmp_path: Path) -> N
         assert code == 1, said
         assert "Traceback" not in said
         assert "is left behind: Read-only file system" in said
-        found = read_run(started.output)
+        found = run_json(started.output)
         assert found["status"] == "failed"
         errors = log_of(started.output).filter(pl.col("status") == "error")
         assert len(errors) > 0

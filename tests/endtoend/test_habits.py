@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 import tracegen.cli
 from analysis.cli import main
 from analysis.commands.directories import runs_in
-from analysis.doubts.across_runs import merged
 from analysis.summary import glossary, percentiles
 from analysis.summary import text as render
+from analysis.summary.across_runs import merged
 from tests.support import traces
 from tests.support.crafted_runs import clean
 from tracegen.console.command_line import Refused

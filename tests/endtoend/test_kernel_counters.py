@@ -13,10 +13,11 @@ import pytest
 
 from replayer.machine import description as machine
 from replayer.machine.device_counters import Sampler
-from replayer.schema import DEVICE_SCHEMA, read_run
+from replayer.schema import DEVICE_SCHEMA
 from tests.support.command_line import Run
 from tests.support.going_runs import going, replayed
 from tests.support.mounts import ext4
+from tests.support.run_json import run_json
 
 
 def test_device_counters_are_as_documented(endless: Path, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_reads_that_a_cache_served_are_told(storing: Path, tmp_path: Path, run: 
 
 def told_of_the_cache(storing: Path, tmp_path: Path, run: Run, place: list[object]) -> None:
     done = replayed(run, storing, tmp_path, "--direct", "off", *place)
-    found = read_run(tmp_path / "run")
+    found = run_json(tmp_path / "run")
     (warning,) = [warning for warning in found["warnings"] if "a cache served reads" in warning]
     assert warning in done.stderr
     done = replayed(run, storing, tmp_path, "--direct", "on", "--force", *place, ok=False)
@@ -92,7 +93,7 @@ def told_of_the_cache(storing: Path, tmp_path: Path, run: Run, place: list[objec
         pytest.skip("this disk refuses O_DIRECT")
     assert done.returncode == 0, done.stderr
     assert "a cache served" not in done.stderr
-    found = read_run(tmp_path / "run")
+    found = run_json(tmp_path / "run")
     assert not [warning for warning in found["warnings"] if "cache served" in warning]
     rows = pq.read_table(tmp_path / "run" / "device.parquet").to_pylist()
     assert sum(row["read_bytes"] for row in rows) >= found["executed"]["read_bytes"]["nvme"] > 50 << 20

@@ -136,7 +136,7 @@ def test_what_the_machine_did_stands_in_the_summary(tmp_path: Path) -> None:
 def test_what_an_older_release_did_not_measure_is_not_0(tmp_path: Path) -> None:
     run = clean(60)
     del run.info["machine"]["host_cores"]
-    summary = checked(run.save(tmp_path / "run"))
+    summary = checked(run.save(tmp_path / "run")).to_json()
     assert summary["valid"]
     names = ("run_delay_s", "throttled_s", "steal_cpu", "foreign_io_share", "process_read_bytes", "foreign_cpu_share")
     assert [summary[name] for name in names] == [None] * len(names)
@@ -213,7 +213,7 @@ def test_a_run_of_weeks_is_judged(tmp_path: Path) -> None:
     run.samples = None
     for name in ("due_ns", "ready_ns", "start_ns", "end_ns"):
         run.rows[name][middle:] += 20 * DAY
-    summary = checked(run.settle().save(tmp_path / "run"))
+    summary = checked(run.settle().save(tmp_path / "run")).to_json()
     assert summary["valid"], summary["findings"]
     assert summary["elapsed_s"] == pytest.approx(20 * 86_400, rel=1e-3)
 
@@ -227,7 +227,7 @@ def test_waits_of_a_run_that_fell_far_behind_add_up(tmp_path: Path) -> None:
     run.rows["order_ns"] = run.rows["ready_ns"] - run.rows["due_ns"]
     rows = len(run.rows["due_ns"])
     assert rows * late_ns > 1 << 63
-    summary = summarise(run.settle().save(tmp_path / "run"))
+    summary = summarise(run.settle().save(tmp_path / "run")).to_json()
     assert summary["plan_wait_s"] == pytest.approx(rows * late_ns / 1e9, rel=1e-3)
     assert summary["order_wait_s"] == pytest.approx(rows * late_ns / 1e9, rel=1e-3)
 
@@ -281,7 +281,7 @@ def busy_loops(count: int) -> Iterator[None]:
 
 
 def kinds(run: Path) -> dict[str, dict[str, Any]]:
-    return {doubt["kind"]: doubt for doubt in summarise(run)["doubts"]}
+    return {doubt["kind"]: doubt for doubt in summarise(run).to_json()["doubts"]}
 
 
 def test_a_replay_that_was_stopped_is_not_valid(endless: Path, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_busy_loops_beside_a_replay_are_named_and_no_stop(endless: Path, tmp_pat
     assert "busy machine" in told
     assert "paused" not in told
     assert not any("raise --workers" in doubt["advice"] for doubt in told.values())
-    samples = summarise(started.output)
+    samples = summarise(started.output).to_json()
     assert samples["run_delay_s"] is not None, "the kernel here counts it"
     assert samples["foreign_cpu"] > 0
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from replayer.run.mpi import combined
-from replayer.schema import read_run
 from replayer.tiers.cache_dir import MARKER
 from tests.support.going_runs import CACHE, MODEL, SLOW, Going, info, log_of, ranks_under
+from tests.support.run_json import run_json
 from tracegen.schema import Trace
 
 
@@ -42,7 +42,7 @@ def test_ranks_log_their_share(mpirun: list[object], short: Path, tmp_path: Path
     top = info(tmp_path / "run")
     assert (top["status"], top["ranks"], len(top["clocks"])) == ("complete", 2, 2)
     places = [tmp_path / "run" / f"rank_{rank}" for rank in (0, 1)]
-    found, logs = [read_run(place) for place in places], [log_of(place) for place in places]
+    found, logs = [run_json(place) for place in places], [log_of(place) for place in places]
     assert [set(log["rank"]) for log in logs] == [{0}, {1}]
     assert all(one["status"] == "complete" and one["executed"]["ops"] == one["plan"]["ops"] for one in found)
     ops = [set(log["op_id"]) for log in logs]

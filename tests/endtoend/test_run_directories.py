@@ -7,21 +7,22 @@ from pathlib import Path
 import pytest
 
 from replayer.record.run_directory import RunDirectory
-from replayer.schema import parts, read_run
+from replayer.schema import parts
 from tests.support.command_line import Run, sentence
 from tests.support.going_runs import TIMES, log_of, replayed, snapshot
 from tests.support.paths import ROOT
+from tests.support.run_json import run_json
 from tracegen.errors import InputError
 
 
 def test_force_replaces_a_run(short: Path, tmp_path: Path, run: Run) -> None:
     replayed(run, short, tmp_path)
     (tmp_path / "run" / "moves" / "part-00007.parquet").write_text("of the run before")
-    before = read_run(tmp_path / "run")
+    before = run_json(tmp_path / "run")
     sentence(replayed(run, short, tmp_path, ok=False), str(tmp_path / "run"), "--force")
-    assert read_run(tmp_path / "run") == before
+    assert run_json(tmp_path / "run") == before
     replayed(run, short, tmp_path, "--force", "--users", 3)
-    assert read_run(tmp_path / "run")["conditions"]["users"] == 3
+    assert run_json(tmp_path / "run")["conditions"]["users"] == 3
     assert [path.name for path in parts(tmp_path / "run")] == ["part-00000.parquet"]
 
 
@@ -86,7 +87,7 @@ def test_repeat_does_the_same_work_so_many_times(short: Path, tmp_path: Path, ru
     bounded = ["--cpu-mem-gb", "0.0002", "--storage-capacity-gb", "0.0003"]
     replayed(run, short, tmp_path, *bounded, "--repeat", 3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run-1", "run-2", "run-3"]
-    found = [read_run(tmp_path / f"run-{number}") for number in (1, 2, 3)]
+    found = [run_json(tmp_path / f"run-{number}") for number in (1, 2, 3)]
     assert [one["status"] for one in found] == ["complete"] * 3
     for name in ("plan", "executed", "executed_fingerprint", "conditions"):
         assert found[0][name] == found[1][name] == found[2][name]

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from replayer.engine.engine import POLL_S
-from replayer.schema import read_run
 from tests.replayer import waterfall_oracle
 from tests.support import traces
 from tests.support.command_line import Run, here, sentence
 from tests.support.going_runs import CACHE, MODEL, READS, USERS, Going, going, info, log_of, replayed
+from tests.support.run_json import run_json
 from tracegen.schema import Trace
 
 SIGNALS = [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
@@ -31,7 +31,7 @@ def test_a_signal_closes_the_run(
         started.process.send_signal(number)
         assert (ended := started.end())[0] == code, ended
     assert "Traceback" not in ended[1]
-    found = read_run(started.output)
+    found = run_json(started.output)
     assert (found["status"], found["reason"]) == ("incomplete", reason)
     assert list((tmp_path / "cache").iterdir()) == []
     log = log_of(started.output)
@@ -119,7 +119,7 @@ def test_a_signal_ends_a_drain(
         started.process.send_signal(number)
         assert (ended := started.end())[0] == code, ended
     assert "Traceback" not in ended[1]
-    found, log = read_run(started.output), log_of(started.output)
+    found, log = run_json(started.output), log_of(started.output)
     assert (found["status"], found["reason"]) == ("incomplete", reason)
     assert found["window"]["cut_s"] >= 0.5
     assert found["window"]["stopped_s"] is None
@@ -147,7 +147,7 @@ def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path,
     for name, flags, limit_s in (("default", [], 0.1), ("more", ["--drain", 0.6], 0.6)):
         (tmp_path / name).mkdir()
         replayed(run, overtaken.path, tmp_path / name, *DRAINED, "--duration", 1, *flags)
-        found, log = read_run(tmp_path / name / "run"), log_of(tmp_path / name / "run")
+        found, log = run_json(tmp_path / name / "run"), log_of(tmp_path / name / "run")
         assert found["status"] == "complete"
         assert found["conditions"]["drain_s"] == found["window"]["drain_limit_s"] == limit_s
         assert 1 + limit_s <= found["window"]["stopped_s"] >= found["window"]["issued_s"]
@@ -177,7 +177,7 @@ def test_what_a_live_run_did_is_done_again(short: Path, tmp_path: Path, run: Run
         (tmp_path / name / "again").mkdir(parents=True)
         replayed(run, short, tmp_path / name, *bounded, *flags, "--throttle", "nvme=32,3000")
         replayed(run, short, tmp_path / name / "again", *bounded, "--order", tmp_path / name / "run", "--workers", 2)
-        found, again = (read_run(tmp_path / name / place) for place in ("run", "again/run"))
+        found, again = (run_json(tmp_path / name / place) for place in ("run", "again/run"))
         assert (found["status"], again["status"]) == ("complete", "complete")
         assert found["executed_fingerprint"] == again["executed_fingerprint"] == again["plan"]["plan_fingerprint"]
         assert found["executed"] == again["executed"]

@@ -19,8 +19,8 @@ Change = Callable[[Crafted], object]
 def found(run: Crafted, place: Path) -> dict[str, list[Doubt]]:
     """What `analysis summary` doubts, by kind."""
     kinds: dict[str, list[Doubt]] = {}
-    for doubt in summarise(run.save(place / "run"))["doubts"]:
-        kinds.setdefault(doubt["kind"], []).append(Doubt(**doubt))
+    for doubt in summarise(run.save(place / "run")).doubts:
+        kinds.setdefault(doubt.kind, []).append(doubt)
     return kinds
 
 

@@ -13,13 +13,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pytest
 
 from analysis.doubts import against_trace as replanned
 from analysis.doubts.against_trace import Planned, plan_anew
 from analysis.report import export
-from analysis.runs.run import open_run
+from analysis.runs.opening import open_run
 from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
@@ -34,7 +35,7 @@ from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
 from replayer.run.mpi import combined
-from replayer.schema import code_digests
+from replayer.schema import PlanInfo, RunInfo, code_digests
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
 from tracegen.errors import InputError
@@ -92,17 +93,18 @@ def trace_of(option: Option, rank: int, place: Path) -> Trace:
     return write(place / f"{option.name}-{rank}.parquet", batch, seed=42 + rank, counts=counts)
 
 
-def planned_by_hand(trace: Path, place: Path, info: dict[str, Any], moves: Path) -> Planned:
+def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
     """Its plan: of a test's own order and memory, which CLOSED does not have."""
-    if info["conditions"]["model"] != "hand-made":
+    if info.conditions.model != "hand-made":
         return plan_anew(trace, place, info, moves)
-    opened, cpu = Trace(trace), info["conditions"]["usable_bytes"]["cpu"]
+    opened, cpu = Trace(trace), info.conditions.usable_bytes.cpu or 0
     order = Order("run", "crafted", op_ids=np.arange(opened.ops))
     capacity = (Decimal(0), Decimal(cpu) / 2**30, None)
     plan = Plan(opened, PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order))
     moves.unlink(missing_ok=True)
     with PlannedMoves(moves, plan) as table:
-        return Planned(plan.simulate(looks=[table.add]), moves)
+        counts = plan.simulate(looks=[table.add])
+    return Planned(msgspec.convert(counts, PlanInfo), moves)
 
 
 def save(place: Path, runs: list[Crafted]) -> None:
@@ -152,7 +154,7 @@ def judged_once(path: Path) -> Trial:
         except InputError as error:
             found = error
         JUDGED[path, content] = found
-        if isinstance(found, Trial) and found.summary["valid"]:  # otherwise the message names the trial's place
+        if isinstance(found, Trial) and found.summary.is_valid:  # otherwise the message names the trial's place
             JUDGED[content] = found
     if isinstance(found, InputError):
         raise found
@@ -167,7 +169,7 @@ def pinned() -> dict[str, list[str]]:
     }
 
 
-def trace_made(self: Traces, option: Option, rank: int, told: dict[str, Any]) -> Trace | None:
+def trace_made(self: Traces, option: Option, rank: int, told: RunInfo) -> Trace | None:
     return trace_of(option, rank, self.folder) if option in OPTIONS else MADE(self, option, rank, told)
 
 

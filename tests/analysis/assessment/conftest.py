@@ -1,10 +1,10 @@
 """A replay to assess."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
 from tests.support.command_line import Run
 from tests.support.paths import DEMO
@@ -21,5 +21,5 @@ def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def ours(replay: Path) -> dict[str, Any]:
+def ours(replay: Path) -> Summary:
     return summarise(replay)

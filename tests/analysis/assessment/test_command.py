@@ -3,13 +3,13 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
+from analysis.summary.run_summary import Summary
 from tests.analysis.assessment.assessing import GOOD, call
 from tests.support.command_line import Run
 
 
-def test_a_run_as_people_and_machines_see_it(replay: Path, ours: dict[str, Any]) -> None:
+def test_a_run_as_people_and_machines_see_it(replay: Path, ours: Summary) -> None:
     shown = call(replay).stdout.splitlines()
     assert shown[0] == f"{replay}: profile latency"
     assert [line.split()[0] for line in shown[1:6]] == list(GOOD)
@@ -18,9 +18,9 @@ def test_a_run_as_people_and_machines_see_it(replay: Path, ours: dict[str, Any])
     found = json.loads(call(replay, "--json").stdout)
     assert found["valid"] is True
     assert "not part of a submission" in found["note"]
-    assert {one["name"]: one["value"] for one in found["criteria"]} == {name: ours[name] for name in GOOD}
+    assert {one["name"]: one["value"] for one in found["criteria"]} == {name: ours.metrics[name] for name in GOOD}
     both = json.loads(call(replay, replay, "--json", "--profile", "throughput").stdout)
-    assert [one["criteria"][0]["value"] for one in both] == [ours["wall_clock_tok_s"]] * 2
+    assert [one["criteria"][0]["value"] for one in both] == [ours.metrics["wall_clock_tok_s"]] * 2
 
 
 def test_a_missed_criterion_is_no_error(replay: Path) -> None:

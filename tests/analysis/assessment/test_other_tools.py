@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from analysis.assessment import other_tools as reference
+from analysis.summary.run_summary import Summary
 from tests.analysis.assessment.assessing import call, refusal
+from tests.support.summaries import FAILED
 
 
 def vllm(**changes: Any) -> dict[str, Any]:
@@ -76,7 +78,7 @@ THROUGHPUT = {"elapsed_time": 2.0, "num_requests": 30, "total_num_tokens": 14476
 THROUGHPUT |= {"requests_per_second": 15.0, "tokens_per_second": 7238.0}
 
 
-def test_what_vllm_bench_throughput_saves(tmp_path: Path, ours: dict[str, Any]) -> None:
+def test_what_vllm_bench_throughput_saves(tmp_path: Path, ours: Summary) -> None:
     """Its tokens are those of prompts and answers: they stand beside a run, and nothing is said to match."""
     (found,) = of(tmp_path, THROUGHPUT)
     assert (found.tool, found.requests, found.failed, found.duration_s) == ("vllm bench throughput", 30, 0, 2.0)
@@ -196,21 +198,19 @@ def test_names_of_models(ours: str, theirs: str, same: bool) -> None:
         ({"duration": 0}, "one of them generated nothing, or took no time"),
     ],
 )
-def test_unlike_work_is_not_comparable(
-    ours: dict[str, Any], tmp_path: Path, changes: dict[str, Any], reason: str
-) -> None:
+def test_unlike_work_is_not_comparable(ours: Summary, tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     found = reference.beside(ours, of(tmp_path, vllm(**changes))[0])
     assert (found["comparable"], found["matches"], found["difference"]) == (False, None, None)
     assert found["reasons"] == [reason]
     assert reference.lines("run1", found)[-1] == f"NOT COMPARABLE: run1 with {tmp_path}/result: {reason}."
 
 
-def test_a_run_that_is_not_valid_is_not_comparable(ours: dict[str, Any], tmp_path: Path) -> None:
-    found = reference.beside(ours | {"valid": False}, of(tmp_path, vllm())[0])
+def test_a_run_that_is_not_valid_is_not_comparable(ours: Summary, tmp_path: Path) -> None:
+    found = reference.beside(ours.with_doubts(after=[FAILED]), of(tmp_path, vllm())[0])
     assert found["reasons"] == ["our run is not VALID"]
 
 
-def test_tokens_that_are_not_counted_are_not_comparable(ours: dict[str, Any], tmp_path: Path) -> None:
+def test_tokens_that_are_not_counted_are_not_comparable(ours: Summary, tmp_path: Path) -> None:
     reasons = reference.beside(ours, of(tmp_path, LONG_DOC)[0])["reasons"]
     assert reasons == [
         "2 of their requests failed",
@@ -222,10 +222,8 @@ def test_tokens_that_are_not_counted_are_not_comparable(ours: dict[str, Any], tm
 @pytest.mark.parametrize(
     ("share", "matches"), [(0.0, True), (0.049, True), (-0.049, True), (0.051, False), (-0.4, False)]
 )
-def test_matched_runs_lie_within_five_percent(
-    ours: dict[str, Any], tmp_path: Path, share: float, matches: bool
-) -> None:
-    theirs = ours["wall_clock_tok_s"] / (1 + share)
+def test_matched_runs_lie_within_five_percent(ours: Summary, tmp_path: Path, share: float, matches: bool) -> None:
+    theirs = (ours.metrics["wall_clock_tok_s"] or 0) / (1 + share)
     found = reference.beside(ours, of(tmp_path, vllm(duration=5476 / theirs))[0])
     assert found["comparable"]
     assert found["difference"] == pytest.approx(share, abs=1e-9)
@@ -234,13 +232,13 @@ def test_matched_runs_lie_within_five_percent(
     assert said in reference.lines("run1", found)[-1]
 
 
-def test_a_file_that_names_no_model_is_comparable_and_says_so(ours: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_that_names_no_model_is_comparable_and_says_so(ours: Summary, tmp_path: Path) -> None:
     found = reference.beside(ours, of(tmp_path, vllm(model_id=None))[0])
     assert found["comparable"]
     assert reference.lines("run1", found)[-1].endswith("; its file names no model.")
 
 
-def test_both_sides_are_shown(replay: Path, ours: dict[str, Any], tmp_path: Path) -> None:
+def test_both_sides_are_shown(replay: Path, ours: Summary, tmp_path: Path) -> None:
     path = tmp_path / "vllm.json"
     path.write_text(json.dumps(vllm()))
     (tmp_path / "rounds.csv").write_text(MULTI_ROUND)
@@ -252,10 +250,10 @@ def test_both_sides_are_shown(replay: Path, ours: dict[str, Any], tmp_path: Path
     assert table["requests"] == ["30", "30"]
     assert table["input tokens"] == ["-", "9,000"]
     assert table["generated tokens"] == ["5,476", "5,476"]
-    assert table["TTFB | TTFT P99 ms *"] == [reference.number(ours["ttfb_p99_ms"]), "1,999"]
+    assert table["TTFB | TTFT P99 ms *"] == [reference.number(ours.metrics["ttfb_p99_ms"]), "1,999"]
     assert "unlike: ours is storage alone" in block[11]
     assert block[12].startswith(f"COMPARABLE: {replay} with {path}: output tok/s ")
     assert "NOT COMPARABLE" in shown.splitlines()[-1]
     found = json.loads(call(replay, "--reference", path, "--json").stdout)
     (one,) = found["references"]
-    assert (one["theirs"]["output_tok_s"], one["ours"]["output_tok_s"]) == (2738.0, ours["wall_clock_tok_s"])
+    assert (one["theirs"]["output_tok_s"], one["ours"]["output_tok_s"]) == (2738.0, ours.metrics["wall_clock_tok_s"])

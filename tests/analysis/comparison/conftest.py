@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from analysis.comparison import trials
+from analysis.doubts.doubt import Doubt
+from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tests.analysis.comparison.crafting import SPEED, Craft, conditions
+from tests.support.summaries import FAILED, summary_of
+
+SHORT = Doubt("short run", "2 s are too short", "replay minutes")
 
 
 @pytest.fixture
@@ -36,14 +41,17 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         (path / "run.json").write_text(json.dumps(content))
         return path
 
-    def crafted(path: Path) -> dict[str, Any]:
+    def crafted(path: Path) -> Summary:
         info = json.loads((path / "run.json").read_text())
-        work = {"tokens_generated": info["executed_ops"], "cut": (info.get("window") or {}).get("cut_s") is not None}
-        findings = [] if info["valid"] else ["the run is failed: by design"]
-        return {
-            "run": str(path), "valid": info["valid"], "findings": findings, "doubts": [{"kind": "short run"}],
-            "conditions": info["conditions"], "machine": ["host"], "zero_ns": info.get("zero_ns", [None]), "bottleneck": "queue", **work, **info["metrics"],
-        }  # fmt: skip
+        return summary_of(
+            run=str(path),
+            doubts=[SHORT] if info["valid"] else [FAILED, SHORT],
+            conditions=info["conditions"],
+            zero_ns=info.get("zero_ns", [None]),
+            executed_ops=info["executed_ops"],
+            is_cut=(info.get("window") or {}).get("cut_s") is not None,
+            **{"tokens_generated": info["executed_ops"]} | info["metrics"],
+        )
 
     monkeypatch.setattr(trials, "summarise", crafted)
     return make

@@ -36,7 +36,7 @@ def test_many_systems_are_matched_among_all(craft: Craft) -> None:
         for side, users in (("a", (1, 2)), ("b", (1, 2)), ("c", (2, 3)))
     }
     found = compare(sides)
-    assert [one.conditions["users"] for one in found.configurations] == [2]
+    assert [one.conditions.users for one in found.configurations] == [2]
     assert len(found.unmatched) == 3
 
 

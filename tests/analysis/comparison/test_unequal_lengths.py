@@ -5,18 +5,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from analysis.comparison.compare import compare
 from analysis.comparison.text import render
 from analysis.comparison.trials import Trial, check_prefix
+from analysis.runs.run import RankDirectory
 from analysis.runs.run import Run as RunOf
 from analysis.summary.summary import summarise
-from replayer.schema import CHECKPOINT_OPS
+from replayer.schema import CHECKPOINT_OPS, read_run
 from tests.analysis.comparison.crafting import Craft, typed
 from tests.support.command_line import Run
 from tests.support.crafted_runs import SECOND, clean
-from tests.support.paths import DEMO
+from tests.support.paths import DEMO, ROOT
+from tests.support.summaries import summary_of
 from tracegen.errors import InputError
+
+EXAMPLE = read_run(ROOT / "tests" / "data" / "run")
 
 
 def trial(ops: int, plan: str | None = "p", marks: list[str] | None = None, rank: int = 0) -> Trial:
@@ -24,14 +29,13 @@ def trial(ops: int, plan: str | None = "p", marks: list[str] | None = None, rank
 
 
 def ranked(*of: tuple[int, str | None, list[str]]) -> Trial:
-    infos = {
-        Path(f"rank_{rank}"): {
-            "executed_ops": ops, "executed_fingerprint": f"{plan} {ops}",
-            "plan": {"plan_fingerprint": plan, "plan_checkpoints": marks},
-        }
-        for rank, (ops, plan, marks) in enumerate(of)
-    }  # fmt: skip
-    return Trial(RunOf(Path("run"), infos, len(of), []), {})
+    ranks = []
+    for rank, (ops, plan, marks) in enumerate(of):
+        assert EXAMPLE.plan is not None
+        planned = replace(EXAMPLE.plan, plan_fingerprint=plan, plan_checkpoints=tuple(marks))
+        info = replace(EXAMPLE, executed_ops=ops, executed_fingerprint=f"{plan} {ops}", plan=planned)
+        ranks.append(RankDirectory(info, Path(f"rank_{rank}"), is_running=False))
+    return Trial(RunOf(Path("run"), ranks, len(of), []), summary_of())
 
 
 STEP = CHECKPOINT_OPS
@@ -122,7 +126,7 @@ def steady_run(path: Path, speed: float) -> Path:
 
 def test_a_system_4_7_times_as_fast_shows_4_7_times(tmp_path: Path) -> None:
     fast, slow = (steady_run(tmp_path / name, speed) for name, speed in (("fast", 4.7), ("slow", 1.0)))
-    assert summarise(fast)["executed_ops"] > 4 * summarise(slow)["executed_ops"]
+    assert summarise(fast).to_json()["executed_ops"] > 4 * summarise(slow).to_json()["executed_ops"]
     metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s", "storage_tok_s", "steady_tok_s"]
     (pair,) = compare({"fast": [fast], "slow": [slow]}, metrics=metrics).pairs
     for metric in metrics:
@@ -170,6 +174,6 @@ def test_real_runs_of_unequal_length(replays: list[Path], run: Run) -> None:
     found = json.loads(told.stdout)
     (one,) = found["configurations"]
     assert one["cut"]
-    assert summarise(replays[1])["executed_ops"] < summarise(replays[0])["executed_ops"]
-    assert one["window_s"]["short"] == [summarise(replays[1])["elapsed_s"]]
+    assert summarise(replays[1]).to_json()["executed_ops"] < summarise(replays[0]).to_json()["executed_ops"]
+    assert one["window_s"]["short"] == [summarise(replays[1]).to_json()["elapsed_s"]]
     assert found["warnings"] == []

@@ -42,7 +42,7 @@ def test_findings_that_invalidate_come_before_all_doubts(tmp_path: Path) -> None
     run = clean(60)
     counted(run, read=0.1)
     put(run.info, "executed_ops", 5)
-    flags = [doubt["invalidates"] for doubt in summarise(run.save(tmp_path / "run"))["doubts"]]
+    flags = [doubt["invalidates"] for doubt in summarise(run.save(tmp_path / "run")).to_json()["doubts"]]
     assert flags == sorted(flags, reverse=True)
     assert flags.count(True) > 1
     assert flags.count(False) > 1

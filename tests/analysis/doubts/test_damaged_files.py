@@ -82,10 +82,10 @@ def test_nulls_are_found_without_statistics_too(tmp_path: Path) -> None:
 
 def test_logs_that_other_tools_rewrote_stay_readable(tmp_path: Path) -> None:
     place = clean(50).save(tmp_path / "run", parts=3)
-    before = checked(place)
+    before = checked(place).to_json()
     for path in parts(place):
         pl.read_parquet(path).write_parquet(path)
-    assert checked(place) == before
+    assert checked(place).to_json() == before
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,10 @@ import re
 
 import pytest
 
-from analysis.doubts import across_runs as between
 from analysis.doubts import checks as doubts
 from analysis.doubts import devices as device_doubts
 from analysis.doubts import machine as machine_doubts
-from replayer.record import run_json
-from replayer.schema import TIERS
+from analysis.summary import across_runs as between
 from tests.support.paths import ROOT
 
 GIB = 2**30
@@ -40,7 +38,3 @@ def test_the_docs_name_every_threshold() -> None:
     known["DEVICE_CACHE_BYTES"] /= GIB
     known["LARGE_BYTES"] /= 2**20
     assert listed == {name: value for name, value in known.items() if name not in ("GIB", "LISTED")}
-
-
-def test_the_kinds_of_fields_know_the_tiers() -> None:
-    assert run_json.TIERS == TIERS

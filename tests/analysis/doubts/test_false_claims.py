@@ -39,24 +39,24 @@ CLAIMS: list[tuple[str, Any, str]] = [
 def test_claims_of_run_json_that_the_log_contradicts(tmp_path: Path, name: str, value: Any, finding: str) -> None:
     run = clean(60, cpu_objects=5)
     put(run.info, name, value)
-    findings = summarise(run.save(tmp_path / "run"))["findings"]
+    findings = summarise(run.save(tmp_path / "run")).findings
     assert any(finding in one for one in findings), findings
 
 
 def test_a_cut_run_that_calls_itself_whole_or_drains_less(tmp_path: Path) -> None:
     run = clean(60, cpu_objects=5, executed=100)
     put(run.info, "window.cut_s", None)
-    assert any("whole plan" in finding for finding in summarise(run.settle().save(tmp_path / "a"))["findings"])
+    assert any("whole plan" in finding for finding in summarise(run.settle().save(tmp_path / "a")).findings)
     run = clean(60, cpu_objects=5, executed=100)
     put(run.info, "window.drain_s", 0.0)
-    assert any("drained for" in finding for finding in summarise(run.save(tmp_path / "b"))["findings"])
+    assert any("drained for" in finding for finding in summarise(run.save(tmp_path / "b")).findings)
     run = clean(60, cpu_objects=5, executed=100)
     run.info |= {"executed": run.info["plan"], "executed_ops": 179}
-    assert any("parts are missing" in finding for finding in summarise(run.save(tmp_path / "c"))["findings"])
+    assert any("parts are missing" in finding for finding in summarise(run.save(tmp_path / "c")).findings)
     run = clean(60, cpu_objects=5, executed=100)
     run.info["executed_fingerprint"] = "0" * 64
     place = run.save(tmp_path / "d")
-    assert summarise(place)["valid"], "nothing but its rows tells the fingerprint of a cut run"
+    assert summarise(place).is_valid, "nothing but its rows tells the fingerprint of a cut run"
     assert "are not those of its plan" in call("check", place, code=1).stdout
 
 
@@ -65,7 +65,7 @@ def test_an_interrupted_run_that_calls_itself_complete(tmp_path: Path) -> None:
     put(run.info, "window.cut_s", None)
     run.info["conditions"]["duration_s"] = None
     assert run.settle().info["status"] == "complete"
-    findings = summarise(run.save(tmp_path / "run"))["findings"]
+    findings = summarise(run.save(tmp_path / "run")).findings
     assert any("100 ops of 179" in finding for finding in findings)
 
 
@@ -73,7 +73,7 @@ def test_counters_of_another_run(tmp_path: Path) -> None:
     run = clean()
     assert run.samples is not None
     run.samples = run.samples[:50]
-    findings = summarise(run.save(tmp_path / "run"))["findings"]
+    findings = summarise(run.save(tmp_path / "run")).findings
     assert any("device.parquet counts for 50.000 s, the log goes on for" in finding for finding in findings)
 
 
@@ -93,5 +93,5 @@ def test_tokens_are_those_of_the_trace_where_it_says(
         put(run.info, name if "." in name else f"conditions.{name}", value)
     if tokens:
         put(run.info, "trace.counts.tokens_generated", tokens)
-    findings = summarise(run.save(tmp_path / "run"))["findings"]
+    findings = summarise(run.save(tmp_path / "run")).findings
     assert any("tokens generated" in one for one in findings) == ("cycles" in changes)

@@ -2,13 +2,14 @@
 
 from copy import deepcopy
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from analysis.doubts import checks as doubts
+from replayer.record.run_info import WarningKind
+from replayer.record.warning_kinds import kind_of_text
 from tests.support.crafted_runs import SECOND, clean
 from tests.support.doubts import conditions, counted, each_sample, found
-from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
@@ -86,17 +87,28 @@ def test_what_the_replayer_warned_of_is_not_said_twice(tmp_path: Path) -> None:
     assert doubt.text == "a new kind of warning"
 
 
-def test_every_warning_of_the_replayer_is_known(tmp_path: Path) -> None:
-    source = (ROOT / "replayer" / "run" / "opening.py").read_text() + (
-        ROOT / "replayer" / "run" / "replay.py"
-    ).read_text()
-    for words in doubts.COVERED:
-        assert words in source, words
-    for text, kind in WARNINGS.items():
-        assert next(kind for words, kind in doubts.COVERED.items() if words in text) == kind
-    assert source.count("found.append(") + source.count("yield f") == 8, (
-        "a new warning: say in COVERED which doubt it is"
-    )
+def test_warnings_with_a_kind_are_covered_by_the_doubt_of_that_kind(tmp_path: Path) -> None:
+    run = clean()
+    counted(run, read=0.5)
+    run.info["warnings"] = [{"kind": "page cache", "text": "x"}, {"kind": "page cache served reads", "text": "y"}]
+    assert set(found(run, tmp_path / "a")) == {"page cache"}
+    run.info["warnings"] = [{"kind": "slow log", "text": "workers waited."}, {"text": "no kind."}]
+    told = found(run, tmp_path / "b")["replayer"]
+    assert [doubt.text for doubt in told] == ["workers waited", "no kind"]
+
+
+def test_warnings_of_earlier_releases_have_kinds_by_their_words() -> None:
+    served = [text for text in WARNINGS if text.startswith("a cache served")]
+    assert [kind_of_text(text) for text in served] == ["page cache served reads"]
+    assert {text: kind_of_text(text) for text in WARNINGS if text not in served} == {
+        text: kind for text, kind in WARNINGS.items() if text not in served
+    }
+    assert kind_of_text("a new kind of warning.") == "note"
+
+
+def test_every_kind_of_warning_is_a_doubts_kind_or_the_replayers_own() -> None:
+    own = {"page cache served reads", "little room", "slow log", "note"}
+    assert set(get_args(WarningKind)) - own == set(WARNINGS.values())
 
 
 def test_a_cache_that_the_replayer_saw_invalidates_without_its_counters(tmp_path: Path) -> None:

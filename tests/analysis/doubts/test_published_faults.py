@@ -25,7 +25,7 @@ def test_rates_leave_out_what_draining_moved(tmp_path: Path) -> None:
     run.slower(492.7e9 / float(run.rows["end_ns"].max()))
     conditions(run, duration_s=300.0)
     run.info["window"]["cut_s"] = 300.0
-    summary = summarise(run.settle().save(tmp_path / "run"))
+    summary = summarise(run.settle().save(tmp_path / "run")).to_json()
     rows, read = run.rows, run.rows["read_ns"] > 0
     inside = ((300e9 - rows["start_ns"]) / (rows["end_ns"] - rows["start_ns"])).clip(0, 1) * rows["size_bytes"]
     begin_s = float(rows["start_ns"].min()) / 1e9
@@ -46,7 +46,7 @@ def test_gib_are_gib(tmp_path: Path) -> None:
         run.rows[name][:] = 0
     run.rows["end_ns"][:] = SECOND
     run.rows["size_bytes"][run.rows["read_ns"] > 0] = 10**10 // int((run.rows["read_ns"] > 0).sum())
-    summary = summarise(run.settle().save(tmp_path / "run"))
+    summary = summarise(run.settle().save(tmp_path / "run")).to_json()
     assert summary["nvme_read_bytes"] == pytest.approx(1e10)
     assert summary["nvme_read_gib_s"] == pytest.approx(9.3132, rel=1e-4)
     assert not [name for name in summary if "gbps" in name or "_gb_" in name]
@@ -60,7 +60,7 @@ def test_the_p95_of_devices_is_not_that_of_whole_times(tmp_path: Path) -> None:
     def slow(rank: int, run: Crafted) -> None:
         run.rows["device_read_ns"] = run.rows["read_ns"] * (3 + 5 * rank) // 10
 
-    summary = summarise(rank_runs(tmp_path / "run", 2, slow, REQUESTS))
+    summary = summarise(rank_runs(tmp_path / "run", 2, slow, REQUESTS)).to_json()
     assert (summary["valid"], summary["doubts"]) == (True, [])
     whole = SIZE // 2**20 / 1024 * 1e3
     assert summary["nvme_read_p95_ms"] == pytest.approx(whole)
@@ -70,10 +70,10 @@ def test_the_p95_of_devices_is_not_that_of_whole_times(tmp_path: Path) -> None:
 
 def test_a_run_with_a_rank_missing_is_not_complete(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run", 3)
-    assert checked(place)["valid"], "of ranks that are all there"
+    assert checked(place).is_valid, "of ranks that are all there"
     for path in sorted((place / "rank_1").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    summary = summarise(place)
+    summary = summarise(place).to_json()
     assert not summary["valid"]
     assert summary["status"] == "failed"
     assert any("rank 1 of 3 is missing" in finding for finding in summary["findings"])
@@ -84,7 +84,7 @@ def test_a_run_served_by_the_page_cache_is_no_run_of_storage(tmp_path: Path, dir
     run = clean()
     conditions(run, direct=direct)
     counted(run, read=0.4)
-    summary = summarise(run.save(tmp_path / "run"))
+    summary = summarise(run.save(tmp_path / "run")).to_json()
     told = {
         True: "the device delivered 40% of what the nvme tier read: a cache served the rest",
         False: "the nvme tier was read and written through the page cache; devices delivered 40% of its reads",
@@ -98,7 +98,7 @@ def test_device_writes_that_time_only_the_fsync(tmp_path: Path) -> None:
     writes = run.rows["write_ns"] > 0
     run.slower(3_682_000_000 / int(run.rows["write_ns"][writes][0]))
     run.rows["device_write_ns"] = np.where(writes, 1_030_000, 0)
-    summary = summarise(run.save(tmp_path / "run"))
+    summary = summarise(run.save(tmp_path / "run")).to_json()
     (finding,) = summary["findings"]
     assert finding.startswith("device times of nvme writes are 0.03% of their whole times, 3,682 ms")
 

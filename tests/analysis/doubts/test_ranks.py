@@ -17,23 +17,23 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
 
 def test_a_rank_alone_is_not_the_run(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run")
-    summary = summarise(place / "rank_0")
+    summary = summarise(place / "rank_0").to_json()
     assert summary["findings"] == ["this is one of 2 ranks; the others are left out"]
 
 
 def test_ranks_stay_apart_where_the_first_is_missing(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run", 3)
     shutil.rmtree(place / "rank_0")
-    summary = summarise(place)
+    summary = summarise(place).to_json()
     assert not summary["valid"]
-    assert summary["requests"] == sum(summarise(place / f"rank_{rank}")["requests"] for rank in (1, 2))
+    assert summary["requests"] == sum(summarise(place / f"rank_{rank}").to_json()["requests"] for rank in (1, 2))
 
 
 def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run")
     for part in parts(place / "rank_1"):
         pl.read_parquet(part).clear().write_parquet(part)
-    assert "parts are missing or altered" in summarise(place)["findings"][0]
+    assert "parts are missing or altered" in summarise(place).findings[0]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
 def test_what_stands_above_the_ranks_counts(tmp_path: Path, above: dict[str, Any], finding: str) -> None:
     place = rank_runs(tmp_path / "run")
     edit(place, **above)
-    summary = summarise(place)
+    summary = summarise(place).to_json()
     assert not summary["valid"]
     assert any(finding in one for one in summary["findings"]), summary["findings"]
     assert summary["status"] == above.get("status", summary["status"])
@@ -62,7 +62,7 @@ def test_ranks_under_unlike_conditions_and_on_unlike_machines(tmp_path: Path) ->
         conditions(run, fsync=("none", "data")[rank])
         run.info["machine"]["cores"] = 16 + rank
 
-    told = summarise(rank_runs(tmp_path / "run", 2, unlike, REQUESTS))["doubts"]
+    told = summarise(rank_runs(tmp_path / "run", 2, unlike, REQUESTS)).to_json()["doubts"]
     assert [(doubt["kind"], doubt["invalidates"]) for doubt in told] == [("ranks", True), ("unlike machines", False)]
     assert told[0]["text"].endswith("unlike conditions: fsync")
 
@@ -74,7 +74,7 @@ def test_parts_of_one_trace_are_like_conditions(tmp_path: Path) -> None:
         conditions(run, part=[rank, 2])
         run.info["trace"]["counts"] = {}
 
-    assert summarise(rank_runs(tmp_path / "run", 2, part))["valid"]
+    assert summarise(rank_runs(tmp_path / "run", 2, part)).is_valid
 
 
 def test_clocks_that_are_days_apart(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_gpu_may_say_more_than_the_host(tmp_path: Path) -> None:
         run.rows["from_tier"] == 0, run.rows["read_ns"] + 5, run.rows["device_read_ns"]
     )
     run.info["status"] = "failed"
-    summarise(run.save(tmp_path / "run"))
+    summarise(run.save(tmp_path / "run")).to_json()
 
 
 SEEN: dict[str, Log] = {  # by `analysis summary`: totals or single figures show them
@@ -105,7 +105,7 @@ SWAPPED: dict[str, Log] = {  # by `analysis check` only: every total stays
 @pytest.mark.parametrize("what", SEEN)
 def test_tampering_that_a_summary_shows(tmp_path: Path, what: str) -> None:
     place = clean(60, cpu_objects=1).save(tmp_path / "run", parts=1)
-    summary = summarise(tampered(place, SEEN[what]))
+    summary = summarise(tampered(place, SEEN[what])).to_json()
     assert not summary["valid"]
     assert {doubt["kind"] for doubt in summary["doubts"] if doubt["invalidates"]} <= {
         "altered log",
@@ -117,7 +117,7 @@ def test_tampering_that_a_summary_shows(tmp_path: Path, what: str) -> None:
 @pytest.mark.parametrize("what", SWAPPED)
 def test_tampering_that_a_check_shows(tmp_path: Path, what: str) -> None:
     place = tampered(clean(60, cpu_objects=1).save(tmp_path / "run", parts=1), SWAPPED[what])
-    assert summarise(place)["valid"]
+    assert summarise(place).is_valid
     shown = call("check", place, code=1).stdout
     assert shown.startswith("INVALID: altered log: ")
     assert "\nNOT VALID: " in shown
@@ -126,8 +126,8 @@ def test_tampering_that_a_check_shows(tmp_path: Path, what: str) -> None:
 def test_windows_of_a_log_that_is_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recomputed, "HASHED_OPS", 16)
     place = clean(60, cpu_objects=5, executed=100).save(tmp_path / "run")
-    assert checked(place)["valid"]
-    assert not checked(tampered(place, swap("key", HITS)))["valid"]
+    assert checked(place).is_valid
+    assert not checked(tampered(place, swap("key", HITS))).is_valid
 
 
 def ordered(run: Crafted, seed: int = 0) -> Crafted:
@@ -149,8 +149,8 @@ def test_a_plan_of_another_order(tmp_path: Path, executed: int | None) -> None:
     """One row per op, so that an order is a permutation of rows."""
     run = ordered(clean(60, executed=executed))
     place = run.save(tmp_path / "run")
-    assert (checked(place)["findings"], checked(place)["valid"]) == ([], True)
-    assert not checked(tampered(place, swap("op_id", HITS)))["valid"]
+    assert (checked(place).findings, checked(place).is_valid) == ([], True)
+    assert not checked(tampered(place, swap("op_id", HITS))).is_valid
 
 
 def beyond(run: Crafted, ops: int) -> Crafted:
@@ -163,29 +163,29 @@ def beyond(run: Crafted, ops: int) -> Crafted:
 
 def test_rows_beyond_the_prefix_are_those_of_a_cut_run(tmp_path: Path) -> None:
     cut = beyond(clean(60, executed=120), 100)
-    assert checked(cut.save(tmp_path / "cut"))["findings"] == []
-    assert summarise(tmp_path / "cut")["logged_ops"] == 120
+    assert checked(cut.save(tmp_path / "cut")).findings == []
+    assert summarise(tmp_path / "cut").to_json()["logged_ops"] == 120
     whole = beyond(clean(60), 100)
-    assert any("the log goes on to op 178" in one for one in summarise(whole.save(tmp_path / "whole"))["findings"])
+    assert any("the log goes on to op 178" in one for one in summarise(whole.save(tmp_path / "whole")).findings)
 
 
 def test_a_run_of_the_first_ops_asked_for(tmp_path: Path) -> None:
     run = clean(60, executed=100)
     conditions(run, ops=100, duration_s=None)
     put(run.info, "window.cut_s", None)
-    summary = checked(run.settle().save(tmp_path / "run"))
+    summary = checked(run.settle().save(tmp_path / "run")).to_json()
     assert (summary["findings"], summary["cut"]) == ([], False)
     conditions(run, ops=101)
-    assert any("ended after 101 ops, and counts 100" in one for one in summarise(run.save(tmp_path / "b"))["findings"])
+    assert any("ended after 101 ops, and counts 100" in one for one in summarise(run.save(tmp_path / "b")).findings)
 
 
 def test_a_live_run_has_no_plan_until_it_has_ended(tmp_path: Path) -> None:
     run = clean(60)
     run.info |= {"plan": None, "status": "running"}
     conditions(run, placement="live", order={"kind": "live"})
-    assert {doubt["kind"] for doubt in summarise(run.save(tmp_path / "run"))["doubts"]} >= {"incomplete"}
+    assert {doubt["kind"] for doubt in summarise(run.save(tmp_path / "run")).to_json()["doubts"]} >= {"incomplete"}
     conditions(run, placement="planned")
-    assert "plan is None, not an object" in refusal(run.save(tmp_path / "b"))
+    assert "plan is null, not an object" in refusal(run.save(tmp_path / "b"))
 
 
 def test_an_op_id_beyond_all_ops_costs_no_time(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_op_id_beyond_all_ops_costs_no_time(tmp_path: Path) -> None:
     info = json.loads((place / "run.json").read_text())
     del info["executed_ops"]
     (place / "run.json").write_text(json.dumps(info))
-    assert not checked(place)["valid"]
+    assert not checked(place).is_valid
 
 
 def test_parts_of_other_runs(tmp_path: Path) -> None:
@@ -205,12 +205,12 @@ def test_parts_of_other_runs(tmp_path: Path) -> None:
     for number, name in enumerate(names):
         place = one.save(tmp_path / f"run{number}")
         (place / "moves" / name).write_bytes((foreign / "moves" / name).read_bytes())
-        assert not summarise(place)["valid"]
+        assert not summarise(place).is_valid
         (place / "moves" / name).unlink()
-        assert not summarise(place)["valid"]
+        assert not summarise(place).is_valid
     whole = one.save(tmp_path / "whole", parts=1)
     (whole / "moves" / names[0]).write_bytes((trial / "moves" / names[0]).read_bytes())
-    assert any("the last move began" in finding for finding in summarise(whole)["findings"])
+    assert any("the last move began" in finding for finding in summarise(whole).findings)
     ranks = rank_runs(tmp_path / "ranks")
     (ranks / "rank_0" / "moves" / names[0]).write_bytes((ranks / "rank_1" / "moves" / names[0]).read_bytes())
-    assert "rows of rank 1 lie in the log of rank 0" in summarise(ranks)["findings"]
+    assert "rows of rank 1 lie in the log of rank 0" in summarise(ranks).findings

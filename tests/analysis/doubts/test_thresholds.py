@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
 )
 def test_a_clean_run_is_valid_and_nobody_doubts_it(tmp_path: Path, options: dict[str, Any]) -> None:
     place = clean(**options).save(tmp_path / "run")
-    summary = checked(place)
+    summary = checked(place).to_json()
     assert (summary["valid"], summary["findings"], summary["doubts"]) == (True, [], [])
 
 
@@ -159,14 +159,14 @@ def test_what_a_log_of_version_1_waited_for_is_not_known(tmp_path: Path) -> None
     run = clean()
     waits(run, 0.2)
     place = as_version_1(run.save(tmp_path / "run"))
-    (doubt,) = [doubt for doubt in summarise(place)["doubts"] if doubt["kind"] == "plan wait"]
+    (doubt,) = [doubt for doubt in summarise(place).to_json()["doubts"] if doubt["kind"] == "plan wait"]
     assert "(no known cause 20.0%)" in doubt["text"]
 
 
 def test_a_log_of_version_1_holds(tmp_path: Path) -> None:
     place = as_version_1(clean(60, cpu_objects=5, executed=100).save(tmp_path / "run"))
-    assert checked(place)["valid"]
-    assert not checked(tampered(place, swap("key", HITS)))["valid"]
+    assert checked(place).is_valid
+    assert not checked(tampered(place, swap("key", HITS))).is_valid
 
 
 def test_too_few_samples_per_percentile(tmp_path: Path) -> None:

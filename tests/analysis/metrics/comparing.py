@@ -10,7 +10,7 @@ import pytest
 from analysis.log import log
 from analysis.log.columns import KEPT
 from analysis.log.log import Log, Targets
-from analysis.runs.run import open_run
+from analysis.runs.opening import open_run
 from analysis.summary import summary
 from replayer.schema import LOG_ENUMS
 from tests.analysis import metric_oracle
@@ -43,7 +43,7 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def of_rows(place: Path, rows: Rows, **info: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """What analysis says of a run, and plain Python."""
     write_run(place, rows, **info)
-    return summary.summarise(place), metric_oracle.summary(metric_oracle.read(place))
+    return summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place))
 
 
 def differ(found: dict[str, Any], expected: dict[str, Any], names: str) -> None:

@@ -18,7 +18,7 @@ AGAIN = "; where the definition was meant to change: python -m tests.analysis.me
 
 
 def test_the_golden_metrics_of_the_shipped_run() -> None:
-    found = summary.summarise(metric_oracle.DATA / "run", targets=Targets(**GOLDEN_TARGETS))
+    found = summary.summarise(metric_oracle.DATA / "run", targets=Targets(**GOLDEN_TARGETS)).to_json()
     golden = {
         row["name"]: row["text"] if row["number"] is None else row["number"]
         for row in pq.read_table(GOLDEN / "metrics.parquet").to_pylist()
@@ -40,7 +40,7 @@ def test_golden_answers_are_of_the_reference_not_of_analysis() -> None:
 
 def test_the_shipped_run_is_small_and_has_every_kind_of_row() -> None:
     assert sum(path.stat().st_size for path in metric_oracle.DATA.rglob("*") if path.is_file()) <= 200_000
-    found = summary.summarise(metric_oracle.DATA / "run")
+    found = summary.summarise(metric_oracle.DATA / "run").to_json()
     assert found["valid"], found["findings"]
     assert all(found[name] for name in ("cpu_hits", "nvme_hits", "misses", "demotes", "promotes", "drops", "bypasses"))
     assert found["device_read_bytes"] is not None

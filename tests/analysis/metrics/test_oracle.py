@@ -123,7 +123,7 @@ HELD = {
 def test_every_metric_against_plain_python(tmp_path: Path, case: str) -> None:
     place = CASES[case](tmp_path / "run")
     with latencies_known():  # by no targets
-        summaries = [summary.summarise(place, targets=Targets(**targets)) for targets in ({}, HELD)]
+        summaries = [summary.summarise(place, targets=Targets(**targets)).to_json() for targets in ({}, HELD)]
     for targets, found in zip((None, HELD), summaries, strict=True):
         expected = metric_oracle.summary(metric_oracle.read(place, targets))
         assert set(found) - ABOUT == set(expected), "no metric goes unchecked"
@@ -142,12 +142,12 @@ def test_every_table_against_plain_python(tmp_path: Path, case: str) -> None:
 def test_rows_of_the_warm_up_do_not_count(tmp_path: Path) -> None:
     rows = make_rows(4, 100)
     warm = [row | {"warmup": True} for row in make_rows(5, 50)]
-    found = summary.summarise(write_run(tmp_path / "run", rows + warm))
+    found = summary.summarise(write_run(tmp_path / "run", rows + warm)).to_json()
     assert found["tokens_generated"] == sum(row["new_tokens"] for row in rows)
 
 
 def test_a_run_of_no_duration_has_no_rates(tmp_path: Path) -> None:
-    found = summary.summarise(instant(tmp_path / "run"))
+    found = summary.summarise(instant(tmp_path / "run")).to_json()
     assert found["elapsed_s"] == 0
     assert found["tokens_generated"] == 3
     assert found["wall_clock_tok_s"] is None
@@ -155,8 +155,8 @@ def test_a_run_of_no_duration_has_no_rates(tmp_path: Path) -> None:
 
 
 def test_ranks_are_one_run(tmp_path: Path) -> None:
-    found = summary.summarise(ranks(tmp_path / "run"))
-    alone = [summary.summarise(tmp_path / "run" / f"rank_{rank}") for rank in range(3)]
+    found = summary.summarise(ranks(tmp_path / "run")).to_json()
+    alone = [summary.summarise(tmp_path / "run" / f"rank_{rank}").to_json() for rank in range(3)]
     assert found["conditions"]["ranks"] == 3
     assert found["requests"] == sum(one["requests"] for one in alone), "equal ids in several ranks are several requests"
     assert found["rank_sum_wall_clock_tok_s"] == pytest.approx(sum(one["wall_clock_tok_s"] for one in alone))
@@ -170,4 +170,4 @@ def test_a_rank_that_began_before_the_first(tmp_path: Path) -> None:
             place / f"rank_{rank}", [row | {"rank": rank} for row in by_hand()], rank=rank, clock={"zero_ns": zero}
         )
     (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 2, "status": "failed"}))
-    same(summary.summarise(place), metric_oracle.summary(metric_oracle.read(place)))
+    same(summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)))

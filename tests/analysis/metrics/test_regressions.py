@@ -21,7 +21,7 @@ def test_without_counters_the_cpu_is_not_the_bottleneck(tmp_path: Path) -> None:
 
 
 def test_ranks_share_the_cpu(tmp_path: Path) -> None:
-    found = summary.summarise(busy(tmp_path / "run"))
+    found = summary.summarise(busy(tmp_path / "run")).to_json()
     assert found["cpu_share"] == pytest.approx(0.95)
     assert found["bottleneck"] == "cpu"
 
@@ -46,7 +46,7 @@ def test_requests_of_a_class_are_counted(tmp_path: Path) -> None:
 
 def test_only_what_moved_prolongs_the_target(tmp_path: Path) -> None:
     place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
-    assert summary.summarise(place, targets=Targets(qos_ms_per_gib=1600.0))["batch_kept"] == 0
+    assert summary.summarise(place, targets=Targets(qos_ms_per_gib=1600.0)).to_json()["batch_kept"] == 0
 
 
 def test_the_best_ten_seconds_of_a_side_that_ended_early(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_the_best_ten_seconds_of_a_side_that_ended_early(tmp_path: Path) -> None
 
 def test_hosts_without_a_device_do_not_dilute_its_utilisation(tmp_path: Path) -> None:
     place = ranks(tmp_path / "run")
-    differ(summary.summarise(place), metric_oracle.summary(metric_oracle.read(place)), "device_utilisation")
+    differ(summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)), "device_utilisation")
 
 
 def test_counters_have_the_same_axis_as_moves(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_targets_go_by_name(tmp_path: Path) -> None:
         {"interactive": 1500.0, "responsive": 1.0, "batch": 1.0},
         {"batch": 1.0, "responsive": 1.0, "interactive": 1500.0},
     )
-    assert summary.summarise(place, targets=Targets(qos_ms=one))["interactive_kept"] == 1
-    assert summary.summarise(place, targets=Targets(qos_ms=other))["interactive_kept"] == 1
+    assert summary.summarise(place, targets=Targets(qos_ms=one)).to_json()["interactive_kept"] == 1
+    assert summary.summarise(place, targets=Targets(qos_ms=other)).to_json()["interactive_kept"] == 1
 
 
 def test_means_of_large_values() -> None:

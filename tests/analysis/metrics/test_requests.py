@@ -117,7 +117,7 @@ def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: 
                 hit | at | {"op_id": n, "position": n, "request_id": n, "read_ns": took, "device_read_ns": took}
             )
         window = {"duration_s": 10.1, "cut_s": 10.1, "drain_s": 1.0}
-        found.append(summary.summarise(write_run(tmp_path / name, rows, window=window)))
+        found.append(summary.summarise(write_run(tmp_path / name, rows, window=window)).to_json())
     for metric in ("wall_clock_tok_s", "steady_tok_s", "storage_tok_s", "decode_read_gib_s", "nvme_read_gib_s"):
         assert found[1][metric] / found[0][metric] == pytest.approx(2.0, rel=1e-9), metric
     assert found[0]["elapsed_s"] == found[0]["steady_s"] == 10.1
@@ -125,7 +125,7 @@ def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: 
 
 
 def test_pace_asap_times_no_request(tmp_path: Path) -> None:
-    found = summary.summarise(write_run(tmp_path / "run", follow(9, 200), pace="asap"))
+    found = summary.summarise(write_run(tmp_path / "run", follow(9, 200), pace="asap")).to_json()
     assert found["requests"] > 0
     assert found["generation_mean_ms"] > 0
     times = [f"{name}_p95_ms" for name in ("io", "queue", "plan_wait", "lateness", "ttfb", "e2e")]

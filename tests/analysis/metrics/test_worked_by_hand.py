@@ -17,7 +17,7 @@ GIB = 2**30
 def test_a_case_worked_by_hand(tmp_path: Path) -> None:
     place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
     held = Targets(qos_ms_per_gib=1600.0, tier_gib_s={"nvme": (1.0, 2.0), "cpu": (4.0, 4.0)}, tbw=1.0, drive_tb=2.0)
-    found = summary.summarise(place, targets=held)
+    found = summary.summarise(place, targets=held).to_json()
     same(
         found,
         {

@@ -60,7 +60,7 @@ def pages(gathered: dict[str, Gathered], tmp_path_factory: pytest.TempPathFactor
         if name != "one":
             (place / f"{name}.html").write_bytes(export.as_html(data))
     flags = ["-o", str(place / "one.html"), "--qos-ms", "batch=123456", "--device-gib-s", "10,5"]
-    assert CliRunner().invoke(main, ["report", str(gathered["one"].runs[0].summary["run"]), *flags]).exit_code == 0
+    assert CliRunner().invoke(main, ["report", gathered["one"].runs[0].summary.run, *flags]).exit_code == 0
     return {name: place / f"{name}.html" for name in gathered}
 
 

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
-from analysis.doubts.across_runs import together
 from analysis.report import export
 from analysis.report.data import Gathered
+from analysis.summary.across_runs import together
 from analysis.summary.summary import summarise
 
 
@@ -26,7 +26,7 @@ def test_the_tidy_form_is_the_summaries(files: dict[str, Path], cases: dict[str,
     assert table.columns == ["run", "metric", "value", "unit"]
     for path in cases["trials"]:
         own = table.filter(pl.col("run") == path.name)
-        assert dict(own.select("metric", "value").iter_rows()) == expected(summarise(path))
+        assert dict(own.select("metric", "value").iter_rows()) == expected(summarise(path).to_json())
     units = dict(table.select("metric", "unit").iter_rows())
     assert units["nvme_read_gib_s"] == "GiB/s"
     assert units["e2e_p95_ms"] == "ms"
@@ -39,7 +39,7 @@ def test_json_is_summaries_with_tables(files: dict[str, Path], cases: dict[str, 
     summaries = together([summarise(path) for path in cases["trials"]])
     for summary, one in zip(summaries, found["runs"], strict=True):
         tables = one.pop("tables")
-        assert one == summary
+        assert one == summary.to_json()
         assert sum(row["gib"] for row in tables["traffic"] if row["tier"] == "nvme" and row["side"] == "read") == (
             pytest.approx(one["nvme_read_bytes"] / 2**30)
         )
@@ -52,12 +52,12 @@ def test_a_workbook_holds_the_same(files: dict[str, Path], cases: dict[str, list
     assert head == ["run", "metric", "value", "unit"]
     for path in cases["trials"]:
         values = {row[1]: row[2] if len(row) > 2 else None for row in rows if row[0] == path.name}
-        for name, value in expected(summarise(path)).items():
+        for name, value in expected(summarise(path).to_json()).items():
             assert (values[name] in (None, "")) if value is None else math.isclose(float(values[name]), value), name
     assert sheets["doubts"][0][:2] == ["run", "kind"]
     kinds = {row[1] for row in sheets["doubts"][1:]}
     summaries = together([summarise(path) for path in cases["trials"]])
-    assert kinds == {doubt["kind"] for summary in summaries for doubt in summary["doubts"]}
+    assert kinds == {doubt.kind for summary in summaries for doubt in summary.doubts}
 
 
 def workbook(path: Path) -> dict[str, list[list[Any]]]:

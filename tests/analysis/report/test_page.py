@@ -82,7 +82,7 @@ def test_verdict_and_doubts_come_first(pages: dict[str, Path]) -> None:
 
 
 def test_the_headline_is_the_summary(pages: dict[str, Path], replay: Path) -> None:
-    summary = summarise(replay)
+    summary = summarise(replay).to_json()
     rows = {
         words(row[0]).split()[-1]: words(row[2])
         for row in tree(pages["one"]).findall(".//table[@class='headline']/tbody/tr")
@@ -98,10 +98,10 @@ def test_the_headline_is_the_summary(pages: dict[str, Path], replay: Path) -> No
 
 def test_every_metric_and_every_definition_is_there(pages: dict[str, Path], replay: Path) -> None:
     text = words(tree(pages["one"]))
-    known = [name for name, value in summarise(replay).items() if isinstance(value, float)]
+    known = [name for name, value in summarise(replay).to_json().items() if isinstance(value, float)]
     assert [name for name in known if name not in text] == []
     assert "Placement was decided by the plan" in text
-    assert summarise(replay)["trace_fingerprint"] in text
+    assert summarise(replay).to_json()["trace_fingerprint"] in text
 
 
 def test_what_users_write_stays_text(pages: dict[str, Path]) -> None:
@@ -116,7 +116,7 @@ def test_trials_are_one_system_and_have_intervals(gathered: dict[str, Gathered],
     data = gathered["trials"]
     assert len(data.systems) == 1
     compared = against.compared(data).filter(pl.col("metric") == "wall_clock_tok_s")
-    speeds = [run.summary["wall_clock_tok_s"] for run in data.runs]
+    speeds = [run.summary.metrics["wall_clock_tok_s"] for run in data.runs]
     assert speeds[0] > speeds[1]
     expected = statistics(speeds)
     assert compared["mean"].unique().to_list() == [expected.mean]
@@ -134,7 +134,7 @@ def test_an_invalid_trial_is_shown_but_not_counted(replay: Path, tmp_path: Path)
     data = gather([replay, broken], Targets())
     compared = against.compared(data).filter(pl.col("metric") == "wall_clock_tok_s")
     assert compared["valid"].to_list() == [True, False]
-    assert compared["mean"].to_list() == [summarise(replay)["wall_clock_tok_s"]] * 2
+    assert compared["mean"].to_list() == [summarise(replay).to_json()["wall_clock_tok_s"]] * 2
     assert next(iter(data.shown.values())).name == replay.name
     assert wording.state(data) == "NOT VALID: 1 of 2 runs"
 

@@ -28,7 +28,7 @@ def test_the_log_is_there_row_by_row(replay: Path) -> None:
 
 def test_sums_are_those_of_the_summary(replay: Path) -> None:
     (found,) = ask(replay, "select sum(new_tokens) as tokens, count(*) as n from moves where not warmup")
-    assert found["tokens"] == summarise(replay)["tokens_generated"]
+    assert found["tokens"] == summarise(replay).to_json()["tokens_generated"]
     assert found["n"] < len(rows_of(replay))
 
 

@@ -21,12 +21,12 @@ LATER_CONDITIONS = (
 
 def test_runs_of_earlier_writers_are_still_read(copy: Path) -> None:
     info = json.loads((copy / "run.json").read_text())
-    now = summarise(copy)
+    now = summarise(copy).to_json()
     info = {name: value for name, value in info.items() if name not in LATER}
     info["conditions"] = {name: value for name, value in info["conditions"].items() if name not in LATER_CONDITIONS}
     (copy / "run.json").write_text(json.dumps(info))
     (copy / "device.parquet").unlink()
-    then = summarise(copy)
+    then = summarise(copy).to_json()
     assert then["valid"], then["findings"]
     for name in ("tokens_generated", "nvme_read_p95_ms", "hit_rate_reuse", "logged_ops", "wall_clock_tok_s"):
         assert then[name] == now[name], name
@@ -46,4 +46,4 @@ def test_columns_that_are_added_later_do_no_harm(copy: Path) -> None:
         table = pq.read_table(part)
         pq.write_table(table.append_column("later", [[1] * len(table)]), part)
     assert list(ask(copy, "select * from moves limit 1")[0]) == LOG_COLUMNS
-    assert summarise(copy)["valid"]
+    assert summarise(copy).is_valid

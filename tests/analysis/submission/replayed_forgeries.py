@@ -17,8 +17,9 @@ from analysis.log.cells import added_up
 from analysis.log.log import scan
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import Option
-from replayer.schema import LOG_ENUMS, LOG_SCHEMA, ORDERED_PLAN_VERSION, parts, read_run
+from replayer.schema import LOG_ENUMS, LOG_SCHEMA, ORDERED_PLAN_VERSION, parts
 from tests.support.command_line import here
+from tests.support.run_json import run_json
 from tests.support.submissions import edited, trial_of
 from tracegen.schema import Trace
 
@@ -85,7 +86,7 @@ def copied(*changes: pl.Expr) -> Change:
 
     def changed(package: Package) -> None:
         one, two = (trial_of(package, run) for run in PLACES)
-        born, counters = read_run(two)["clock"], (two / "device.parquet").read_bytes()
+        born, counters = run_json(two)["clock"], (two / "device.parquet").read_bytes()
         shutil.rmtree(two)
         shutil.copytree(one, two)
         edited(two / "run.json", "clock", born)
@@ -108,7 +109,7 @@ def other_replay(*flags: object, settings: tuple[str, ...] = (CHATS,)) -> Change
 
     def changed(package: Package) -> None:
         place, fresh = trial_of(package, PLACES[1]), package.top.parents[1] / "other"
-        known = read_run(place)
+        known = run_json(place)
         replayed(generated(fresh.with_suffix(".parquet"), *settings), fresh, *flags)
         shutil.rmtree(place)
         shutil.copytree(fresh, place)
@@ -170,7 +171,7 @@ def uncounted(package: Package) -> None:
 
 def at_one_time(package: Package) -> None:
     one, two = (trial_of(package, place) for place in PLACES)
-    edited(two / "run.json", "clock", read_run(two)["clock"] | {"zero_ns": read_run(one)["clock"]["zero_ns"] + 5})
+    edited(two / "run.json", "clock", run_json(two)["clock"] | {"zero_ns": run_json(one)["clock"]["zero_ns"] + 5})
 
 
 def too_early(package: Package) -> None:

@@ -10,10 +10,10 @@ from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
 from analysis.submission.package_tree import About, ranks_of
 from analysis.submission.rules import RULES, Option, Rules
-from replayer.schema import read_run
 from tests.analysis.submission.hand_made.forging import ONE
 from tests.support.command_line import Run
 from tests.support.doubts import call
+from tests.support.run_json import run_json
 from tests.support.submissions import trial_of
 from tracegen.schema import Trace
 
@@ -51,7 +51,7 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
         made = [Trace(path).metadata.fingerprint for path in sorted((replays / "traces").glob("*.parquet"))]
         patch.setattr(ruling, "_pins", lambda: {"real": {"option_1": made}})
         one, *_ = [path.parent for path in replays.glob("option_1/trial_1/**/moves")]
-        if not read_run(one)["conditions"]["direct"]:
+        if not run_json(one)["conditions"]["direct"]:
             pytest.skip("this disk refuses O_DIRECT")
         package = packaging.package(work, results)
         done = call("submission", "validate", package.top)

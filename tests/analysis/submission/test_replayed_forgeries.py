@@ -21,7 +21,7 @@ from analysis.submission import traces as tracing
 from analysis.submission import validate as validation
 from analysis.submission.package_tree import About, Package, packages
 from analysis.submission.rules import RULES, Rules
-from replayer.schema import LOG_SCHEMA, parts, read_run
+from replayer.schema import LOG_SCHEMA, parts
 from tests.analysis.submission.replayed_forgeries import (
     CHATS,
     FORGERIES,
@@ -38,6 +38,7 @@ from tests.analysis.submission.replayed_forgeries import (
 )
 from tests.support.command_line import child_here
 from tests.support.doubts import call
+from tests.support.run_json import run_json
 from tests.support.submissions import edited, forge, packed, trial_of
 from tracegen.schema import Trace
 
@@ -58,7 +59,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             run = work / "replays" / "option_1" / f"trial_{trial}"
             replayed(trace, run)
             run.with_name(f"log-{run.name}.txt").write_text("what was printed\n")
-        if not read_run(run)["conditions"]["direct"]:
+        if not run_json(run)["conditions"]["direct"]:
             pytest.skip("this disk refuses O_DIRECT")
         packed(work, place / "results")
         yield place / "results"

@@ -21,12 +21,13 @@ from replayer.planning.plan import Plan, PlanOptions, Totals
 from replayer.planning.trace_selection import Selection
 from replayer.run.opening import Settings
 from replayer.run.replay import replay
-from replayer.schema import MOVES, parts, read_run
+from replayer.schema import MOVES, parts
 from replayer.tiers.throttled import Throttle
 from tests.replayer import order_oracle, waterfall_oracle
 from tests.replayer.pacing.pacing_oracle import Due, check_depth, due_times
 from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
+from tests.support.run_json import run_json
 from tracegen.schema import ENUMS, Columns, Trace
 
 MS = 1_000_000  # ns
@@ -168,7 +169,7 @@ def go(
     with watched(hangs_s):
         info = replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run)
     assert "hangs" not in str(info["reason"]), info["reason"]
-    assert {name: value for name, value in read_run(run).items() if name != "run_version"} == info
+    assert {name: value for name, value in run_json(run).items() if name != "run_version"} == info
     log = pl.read_parquet(parts(run)).sort("position", "seq")
     return info, log.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
 

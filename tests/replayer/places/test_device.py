@@ -90,7 +90,7 @@ def test_the_root_file_system_is_a_doubt_that_does_not_invalidate(
     monkeypatch.setattr(machine, "storage", lambda _: FACTS | {"mount_point": "/"})
     info = replayed(trace, tmp_path)
     assert f"{tmp_path}/cache is on the root file system (ext4), which the whole machine uses." in info["warnings"]
-    told = [doubt for doubt in summarise(tmp_path / "run")["doubts"] if "root file system" in doubt["text"]]
+    told = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if "root file system" in doubt["text"]]
     assert [(doubt["kind"], doubt["invalidates"]) for doubt in told] == [("root file system", False)]
 
 
@@ -100,4 +100,4 @@ def test_a_run_without_a_place_is_still_read(trace: Trace, tmp_path: Path) -> No
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     del info["machine"]["storage"], info["payload_nonce"]
     (tmp_path / "run" / "run.json").write_text(json.dumps(info))
-    assert summarise(tmp_path / "run")["storage"] is None
+    assert summarise(tmp_path / "run").to_json()["storage"] is None

@@ -80,7 +80,7 @@ def test_a_disk_that_others_fill_fails_the_run_with_the_cause(
         cause = "No space left above the reserve that the file system keeps (--reserve)"
         assert info["reason"].endswith(f" × {cause}")
         assert (os.statvfs(place).f_bavail * os.statvfs(place).f_frsize) >= 4 * MIB // 20
-        (told,) = [one for one in summarise(tmp_path / "run")["doubts"] if one["kind"] == "errors"]
+        (told,) = [one for one in summarise(tmp_path / "run").to_json()["doubts"] if one["kind"] == "errors"]
         assert told["text"].endswith(f" × {cause}")
 
 

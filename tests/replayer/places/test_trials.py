@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from replayer.schema import read_run
 from tests.replayer.places.replays import UNIT, replayed
+from tests.support.run_json import run_json
 from tracegen.schema import Trace
 
 
@@ -22,4 +22,4 @@ def test_two_trials_share_no_block_on_the_drive(trace: Trace, tmp_path: Path) ->
     assert not first[1] & second[1]
     assert first[0] != second[0]
     assert third == blocks("d", nonce=7), "an injected nonce makes the same bytes"
-    assert third[0] == f"{7:016x}" == read_run(tmp_path / "c")["payload_nonce"]
+    assert third[0] == f"{7:016x}" == run_json(tmp_path / "c")["payload_nonce"]

@@ -9,9 +9,9 @@ from replayer.bindings.compiled import call
 from replayer.run import opening
 from replayer.run.opening import Settings
 from replayer.run.replay import replay
-from replayer.schema import read_run
 from replayer.tiers.memory import CpuTier
 from tests.replayer.run.replays import options
+from tests.support.run_json import run_json
 from tracegen.schema import Trace
 
 
@@ -43,5 +43,5 @@ def test_a_dead_worker_fails_the_run(
     info = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
     assert info["status"] == "failed"
     assert "ZeroDivisionError" in info["reason"]
-    assert read_run(tmp_path / "run")["executed_ops"] == 0
+    assert run_json(tmp_path / "run")["executed_ops"] == 0
     assert list(tmp_path.glob("cache/*")) == []

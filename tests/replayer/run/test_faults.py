@@ -21,7 +21,6 @@ from replayer.planning.pace import Demand, Pace, Span, Window
 from replayer.planning.plan import Plan, PlanHash, PlanOptions
 from replayer.run import log_writer as logs
 from replayer.run import opening
-from replayer.schema import read_run
 from replayer.tiers.memory import CpuTier, NullTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.reserve import Reserve
@@ -29,6 +28,7 @@ from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, go, options, re
 from tests.support import traces
 from tests.support.fault_injection import Transfer, injected, key_of, path_of
 from tests.support.mounts import tmpfs
+from tests.support.run_json import run_json
 from tracegen.schema import Trace
 
 
@@ -100,7 +100,7 @@ def test_a_disk_that_fills_up_under_the_log_fails_the_run(
         monkeypatch.setattr(os, "statvfs", lambda _: free)
         monkeypatch.setattr(logs, "PART_SECONDS", 0)
         info, log = go(trace, place, options(0, None))
-        assert info["status"] == read_run(place / "run")["status"] == "failed"
+        assert info["status"] == run_json(place / "run")["status"] == "failed"
         assert len(log) > 0
         assert not list(place.glob("run/**/*.partial"))
         assert list(place.glob("cache/*")) == []

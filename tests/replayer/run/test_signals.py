@@ -14,10 +14,11 @@ import polars as pl
 import pytest
 
 from replayer.engine import engine as engines
-from replayer.schema import parts, read_run
+from replayer.schema import parts
 from tests.replayer.run.replays import _many, go, options
 from tests.support import traces
 from tests.support.paths import ROOT
+from tests.support.run_json import run_json
 from tracegen.console import interrupts as signals
 from tracegen.schema import Trace
 
@@ -45,7 +46,7 @@ def test_ctrl_c_closes_the_run(long_run: tuple[subprocess.Popen[str], Path]) -> 
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert errors.endswith(f"\nInterrupted. {run} holds what was done; `analysis summary {run}` reads it.\n")
-    info = read_run(run)
+    info = run_json(run)
     assert (info["status"], info["reason"]) == ("incomplete", "interrupted")
     log = pl.read_parquet(parts(run))
     assert len(log) == info["executed_ops"] > 0
@@ -72,7 +73,7 @@ def test_ctrl_c_before_the_clock_starts(trace: Trace, tmp_path: Path, monkeypatc
     monkeypatch.setattr(engines, "_start", lambda *_: os.kill(os.getpid(), signal.SIGINT) or 0)
     with pytest.raises(KeyboardInterrupt):
         go(trace, tmp_path, options(6, 9))
-    info = read_run(tmp_path / "run")
+    info = run_json(tmp_path / "run")
     assert (info["status"], info["reason"], info["executed_ops"]) == ("incomplete", "interrupted", 0)
     assert "zero_ns" not in info["clock"]
     assert list((tmp_path / "run" / "moves").iterdir()) == []
@@ -83,7 +84,7 @@ def test_kill_9_leaves_a_readable_log(long_run: tuple[subprocess.Popen[str], Pat
     process, directory = long_run
     process.kill()
     process.communicate()
-    assert read_run(directory)["status"] == "running"
+    assert run_json(directory)["status"] == "running"
     shown = run("analysis", "summary", directory)
     assert "NOT VALID" in shown.stdout
     assert "incomplete: the run has not ended, or was killed" in shown.stdout

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from replayer.schema import read_run
 from tests.replayer.sweep.grids import CASE, FINISHED, content, grid, swept, words
 from tests.support.command_line import Run, sentence
 from tests.support.paths import ROOT
+from tests.support.run_json import run_json
 
 
 @contextmanager
@@ -101,12 +101,12 @@ def test_a_sweep_goes_on_after_whatever_ended_it(run: Run, place: Path, tmp_path
             wait_for(lambda trial=trial: going_on(trial), started)
             done = {one: content(one) for one in trials[: trials.index(trial)]}
             assert ended(started, number) == code
-        found = read_run(trial)
+        found = run_json(trial)
         assert (found["status"], found["reason"]) == ("incomplete", reason)
         assert list((tmp_path / "cache").iterdir()) == []
         assert "Traceback" not in (tmp_path / "said").read_text()
     swept(run, path)
-    infos = [read_run(trial) for trial in trials]
+    infos = [run_json(trial) for trial in trials]
     assert [one["status"] for one in infos] == ["complete"] * 3
     assert len({one["plan"]["plan_fingerprint"] for one in infos} | {one["executed_fingerprint"] for one in infos}) == 1
     assert [one.name for one in done] == ["trial_1", "trial_2"]
@@ -123,7 +123,7 @@ def test_a_sweep_goes_on_where_its_traces_are_half_made(run: Run, finished: Path
             assert ended(started, number) == code
     swept(run, path)
     for name in ("a-workers=1", "a-workers=2", "b"):
-        one, other = (read_run(folder / "sweep" / name / "trial_1") for folder in (tmp_path, finished))
+        one, other = (run_json(folder / "sweep" / name / "trial_1") for folder in (tmp_path, finished))
         assert one["plan"] == other["plan"]
         assert one["executed_fingerprint"] == other["executed_fingerprint"]
 
@@ -137,5 +137,5 @@ def test_a_sweep_that_is_ended_while_it_rests(run: Run, place: Path, tmp_path: P
         sentence(swept(run, path, ok=False), told)
         assert ended(started, signal.SIGTERM) == 143
     assert (tmp_path / "said").read_text().endswith("\nTerminated. To continue, run the same command again.\n")
-    assert read_run(tmp_path / "sweep" / "a-workers=1" / "trial_1")["status"] == "complete"
+    assert run_json(tmp_path / "sweep" / "a-workers=1" / "trial_1")["status"] == "complete"
     assert not (tmp_path / "sweep" / "a-workers=2").exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from replayer.schema import read_run
 from tests.replayer.sweep.grids import CASE, content, grid, swept, words
 from tests.support.command_line import Run, sentence
+from tests.support.run_json import run_json
 
 
 def test_a_sweep_leaves_its_runs_and_what_they_printed(finished: Path) -> None:
@@ -17,7 +17,7 @@ def test_a_sweep_leaves_its_runs_and_what_they_printed(finished: Path) -> None:
     assert sorted(one.name for one in sweep.iterdir()) == ["a-workers=1", "a-workers=2", "b", "series.json", "traces"]
     assert sorted(one.name for one in (sweep / "b").iterdir()) == ["log-trial_1.txt", "trial_1"]
     assert sorted(one.name for one in (sweep / "traces").iterdir()) == ["b.log", "b.parquet"]
-    found = {name: read_run(sweep / name / "trial_1") for name in ("a-workers=1", "a-workers=2", "b")}
+    found = {name: run_json(sweep / name / "trial_1") for name in ("a-workers=1", "a-workers=2", "b")}
     assert {name: one["status"] for name, one in found.items()} == dict.fromkeys(found, "complete")
     assert [one["conditions"]["workers"] for one in found.values()] == [1, 2, 2]
     assert found["b"]["trace"]["recipe"]["users"] == 2
@@ -62,13 +62,13 @@ def test_a_trial_that_failed_is_put_aside(run: Run, finished: Path, tmp_path: Pa
     trial = tmp_path / "sweep" / "a-workers=2" / "trial_1"
     for number in (1, 2):
         path = trial / "run.json"
-        path.write_text(json.dumps(read_run(trial) | {"status": "failed", "reason": f"disk {number}"}))
+        path.write_text(json.dumps(run_json(trial) | {"status": "failed", "reason": f"disk {number}"}))
         before = content(tmp_path / "sweep")
         done = run("replayer", *words(finished / "grid.toml", tmp_path / "c", tmp_path / "sweep"))
         assert f"{trial} had failed; it lies in failed-{number}-trial_1 now." in done.stderr
         aside = trial.with_name(f"failed-{number}-trial_1")
-        assert read_run(aside)["reason"] == f"disk {number}"
-        assert read_run(trial)["status"] == "complete"
+        assert run_json(aside)["reason"] == f"disk {number}"
+        assert run_json(trial)["status"] == "complete"
         kept = {name: one for name, one in before.items() if not name.startswith(f"{trial.parent.name}/")}
         assert {name: one for name, one in content(tmp_path / "sweep").items() if name in kept} == kept
     logs = ["log-failed-1-trial_1.txt", "log-failed-2-trial_1.txt", "log-trial_1.txt"]

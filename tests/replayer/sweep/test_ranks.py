@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from replayer.schema import read_above, read_run
 from tests.replayer.sweep.grids import FINISHED, content, grid, swept
 from tests.support.command_line import Run, sentence
+from tests.support.run_json import run_json
 from tracegen.schema import Trace
 
 
@@ -19,7 +19,7 @@ def test_ranks_have_traces_of_their_own(run: Run, tmp_path: Path) -> None:
     ranks = ["--ranks", 2, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]
     swept(run, path, *ranks)
     trial, folder = tmp_path / "sweep" / "b" / "trial_1", tmp_path / "sweep" / "traces"
-    above, infos = read_above(trial), [read_run(trial / f"rank_{rank}") for rank in (0, 1)]
+    above, infos = run_json(trial), [run_json(trial / f"rank_{rank}") for rank in (0, 1)]
     assert above is not None
     assert (above["status"], above["ranks"]) == ("complete", 2)
     assert [one["trace"]["seed"] for one in infos] == [42, 43]

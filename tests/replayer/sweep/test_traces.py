@@ -10,10 +10,10 @@ import pytest
 from replayer.experiments import replay_series as series
 from replayer.experiments import sweep as sweeps
 from replayer.experiments.replay_series import Series
-from replayer.schema import read_run
 from tests.replayer.sweep.grids import CASE, RECIPE, grid, swept
 from tests.support import traces
 from tests.support.command_line import Run
+from tests.support.run_json import run_json
 
 
 class Recorded:
@@ -79,7 +79,7 @@ def test_the_ops_that_are_told_were_executed(run: Run, place: Path, tmp_path: Pa
     columns = traces.columns(steps, range(5), user_id=[0, 1, 1, 0, 0])
     traces.write(tmp_path / "quick.parquet", columns, counts={"users": 2})
     done = swept(run, grid(tmp_path, f"trials = 1\n{CASE}users = 1\nops = 2\norder = 'trace'\n"))
-    found = read_run(tmp_path / "sweep" / "a" / "trial_1")
+    found = run_json(tmp_path / "sweep" / "a" / "trial_1")
     assert (found["executed_ops"], found["executed"]["ops"]) == (4, 2)
     assert "a/trial_1: complete, 2 ops" in done.stderr
 
@@ -97,4 +97,4 @@ def test_files_of_the_user_do_not_stand_in_for_ours(
         place = own.replay("a/trial_1", place / "quick.parquet", flags)
         settings = ("users=1", "requests=2", "mix.personas=1")
         assert own.trace("made", None, settings).exists()
-    assert read_run(place)["status"] == "complete"
+    assert run_json(place)["status"] == "complete"

@@ -11,8 +11,8 @@ import yaml
 
 from analysis.submission import package as packaging
 from analysis.submission.package_tree import Package
-from replayer.schema import read_run
 from tests.support.crafted_runs import SECOND, Crafted, frame
+from tests.support.run_json import run_json
 from tests.support.submissions import OPTIONS, Change, edited, replayed, trial_of
 
 
@@ -115,7 +115,7 @@ def relabel(package: Package) -> None:
 def sooner(package: Package) -> None:
     """Option 2 begins 29 s after option 1 has ended."""
     last = trial_of(package, TWO) / "rank_0"
-    ended_ns = read_run(last)["clock"]["zero_ns"] + int(frame(last)["end_ns"].max())  # type: ignore[arg-type]
+    ended_ns = run_json(last)["clock"]["zero_ns"] + int(frame(last)["end_ns"].max())  # type: ignore[arg-type]
     for trial in (1, 2):
         began_ns = ended_ns + (28 + trial) * SECOND
         info(f"option_2/trial_{trial}/rank_0", "clock.zero_ns", began_ns)(package)

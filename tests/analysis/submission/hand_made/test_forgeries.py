@@ -350,7 +350,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "layout": "slab", "direct": False, "io_bytes": 4096, "io_depth": 8, "fsync": "data", "verify": "off",
     "gpu_device": "cpu", "gpu_read": "copy", "gds": True, "throttle": {"cpu": {"gib_s": 2.0}}, "window_ops": 4096,
     "window_bytes": 1, "ops": 7, "drain_s": 9.0, "io_engine": "uring", "placement": "live",
-    "order": {"kind": "reference", "name": "nvme-2", "ops_digest": None, "profile": None}, "a new one": 1,
+    "order": {"kind": "reference", "name": "nvme-2", "profile": None, "ops_digest": None}, "a new one": 1,
 }  # fmt: skip
 
 
@@ -365,4 +365,4 @@ def test_closed_fixes_every_setting(fresh: Open) -> None:
     for name, value in SETTINGS.items():
         fixed = json.dumps(closed[name]) if name in closed else "nothing"
         assert f"option_1/trial_2/rank_0 ran with {name} = {json.dumps(value)}; CLOSED fixes {fixed}" in found
-    assert "option_1/trial_1/rank_0 ran with io_depth = nothing; CLOSED fixes 1" in found
+    assert "option_1/trial_1/rank_0 ran with io_depth = null; CLOSED fixes 1" in found

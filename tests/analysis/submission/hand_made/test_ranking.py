@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from analysis.submission.sampled import sampled as sampling
 from tests.support.crafted_runs import SECOND, clean
 from tests.support.doubts import call
 from tests.support.submissions import Open, begun, edited, packed
+from tests.support.summaries import summary_of
 from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -110,8 +112,15 @@ def test_counters_that_were_sped_up_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("late_s", [0, 100])
 def test_ranks_of_a_trial_run_at_one_time(late_s: int) -> None:
     born = 1_800_000_000 * SECOND
-    summary = {"zero_ns": [born, born + late_s * SECOND], "ended_ns": [born + 9 * SECOND, born + (late_s + 9) * SECOND]}
-    trial: Any = SimpleNamespace(summary=summary, infos=[{}, {}], path=Path("option_1/trial_1"))
+    provenance = replace(
+        summary_of().provenance,
+        zero_ns=[born, born + late_s * SECOND],
+        ended_ns=[born + 9 * SECOND, born + (late_s + 9) * SECOND],
+    )
+    info = SimpleNamespace(payload_nonce=None)
+    trial: Any = SimpleNamespace(
+        summary=replace(summary_of(), provenance=provenance), infos=[info, info], path=Path("option_1/trial_1")
+    )
     told = ["the ranks of option_1/trial_1 did not run at the same time: one began after another had ended"]
     assert list(apart([trial])) == (told if late_s else [])
 

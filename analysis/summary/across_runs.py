@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import mean, stdev
-from typing import Any, Final
+from typing import Final
 
 from analysis.doubts.doubt import Doubt
+from analysis.summary.run_summary import MachineName, Summary
 
 SPREAD_CV: Final = 0.05  # what kv-cache.py's authors allow between trials
 HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans differ by nothing
 LISTED: Final = 4  # so many runs are named
-
-Summary = dict[str, Any]
 
 
 def together(summaries: list[Summary]) -> list[Summary]:
@@ -21,7 +21,7 @@ def together(summaries: list[Summary]) -> list[Summary]:
     """
     found = [*_copies(summaries), *_between_trials(summaries), *_between_rates(summaries)]
     return [
-        summary | {"doubts": [*summary["doubts"], *(vars(doubt) for doubt, runs in found if number in runs)]}
+        summary.with_doubts(after=[doubt for doubt, runs in found if number in runs])
         for number, summary in enumerate(summaries)
     ]
 
@@ -33,9 +33,9 @@ def grouped(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str,
     """
     found: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
     for name, summary in zip(names, summaries, strict=True):
-        for doubt in summary["doubts"]:
-            texts = found.setdefault((doubt["invalidates"], doubt["kind"], doubt["advice"]), {})
-            texts.setdefault(doubt["text"], []).append(name)
+        for doubt in summary.doubts:
+            texts = found.setdefault((doubt.invalidates, doubt.kind, doubt.advice), {})
+            texts.setdefault(doubt.text, []).append(name)
     return [(*key, found[key]) for key in sorted(found, key=lambda key: not key[0])]
 
 
@@ -81,22 +81,17 @@ def _ranged(texts: list[str]) -> str:
 
 def configurations(summaries: list[Summary]) -> list[list[Summary]]:
     """Runs of one trace under the same conditions together, in the order of their first."""
-    found: dict[tuple[str, str], list[Summary]] = {}
+    found: dict[tuple[str | None, str], list[Summary]] = {}
     for summary in summaries:
-        found.setdefault((str(summary["trace_fingerprint"]), str(summary["conditions"])), []).append(summary)
+        found.setdefault(summary.provenance.configuration, []).append(summary)
     return list(found.values())
 
 
-def origin(summary: Summary) -> tuple[Any, ...] | None:
-    """Where and when a run was made, to the nanosecond, which tells copies from trials; None where it does not say."""
-    return None if None in summary["zero_ns"] else (summary["machine"][0], *summary["zero_ns"])
-
-
 def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
-    born: dict[tuple[Any, ...], list[int]] = {}
+    born: dict[tuple[str | int | None, ...], list[int]] = {}
     for number, summary in enumerate(summaries):
-        if (where := origin(summary)) is not None:
-            born.setdefault(where, []).append(number)
+        if (origin := summary.provenance.origin) is not None:
+            born.setdefault(origin, []).append(number)
     for copies in born.values():
         if len(copies) > 1:
             text = f"{len(copies)} of these are one run, named or copied more than once"
@@ -105,14 +100,14 @@ def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
 
 def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
     """With the places of the runs that it concerns."""
-    alike: dict[tuple[str, str], dict[str, list[int]]] = {}
+    alike: dict[tuple[str | None, str], dict[MachineName, list[int]]] = {}
     for number, summary in enumerate(summaries):
-        machine = str(summary["machine"][1:])  # without the host's name
-        kinds = alike.setdefault((str(summary["trace_fingerprint"]), str(summary["conditions"])), {})
+        machine = replace(summary.provenance.machine, host=None)
+        kinds = alike.setdefault(summary.provenance.configuration, {})
         kinds.setdefault(machine, []).append(number)
     for kinds in alike.values():
         for trials in kinds.values():
-            speeds = [speed for number in trials if (speed := summaries[number]["wall_clock_tok_s"])]
+            speeds = [speed for number in trials if (speed := summaries[number].metrics["wall_clock_tok_s"])]
             if len(speeds) > 1 and (cv := stdev(speeds) / mean(speeds)) > SPREAD_CV:
                 text = f"{len(speeds)} trials of one configuration disagree: wall-clock throughput varies by {cv:.1%}"
                 advice = "find what else the machine did, and replay more trials"
@@ -124,10 +119,10 @@ def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]
 
 
 def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
-    if len({summary["trace_fingerprint"] for summary in summaries}) > 1:
+    if len({summary.provenance.trace_fingerprint for summary in summaries}) > 1:
         return
     for name, what in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
-        rates = [summary[name] or 0.0 for summary in summaries]
+        rates = [summary.metrics[name] or 0.0 for summary in summaries]
         if max(rates) - min(rates) > HIT_RATE_POINTS:
             text = f"{what} differ, {min(rates):.1%} to {max(rates):.1%}: these systems were spared unequal work"
             advice = "rank systems by runs of one plan: equal capacities and options"

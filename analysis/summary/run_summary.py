@@ -1,0 +1,136 @@
+"""The summary of a run: its doubts, its provenance and its metrics, as an immutable value and as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from analysis.doubts.doubt import Doubt
+from replayer.schema import Conditions, Status, Storage, to_plain
+
+Metrics = dict[str, float | None]
+"""Metrics by name, the unit last in the name; None is a metric that the run does not have."""
+
+
+@dataclass(frozen=True)
+class MachineName:
+    """The names that tell one machine from another; `device` is the block device under the cache directory."""
+
+    host: str | None
+    cpu: str | None
+    cores: int | None
+    device: str | None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of a run's figures.
+
+    Attributes:
+        status: the first status of a rank that is not complete.
+        executed_ops: the position below which all ops were executed; of several ranks the number of ops.
+        is_cut: whether a rank was cut.
+        trace_fingerprint: the trace's.
+        plan_fingerprint: the plan's, of what was executed.
+        conditions: the conditions that all ranks share.
+        users: the number of users; None if run.json does not name it.
+        zero_ns: the log's time 0 of each rank, in ns since the epoch on rank 0's clock; None if it is not known.
+        ended_ns: the end of each rank's last move, on the same clock.
+        machine: the machine of the first rank.
+        host_cores: the cores of all hosts; None if run.json does not name them.
+        storage: the drive of the first rank; None without an nvme tier.
+    """
+
+    status: Status
+    executed_ops: int | None
+    is_cut: bool
+    trace_fingerprint: str | None
+    plan_fingerprint: str | None
+    conditions: Conditions
+    users: int | None
+    zero_ns: list[int | None]
+    ended_ns: list[int | None]
+    machine: MachineName
+    host_cores: int | None
+    storage: Storage | None
+
+    @property
+    def origin(self) -> tuple[str | int | None, ...] | None:
+        """The host and the time 0 of each rank, which tell copies of a run from trials; None if a time is unknown."""
+        return None if None in self.zero_ns else (self.machine.host, *self.zero_ns)
+
+    @property
+    def configuration(self) -> tuple[str | None, str]:
+        """A key that the trials of one configuration share: the trace's fingerprint and the conditions."""
+        return self.trace_fingerprint, str(to_plain(self.conditions))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in figures.
+
+    Attributes:
+        run: the path that the user named.
+        doubts: all doubts, those that invalidate the run first.
+        provenance: the origin of the figures.
+        metrics: all metrics of all ranks together, without the warm-up.
+        bottleneck: the part of the system that held the run back; None if nothing was measured.
+    """
+
+    run: str
+    doubts: tuple[Doubt, ...]
+    provenance: Provenance
+    metrics: Metrics
+    bottleneck: str | None
+
+    @property
+    def findings(self) -> list[str]:
+        """The texts of the doubts that invalidate the run."""
+        return [doubt.text for doubt in self.doubts if doubt.invalidates]
+
+    @property
+    def is_valid(self) -> bool:
+        """The verdict: whether no doubt invalidates the run."""
+        return not any(doubt.invalidates for doubt in self.doubts)
+
+    @property
+    def values(self) -> dict[str, float | str | None]:
+        """The metrics and the bottleneck by name."""
+        return {**self.metrics, "bottleneck": self.bottleneck}
+
+    @cached_property
+    def numbers(self) -> Metrics:
+        """The metrics and the other numbers of the summary by name."""
+        others: Metrics = {
+            "executed_ops": self.provenance.executed_ops,
+            "users": self.provenance.users,
+            "host_cores": self.provenance.host_cores,
+        }
+        return others | self.metrics
+
+    def with_doubts(self, *, before: Sequence[Doubt] = (), after: Sequence[Doubt] = ()) -> "Summary":
+        """Return the summary with more doubts before and after its own."""
+        return replace(self, doubts=(*before, *self.doubts, *after))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the flat object that `analysis summary --json` prints: metrics next to everything else."""
+        provenance = self.provenance
+        return {
+            "run": self.run,
+            "valid": self.is_valid,
+            "findings": self.findings,
+            "doubts": [asdict(doubt) for doubt in self.doubts],
+            "status": provenance.status,
+            "executed_ops": provenance.executed_ops,
+            "cut": provenance.is_cut,
+            "trace_fingerprint": provenance.trace_fingerprint,
+            "plan_fingerprint": provenance.plan_fingerprint,
+            "conditions": to_plain(provenance.conditions),
+            "users": provenance.users,
+            "zero_ns": provenance.zero_ns,
+            "ended_ns": provenance.ended_ns,
+            "machine": list(asdict(provenance.machine).values()),
+            "host_cores": provenance.host_cores,
+            "storage": None if provenance.storage is None else to_plain(provenance.storage),
+            **self.values,
+        }

@@ -1,0 +1,29 @@
+"""Parts of run.json as plain JSON, and a whole run.json as it is on the disk."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from replayer.record.run_info import Conditions, RanksInfo, RunInfo
+
+RARE: Final = ("windowed_bytes_per_token", "attention_window", "gpu")
+
+
+def encode(info: RunInfo | RanksInfo) -> bytes:
+    """Encode a run.json as it is on the disk: UTF-8, indented by one space, fields in the order of the type."""
+    content = msgspec.to_builtins(info)
+    if isinstance(info, RunInfo):
+        content["conditions"] = to_plain(info.conditions)
+    return json.dumps(content, indent=1).encode()
+
+
+def to_plain(value: msgspec.Struct) -> dict[str, Any]:
+    """Convert a part of run.json to what JSON has: dicts, lists, numbers, text and None.
+
+    The fields that only some models and machines have (RARE) are left out if they are None.
+    """
+    plain: dict[str, Any] = json.loads(msgspec.json.encode(value))
+    if isinstance(value, Conditions):
+        plain |= plain.pop("unknown") or {}
+    return {name: field for name, field in plain.items() if field is not None or name not in RARE}

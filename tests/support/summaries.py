@@ -1,0 +1,48 @@
+"""Summaries made by hand: every part has a plausible value unless a test gives another."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from analysis.doubts.doubt import Doubt
+from analysis.summary.run_summary import MachineName, Metrics, Provenance, Summary
+from replayer.schema import Conditions
+
+METRICS: Metrics = {"wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5}
+CONDITIONS: dict[str, Any] = {
+    "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 0, "nvme": None}, "workers": 8, "pace": "asap",
+    "direct": True, "verify": "stamps",
+}  # fmt: skip
+MACHINE = MachineName("h", "cpu", 8, "/dev/a")
+FAILED = Doubt("incomplete", "the run is failed: by design", "replay it to its end", invalidates=True)
+
+
+def summary_of(
+    *,
+    run: str = "run",
+    doubts: Sequence[Doubt] = (),
+    trace: str = "t",
+    conditions: Mapping[str, Any] | None = None,
+    machine: MachineName = MACHINE,
+    zero_ns: Sequence[int | None] = (None,),
+    executed_ops: int = 5,
+    is_cut: bool = False,
+    **metrics: float | None,
+) -> Summary:
+    """Return a summary; `conditions` and `metrics` change those of CONDITIONS and METRICS."""
+    provenance = Provenance(
+        status="complete",
+        executed_ops=executed_ops,
+        is_cut=is_cut,
+        trace_fingerprint=trace,
+        plan_fingerprint="p",
+        conditions=msgspec.convert(CONDITIONS | dict(conditions or {}), Conditions),
+        users=None,
+        zero_ns=[*zero_ns],
+        ended_ns=[None] * len(zero_ns),
+        machine=machine,
+        host_cores=None,
+        storage=None,
+    )
+    return Summary(run, tuple(doubts), provenance, METRICS | metrics, bottleneck="queue")
