@@ -24,9 +24,9 @@ from replayer.record.columns import TIERS
 from replayer.record.reading import ops_executed
 from replayer.record.run_directory import check_free
 from replayer.run.mpi import ALONE, Ranks, world
-from replayer.run.opening import NVME
 from replayer.run.preflight import needs, takes
 from replayer.run.replay import replay
+from replayer.run.settings import NVME
 from tracegen.console.command_line import Commands
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import InputError, format_count

@@ -4,7 +4,8 @@ from typing import Any
 
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.record.columns import TIERS
-from replayer.run.opening import GPU, OpenTiers, Settings
+from replayer.run.opening import OpenTiers
+from replayer.run.settings import GPU, Settings
 
 
 def conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings, tiers: OpenTiers) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from replayer.machine import free_memory as memory
 from replayer.planning.pace import Span, Window
 from replayer.planning.plan import Plan
 from replayer.record.wording import drive
-from replayer.run.opening import CPU, NVME, Settings, most_objects, nvme_room
+from replayer.run.footprint import most_objects, nvme_room
+from replayer.run.settings import CPU, NVME, Settings
 from replayer.tiers.memory import arena_bytes
 from replayer.tiers.nvme import SLAB
 from replayer.tiers.payload import MAX_OBJECT

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine, Records, Rows, TooManyErrorsError
@@ -21,11 +22,15 @@ from replayer.planning.plan import Plan, PlanHash, PlanOptions
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.wording import commonest
 from replayer.run.conditions import conditions
+from replayer.run.footprint import nvme_room
 from replayer.run.log_writer import Log
 from replayer.run.mpi import ALONE, Ranks, combined
-from replayer.run.opening import GPU, NVME, OpenTiers, Settings, nvme_room, warnings
+from replayer.run.opening import OpenTiers
+from replayer.run.precondition import precondition
 from replayer.run.preflight import check_room, needs, place, takes
 from replayer.run.progress import RunBar, bar
+from replayer.run.run_warnings import warnings
+from replayer.run.settings import GPU, NVME, Settings
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
@@ -181,7 +186,8 @@ def _prepare(
     payload = Payload((trace.metadata.seed + ranks.rank) % 2**64, nonce)
     with bar("preconditioning", int(settings.precondition_gib * 2**30), "B") as shown:
         room = nvme_room(plan, planned, settings.window)
-        info["precondition"] = tiers.precondition(room, payload, shown.update)
+        written = precondition(tiers.nvme, settings, room, payload, shown.update)
+        info["precondition"] = None if written is None else msgspec.to_builtins(written)
     return _Run(plan, planned, settings, tiers, ranks, info, payload)
 
 

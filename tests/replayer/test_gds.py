@@ -12,8 +12,8 @@ import pytest
 
 from replayer.planning.model import TokenBytes
 from replayer.planning.plan import PlanOptions
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
 from tests.support import traces

@@ -20,7 +20,7 @@ from replayer.planning.plan import (
     Usable,
     free_live,
 )  # fmt: skip
-from replayer.run.opening import most_objects
+from replayer.run.footprint import most_objects
 from tests.replayer.ordering import strategies
 from tests.replayer.ordering.world import World, many, run, workload_of
 from tests.support import traces

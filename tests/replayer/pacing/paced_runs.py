@@ -19,8 +19,8 @@ from replayer.planning.order import DEFAULT_REFERENCE, Order, reference
 from replayer.planning.pace import Pace
 from replayer.planning.plan import Plan, PlanOptions, Totals
 from replayer.planning.trace_selection import Selection
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import MOVES, parts, read_run
 from replayer.tiers.throttled import Throttle
 from tests.replayer import order_oracle, waterfall_oracle

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from replayer.planning.pace import Pace, Span
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from tests.replayer.pacing.paced_runs import go, latency, options
 from tests.support import traces
 

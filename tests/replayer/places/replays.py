@@ -6,8 +6,8 @@ from typing import Any
 
 from replayer.planning.model import TokenBytes
 from replayer.planning.plan import PlanOptions
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from tracegen.schema import Trace
 
 UNIT = 1 << 16  # bytes of a token

@@ -12,8 +12,8 @@ import pytest
 from replayer.planning.model import TokenBytes
 from replayer.planning.order import DEFAULT_REFERENCE, Order, reference
 from replayer.planning.plan import PlanOptions
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import parts
 from tests.support import traces
 from tracegen.errors import InputError

@@ -7,8 +7,8 @@ import pytest
 
 from replayer.bindings.compiled import call
 from replayer.run import opening
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import read_run
 from replayer.tiers.memory import CpuTier
 from tests.replayer.run.replays import options

@@ -16,8 +16,8 @@ from replayer.planning.order import Order, of_run
 from replayer.planning.pace import Window
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.run import opening
-from replayer.run.opening import request_bytes
+from replayer.run.settings import request_bytes
+from replayer.tiers.nvme import BlockIO
 from replayer.tiers.throttled import Throttle
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same
 from tests.support import traces
@@ -76,7 +76,7 @@ def test_both_io_engines_do_the_same_work(trace: Trace, tmp_path: Path, layout: 
     for name, depth in (("psync", 1), ("uring", 1), ("uring", 4)):
         place = tmp_path / f"{name}-{depth}"
         place.mkdir()
-        io = opening.BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
+        io = BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
         info, log = go(trace, place, CASES["both bounded"], io=io, layout=layout, verify="full")
         assert (info["status"], info["conditions"]["io_engine"]) == ("complete", name)
         logs.append((info["executed_fingerprint"], the_same(log).rows()))

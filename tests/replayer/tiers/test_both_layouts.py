@@ -15,8 +15,8 @@ import pytest
 from replayer.planning.model import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.plan import PlanOptions
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import parts
 from replayer.tiers.base import ALIGNMENT, Buffer
 from tests.replayer.tiers.contract import BUFFER, CHUNK, PAYLOAD, Disk, in_flight, one_sentence, put, rings, wrong
