@@ -128,7 +128,7 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     prefix_chained: bool | None = None
     sources: tuple[Named, ...] | None = None
     counts: dict[str, Integer] | None = None
-    part: tuple[Count, Count] | None = None
+    part: dict[str, Count] | None = None
     format_version: Count | None = None
 
 

@@ -5,10 +5,12 @@ from typing import Any
 
 from replayer.engine.move_executor import Staging
 from replayer.machine import description as machine
+from replayer.planning.moves import CPU, GPU, NVME
 from replayer.planning.plan import Plan
+from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import TIERS
 from replayer.run.footprint import most_objects, nvme_room
-from replayer.run.settings import CPU, GPU, NVME, Settings
+from replayer.run.settings import Settings
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.base import Tier
 from replayer.tiers.gds import GdsTier
@@ -31,7 +33,7 @@ class OpenTiers:
     """
 
     def __init__(
-        self, plan: Plan, planned: dict[str, Any] | None, settings: Settings, run: str, opened: ExitStack
+        self, plan: Plan, planned: PlanSummary | None, settings: Settings, run: str, opened: ExitStack
     ) -> None:
         self._settings, usable = settings, plan.usable
         self.all: list[Tier | None] = [None, None, None]
@@ -40,7 +42,7 @@ class OpenTiers:
         if usable[GPU]:
             self._gpu = self.all[GPU] = gpu.GpuTier(plan.capacity[GPU] or 0, settings.gpu_device)
         if usable[CPU]:
-            objects = most_objects(plan, plan.peak_objects, settings.window)[CPU]
+            objects = most_objects(plan, planned, settings.window)[CPU]
             self.all[CPU] = CpuTier(plan.capacity[CPU] or 0, objects)
         if usable[NVME] != 0:
             self.all[NVME] = self._open_nvme(nvme_room(plan, planned, settings.window), run)

@@ -77,7 +77,7 @@ def go(trace: Trace, place: Path, gpu_tokens: int, **more: Any) -> tuple[dict[st
         "gds": True,
         "verify": "full",
     } | more
-    info = replay(trace, "test", plan, Settings(**flags), place / "run")
+    info = replay(trace, "test", plan, Settings(**flags), place / "run").to_json()
     return info, pl.read_parquet(parts(place / "run"))
 
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -33,7 +34,8 @@ from replayer.planning.model import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
-from replayer.run.mpi import combined
+from replayer.record.run_info import RunInfo
+from replayer.run.mpi import combine_ranks
 from replayer.schema import code_digests
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
@@ -102,7 +104,7 @@ def planned_by_hand(trace: Path, place: Path, info: dict[str, Any], moves: Path)
     plan = Plan(opened, PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order))
     moves.unlink(missing_ok=True)
     with PlannedMoves(moves, plan) as table:
-        return Planned(plan.simulate(looks=[table.add]), moves)
+        return Planned(msgspec.to_builtins(plan.simulate(looks=[table.add]).to_info()), moves)
 
 
 def save(place: Path, runs: list[Crafted]) -> None:
@@ -110,7 +112,9 @@ def save(place: Path, runs: list[Crafted]) -> None:
     for rank, run in enumerate(runs):
         run.save(place if len(runs) == 1 else place / f"rank_{rank}")
     if len(runs) > 1:
-        above = {"run_version": 1} | combined([run.info for run in runs])
+        above = msgspec.to_builtins(combine_ranks([msgspec.convert(run.info, RunInfo) for run in runs])) | {
+            "run_version": 1
+        }
         (place / "run.json").write_text(json.dumps(above))
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")
 
