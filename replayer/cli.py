@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from tqdm import tqdm
 
 from replayer.commands import series as cli_series
 from replayer.commands.resolving import resolve, settings_of, time_of
+from replayer.commands.run_console import TerminalConsole, report_death
 from replayer.flags.flag_types import Count
 from replayer.flags.flags import plan_options, run_options
 from replayer.planning import offered_load as offered
-from replayer.planning.like_run import options_like
-from replayer.planning.pace import Span, Window
+from replayer.planning.like_run import read_options
+from replayer.planning.moves import NVME
+from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
 from replayer.record.columns import TIERS
-from replayer.record.reading import ops_executed
 from replayer.record.run_directory import check_free
-from replayer.run.mpi import ALONE, Ranks, world
-from replayer.run.opening import NVME
-from replayer.run.preflight import needs, takes
-from replayer.run.replay import replay
+from replayer.run.mpi import ALONE, Ranks, find_ranks
+from replayer.run.preflight import describe_disk_use, describe_time
+from replayer.run.replay import ReplayResult, replay
 from tracegen.console.command_line import Commands
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import InputError, format_count
@@ -65,27 +66,31 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
     opened = Trace(trace)
     if like is not None:
         _refuse_others(flags)
-    model, options = resolve(opened, flags) if like is None else options_like(like, opened)
+    model, options = resolve(opened, flags) if like is None else read_options(like, opened)
     options.usable()
     with tqdm(desc="planning", total=opened.ops, unit="op", unit_scale=True, disable=None, leave=False) as bar:
         made = Plan(opened, options)
         load = offered.OfferedLoad(made.workload)
         with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
             planned = made.simulate(bar.update, [load.add, *([table.add] if table is not None else [])])
-    about = [takes(made, Span(*time_of(opened, flags)))] if like is None else []
+    about = [describe_time(made, Span(*time_of(opened, flags)))] if like is None else []
     if options.usable()[NVME] != 0:
-        about.insert(0, needs(made, planned, Window.of(options.demand.pace)))
-    del planned["plan_checkpoints"]
-    planned |= {"trace_fingerprint": opened.metadata.fingerprint, "order": options.order.described()}
-    planned |= {"offered": load.summary(options)}
+        about.insert(0, describe_disk_use(made, planned, PlanWindow.for_pace(options.demand.pace)))
+    offer = load.summarise(options)
+    shown: dict[str, Any] = msgspec.to_builtins(planned.to_info())
+    del shown["plan_checkpoints"]
+    shown |= {"trace_fingerprint": opened.metadata.fingerprint}
+    shown |= {"order": msgspec.to_builtins(options.order.to_info())}
+    shown |= {"offered": msgspec.to_builtins(offer)}
     if as_json:
-        click.echo(json.dumps(planned, indent=2))
+        click.echo(json.dumps(shown, indent=2))
     else:
         click.echo(
             _render(
-                planned,
+                shown,
+                offer,
                 f"{trace} for {model}, {options.bytes_per_token.per_token:,} bytes per token{_load(options)}",
-                offered.rooms(options),
+                offered.format_usable(options),
                 about,
             )
         )
@@ -107,7 +112,7 @@ def _load(options: PlanOptions) -> str:
     return "; in trace order" if order.kind == "trace" else f"; in the order of {order.name}"
 
 
-def _render(planned: dict[str, Any], title: str, rooms: list[str], about: list[str]) -> str:
+def _render(planned: dict[str, Any], offer: offered.Offered, title: str, rooms: list[str], about: list[str]) -> str:
     hits = sum(planned["hits"].values())
     rate = "no reads"
     if planned["reads"]:
@@ -135,7 +140,7 @@ def _render(planned: dict[str, Any], title: str, rooms: list[str], about: list[s
         [
             *lines,
             "",
-            *offered.lines(planned["offered"]),
+            *offered.format_offered(offer),
             "",
             *(f"  {line}" for line in about),
             f"  plan fingerprint {planned['plan_fingerprint']}",
@@ -157,38 +162,35 @@ def _render(planned: dict[str, Any], title: str, rooms: list[str], about: list[s
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The run directory to make.")
 def run(trace: Path, as_json: bool, output: Path, repeat: int, mode: str | None, **flags: Any) -> None:
     """Execute a trace on real tiers and log every move."""
-    ranks = world() if mode else ALONE
-    with ranks.together():
+    ranks = find_ranks() if mode else ALONE
+    with ranks.abort_together(report_death):
         _run(trace, output, repeat, mode, ranks, as_json=as_json, flags=flags)
 
 
 def _run(
     trace: Path, output: Path, repeat: int, mode: str | None, ranks: Ranks, *, as_json: bool, flags: dict[str, Any]
 ) -> None:
-    try:
+    with ranks.in_step():
         opened = Trace(Path(str(trace).replace("{rank}", str(ranks.rank))) if mode else trace)
         part = (ranks.rank, ranks.size) if mode == "partition" else (0, 1)
         model, options = resolve(opened, flags, part)
         settings, places = settings_of(opened, flags), _places(output, repeat, force=flags["force"])
-    except InputError as problem:
-        ranks.agree(str(problem))
-        raise
-    ranks.agree(None)
-    infos = []
+    results = []
     for place in places:
         try:
-            info = replay(opened, model, options, settings, place, ranks)
+            result = replay(opened, model, options, settings, place, ranks, console=TerminalConsole())
         except Interrupted as stopped:
             if _holds_a_log(place):
                 shown = shlex.quote(str(place))
                 stopped.add_note(f"{place} holds what was done; `analysis summary {shown}` reads it.")
             raise
-        infos.append(info)
+        results.append(result)
         if not as_json:
-            _say(info, place, ranks)
+            _say(result, place, ranks)
     if as_json and ranks.rank == 0:
+        infos = [result.to_json() for result in results]
         click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))
-    if any(info["status"] != "complete" for info in infos):
+    if any(result.status != "complete" for result in results):
         raise click.exceptions.Exit(1)
 
 
@@ -213,13 +215,13 @@ def _places(output: Path, repeat: int, *, force: bool) -> list[Path]:
     return places
 
 
-def _say(info: dict[str, Any], place: Path, ranks: Ranks) -> None:
+def _say(result: ReplayResult, place: Path, ranks: Ranks) -> None:
     if ranks.rank:
         return
-    ops = format_count(ops_executed(info) or 0, "op")
-    click.echo(f"{place}: {info['status']}, {ops}; `analysis summary {shlex.quote(str(place))}` judges it")
-    if info["status"] != "complete":
-        click.secho(f"Error: {place}: {info['reason']}.", err=True, bold=True)
+    ops = format_count(result.executed_ops, "op")
+    click.echo(f"{place}: {result.status}, {ops}; `analysis summary {shlex.quote(str(place))}` judges it")
+    if result.status != "complete":
+        click.secho(f"Error: {place}: {result.reason}.", err=True, bold=True)
 
 
 for command in cli_series.COMMANDS.values():

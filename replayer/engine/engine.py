@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from replayer.bindings.compiled import RECORD, UNLIMITED, EngineSettings, FaultStruct, Job, State, call, reference, view
 from replayer.bindings.faults import described
 from replayer.engine.move_executor import Elsewhere, Staging, Verify
-from replayer.planning.pace import Span, Window
-from replayer.planning.plan import Plan, Totals, free_live
+from replayer.planning.pace import PlanWindow, Span
+from replayer.planning.plan import Plan, free_live
+from replayer.planning.plan_summary import MoveTotals
 from replayer.record.wording import causes_of, commonest
 from replayer.tiers.base import Tier
 from replayer.tiers.payload import Payload
@@ -67,7 +68,7 @@ class Engine:
         elsewhere: Elsewhere,
         verify: Verify,
         chunk: int,
-        window: Window,
+        window: PlanWindow,
         span: Span,
     ) -> None:
         order, demand = plan.options.order, plan.options.demand
@@ -188,9 +189,9 @@ class Engine:
         waited = int(_run_delay(self._handle))
         return None if waited < 0 else waited
 
-    def totals(self) -> Totals:
+    def totals(self) -> MoveTotals:
         """Sums over what has been executed."""
-        found = Totals()
+        found = MoveTotals()
         _totals(self._handle, reference(found.struct))
         return found
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from replayer.bindings.compiled import Job, address
 from replayer.bindings.faults import CorruptionError, noted
-from replayer.planning.plan import DELETE, DEMOTE, DROP, HIT, PROMOTE
+from replayer.planning.moves import DELETE, DEMOTE, DROP, HIT, PROMOTE
 from replayer.record.columns import STATUSES
 from replayer.tiers.base import Buffer, Landing, Object, Tier, aligned
 from replayer.tiers.payload import Payload

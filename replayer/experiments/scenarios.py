@@ -231,7 +231,7 @@ def planned(names: Sequence[str], hardware: Hardware, model: str, budget_s: floa
     left = [name for name in chosen if name not in skipped]
     if not left:
         raise InputError(f"{chosen[0]} cannot run here: {skipped[chosen[0]]}; name other scenarios.")
-    per_token = models.find(model).sizes("fp16", 1).per_token
+    per_token = models.find_model(model).sizes("fp16", 1).per_token
     return Planned(left, skipped, size(hardware, per_token, budget_s / len(left), trials), hardware, model)
 
 
@@ -295,8 +295,8 @@ def run(
 def _stored(path: Path, model: str) -> int:
     """Bytes that a trace stores in all, were there room."""
     trace = Trace(path)
-    options = PlanOptions(models.find(model).sizes("fp16", 1), (Decimal(0), Decimal(0), None))
-    return int(Plan(trace, options).simulate()["peak_bytes"]["nvme"])
+    options = PlanOptions(models.find_model(model).sizes("fp16", 1), (Decimal(0), Decimal(0), None))
+    return int(Plan(trace, options).simulate().peak_bytes.nvme or 0)
 
 
 def _autoscaled(

@@ -1,11 +1,11 @@
-"""What a run was planned with, from its run.json: so that its plan can be made anew from the trace."""
+"""The options that a run was planned with, from its run.json, so that its plan can be made again."""
 
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Final
 
 from replayer.planning.model import TokenBytes
-from replayer.planning.order import Order, of_run, profiled
+from replayer.planning.order import Order, make_reference, read_order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import PlanOptions, Usable
 from replayer.planning.trace_selection import Selection
@@ -15,55 +15,75 @@ from replayer.record.run_info import Conditions, OrderInfo
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-_WORKERS: Final = 10_000
-_PRECISION: Final = 100  # decimal digits: a number of bytes over 2^30 is exact
+_MAX_WORKERS: Final = 10_000
+_PRECISION: Final = 100  # decimal digits: bytes divided by 2^30 are exact
 
 
-def options_like(place: Path, trace: Trace) -> tuple[str, PlanOptions]:
-    """The model's name and the options that a run was planned with.
+def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
+    """Return the name of the model and the options that a run was planned with.
 
     Args:
-        place: its directory; one of a rank, where there are several.
-        trace: what the run replayed.
+        run: run directory; of a run with several ranks, that of one rank.
+        trace: the trace that the run replayed.
 
     Raises:
-        InputError: it is no run, replayed another trace, or its conditions are none that can be planned.
+        InputError: the path is not a run, the run replayed another trace, or its conditions do not
+            describe a plan.
     """
-    info = read_run(place)
-    has, wanted = trace.metadata.fingerprint, info.trace.fingerprint
-    if has != wanted:
-        raise InputError(
-            f"--like {place}: it replayed the trace {wanted[:12]}…, {trace.path} is {has[:12]}…; name its own."
+    info = read_run(run)
+    fingerprint = trace.metadata.fingerprint
+    replayed = info.trace.fingerprint
+    if fingerprint != replayed:
+        raise _error(
+            run,
+            f"it replayed the trace {replayed[:12]}…, {trace.path} is {fingerprint[:12]}…",
+            "name the trace that it replayed",
         )
     conditions = info.conditions
-    if (workers := conditions.workers) > _WORKERS:
-        raise InputError(f"--like {place}: {workers:,} workers are more than {_WORKERS:,}; no replay has so many.")
+    workers = conditions.workers
+    if workers > _MAX_WORKERS:
+        raise _error(
+            run,
+            f"{workers:,} workers are more than the {_MAX_WORKERS:,} that a replay can have",
+            _COPY_AGAIN,
+        )
     try:
         options = PlanOptions(
-            bytes_per_token=_bytes_per_token(place, conditions),
+            bytes_per_token=_bytes_per_token(run, conditions),
             capacity_gib=_capacities(conditions),
-            headroom=Decimal(conditions.headroom or "0.8"),
+            headroom=_headroom(conditions),
             arrangement=conditions.arrangement or "waterfall",
             promote=bool(conditions.promote),
             lookup=conditions.lookup,
             selection=_selection(conditions),
-            order=_order(place, conditions),
+            order=_order(run, conditions),
             demand=Demand(_pace(conditions), workers, conditions.max_concurrent_allocs),
         )
         usable = options.usable()
     except ArithmeticError:
-        raise InputError(f"--like {place}: its headroom or capacities are no numbers; copy the run anew.") from None
+        raise _error(run, "its headroom or its capacities are not numbers", _COPY_AGAIN) from None
     if tuple(usable) != _usable(conditions):
-        raise InputError(f"--like {place}: its usable bytes do not follow from its headroom; copy the run anew.")
+        raise _error(run, "its usable bytes do not follow from its headroom", _COPY_AGAIN)
     return conditions.model, options
 
 
-def _bytes_per_token(place: Path, conditions: Conditions) -> TokenBytes:
-    """As recorded; runs of earlier releases say no windows."""
+_COPY_AGAIN: Final = "copy the run anew"
+
+
+def _error(run: Path, problem: str, remedy: str) -> InputError:
+    return InputError(problem, remedy, subject=run, setting="like")
+
+
+def _headroom(conditions: Conditions) -> Decimal:
+    return Decimal(conditions.headroom or "0.8")
+
+
+def _bytes_per_token(run: Path, conditions: Conditions) -> TokenBytes:
+    """Return the bytes per token as recorded; runs of earlier releases record no windows."""
     windowed = conditions.windowed_bytes_per_token or 0
     window = conditions.attention_window or 0
     if windowed > conditions.bytes_per_token:
-        raise InputError(f"--like {place}: windowed_bytes_per_token is above bytes_per_token; copy the run anew.")
+        raise _error(run, "windowed_bytes_per_token is above bytes_per_token", _COPY_AGAIN)
     return TokenBytes(conditions.bytes_per_token - windowed, windowed, window)
 
 
@@ -73,7 +93,7 @@ def _usable(conditions: Conditions) -> Usable:
 
 
 def _capacities(conditions: Conditions) -> tuple[Decimal, Decimal, Decimal | None]:
-    headroom = Decimal(conditions.headroom or "0.8")
+    headroom = _headroom(conditions)
     usable = _usable(conditions)
     gpu, cpu, nvme = (
         None if size is None else _gib(size if tier == "nvme" else _with_headroom(size, headroom))
@@ -83,16 +103,16 @@ def _capacities(conditions: Conditions) -> tuple[Decimal, Decimal, Decimal | Non
 
 
 def _with_headroom(usable: int, headroom: Decimal) -> int:
-    """The capacity that leaves so many usable bytes; of several the one that is the rounder number."""
+    """Return the roundest capacity in bytes whose usable share is `usable`."""
     if not usable or not 0 < headroom <= 1:
         return usable
     with localcontext(prec=_PRECISION):
-        least = int((usable / headroom).to_integral_value("ROUND_CEILING"))
-        most = int(((usable + 1) / headroom).to_integral_value("ROUND_CEILING")) - 1
+        low = int((usable / headroom).to_integral_value("ROUND_CEILING"))
+        high = int(((usable + 1) / headroom).to_integral_value("ROUND_CEILING")) - 1
     step = 1
-    while -(-least // (2 * step)) * 2 * step <= most:
+    while -(-low // (2 * step)) * 2 * step <= high:
         step *= 2
-    return -(-least // step) * step
+    return -(-low // step) * step
 
 
 def _gib(size: int) -> Decimal:
@@ -106,22 +126,20 @@ def _selection(conditions: Conditions) -> Selection:
 
 
 def _pace(conditions: Conditions) -> Pace:
-    pace = Pace(
+    return Pace(
         kind=conditions.pace,
         speedup=conditions.speedup or 1,
         token_ms=conditions.token_ms or 0,
         prefill_tok_s=conditions.prefill_tok_s,
         request_depth=conditions.request_depth,
     )
-    pace.check()
-    return pace
 
 
-def _order(place: Path, conditions: Conditions) -> Order:
-    """Its own; what was placed live, or in the order of another run, is planned in the order of its log."""
+def _order(run: Path, conditions: Conditions) -> Order:
+    """Return the order of the run; that of a live run, or of another run, is in its log."""
     order = conditions.order or OrderInfo()
     if order.kind == "trace":
         return Order()
     if order.kind == "reference":
-        return profiled(str(order.name), order.profile)
-    return of_run(place)
+        return make_reference(str(order.name), order.profile)
+    return read_order(run)

@@ -1,4 +1,4 @@
-"""Model geometry: how many bytes of KV cache a token takes."""
+"""Model geometry: the bytes of KV cache that a token takes."""
 
 import difflib
 import json
@@ -19,16 +19,17 @@ DTYPE_BYTES: Final = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 
 @dataclass(frozen=True)
 class Model:
-    """What decides the size of a model's KV cache.
+    """The geometry that decides the size of a model's KV cache.
 
     Attributes:
-        layers: attention layers that keep every token.
+        name: name of the model.
+        layers: number of attention layers that keep every token.
         kv_heads: key-value heads per layer (fewer than query heads under GQA).
         head_dim: elements per head, for keys and for values each.
-        latent: elements per token and layer under MLA (kv_lora_rank + qk_rope_head_dim, DeepSeek-V2 section 2.1); 0
-            where keys and values are stored per head.
-        window_layers: attention layers that keep only the last `window` tokens.
-        window: tokens that those layers keep.
+        latent: elements per token and layer under MLA (kv_lora_rank + qk_rope_head_dim, DeepSeek-V2
+            section 2.1); 0 if keys and values are stored per head.
+        window_layers: number of attention layers that keep only the last `window` tokens.
+        window: number of tokens that those layers keep.
     """
 
     name: str
@@ -40,26 +41,42 @@ class Model:
     window: int = 0
 
     def sizes(self, dtype: str, tensor_parallel: int) -> "TokenBytes":
-        """Bytes that one rank of `tensor_parallel` stores; heads are split over ranks, MLA's latent is replicated.
+        """Return the bytes per token that one of `tensor_parallel` ranks stores.
+
+        KV heads are split over the ranks; MLA's latent is replicated.
+
+        Args:
+            dtype: type of keys and values, a key of DTYPE_BYTES.
+            tensor_parallel: number of ranks.
 
         Raises:
-            InputError: the heads cannot be split over so many ranks.
+            InputError: the heads cannot be split over that many ranks.
         """
-        if tensor_parallel < 1 or (
+        has_remainder = tensor_parallel < 1 or (
             not self.latent and self.kv_heads % tensor_parallel and tensor_parallel % self.kv_heads
-        ):
+        )
+        if has_remainder:
             raise InputError(
-                f"--tensor-parallel {tensor_parallel} does not divide the {self.kv_heads} KV heads of {self.name};"
-                " pass a divisor or a multiple of them."
+                f"does not divide the {self.kv_heads} KV heads of {self.name}",
+                "pass a divisor or a multiple of them",
+                subject=tensor_parallel,
+                setting="tensor_parallel",
             )
         heads = max(1, self.kv_heads // tensor_parallel)
-        layer = (self.latent or 2 * heads * self.head_dim) * DTYPE_BYTES[dtype]
-        return TokenBytes(self.layers * layer, self.window_layers * layer, self.window)
+        layer_bytes = (self.latent or 2 * heads * self.head_dim) * DTYPE_BYTES[dtype]
+        full = self.layers * layer_bytes
+        return TokenBytes(full, self.window_layers * layer_bytes, self.window)
 
 
 @dataclass(frozen=True)
 class TokenBytes:
-    """Bytes per token: of layers that keep all tokens, and of layers that keep the last `window`."""
+    """Bytes per token, and the window that some layers keep.
+
+    Attributes:
+        full: bytes per token in layers that keep all tokens.
+        windowed: bytes per token in layers that keep the last `window` tokens.
+        window: number of tokens that those layers keep.
+    """
 
     full: int
     windowed: int = 0
@@ -67,18 +84,19 @@ class TokenBytes:
 
     @property
     def per_token(self) -> int:
-        """Bytes of one token while it is inside every window."""
+        """Bytes of one token that is inside every window."""
         return self.full + self.windowed
 
-    def of(self, tokens: NDArray[Any]) -> NDArray[np.int64]:
-        """Bytes of objects of so many tokens, shape as `tokens`."""
+    def object_bytes(self, tokens: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the bytes of objects with these numbers of tokens, shape as `tokens`."""
         counts = tokens.astype(np.int64)
-        sizes: NDArray[np.int64] = counts * self.full + np.minimum(counts, self.window) * self.windowed
+        in_window = np.minimum(counts, self.window)
+        sizes: NDArray[np.int64] = counts * self.full + in_window * self.windowed
         return sizes
 
 
-# Geometry as published in each model's config.json; tiny-1b as in kv-cache.py. Windowed layers (gpt-oss) count in full
-# here, as they do in kv-cache.py; with the model's config.json they count as stored.
+# Geometry as published in each model's config.json; tiny-1b as in kv-cache.py. Windowed layers
+# (gpt-oss) count in full here, as in kv-cache.py; with the model's config.json they count as stored.
 MODELS: Final = {
     model.name: model
     for model in (
@@ -95,50 +113,70 @@ MODELS: Final = {
 }
 
 
-_PLAIN: Final = {plain_model(name): name for name in MODELS}
+_NAME_BY_PLAIN_NAME: Final = {plain_model(name): name for name in MODELS}
 
 
-def find(name: str) -> Model:
-    """A known model, as we or its vendor spell it, or the one that a Hugging Face config.json describes.
+def find_model(name: str) -> Model:
+    """Return a known model, or the one that a Hugging Face config.json describes.
+
+    Args:
+        name: as in MODELS or as the model's vendor spells it, or the path of a config.json.
 
     Raises:
-        InputError: the name is unknown, or the file is not such a config.
+        InputError: the name is unknown, or the file is not a model's config.json.
     """
     if name in MODELS:
         return MODELS[name]
-    path = Path(name)
     if not os.path.exists(name):  # noqa: PTH110 (Path.exists() raises on names that are too long)
-        found = None if _is_path(name) else _PLAIN.get(plain_model(name))
-        if found is None:
-            raise InputError(_unknown(name))
-        return MODELS[found]
+        known = None if _is_path(name) else _NAME_BY_PLAIN_NAME.get(plain_model(name))
+        if known is None:
+            raise _unknown_model(name)
+        return MODELS[known]
+    return _read_config(Path(name))
+
+
+def _read_config(path: Path) -> Model:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return _from_config(path.parent.name or path.stem, config.get("text_config", config))
     except OSError as error:
         raise InputError(
-            f"--model {name}: cannot read it ({error.strerror}); pass a Hugging Face config.json."
+            f"cannot be read ({error.strerror})",
+            "pass a Hugging Face config.json",
+            subject=path,
+            setting="model",
         ) from None
-    except (ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
-        raise InputError(f"--model {name} is not a Hugging Face model config ({error!r} in it).") from None
+    except (
+        *(ValueError, AttributeError, TypeError, KeyError),
+        *(ArithmeticError, RecursionError),
+    ) as error:
+        raise InputError(
+            f"is not a Hugging Face model config ({error!r} in it)",
+            "pass a config.json with num_hidden_layers, num_attention_heads and hidden_size",
+            subject=path,
+            setting="model",
+        ) from None
 
 
 def _is_path(name: str) -> bool:
-    """Whether a name can only be a file's: a model's has at most its vendor before it."""
-    return name.endswith(".json") or name.startswith(("/", "./", "../", "~")) or name.count("/") > 1
+    """Return whether a name can only be a file's: a model's has at most its vendor before it."""
+    is_rooted = name.startswith(("/", "./", "../", "~"))
+    return name.endswith(".json") or is_rooted or name.count("/") > 1
 
 
-def _unknown(name: str) -> str:
-    """What to say of a name that is neither a model's nor a file's."""
-    remedy = f"a Hugging Face config.json or one of {', '.join(MODELS)}."
+def _unknown_model(name: str) -> InputError:
+    """Make the error for a name that is neither a model's nor a file's."""
+    remedy = f"pass a Hugging Face config.json or one of {', '.join(MODELS)}"
     if _is_path(name):
-        return f"--model {name}: there is no file {name}; pass {remedy}"
-    near = difflib.get_close_matches(plain_model(name), _PLAIN, n=1, cutoff=0.75)
-    hint = f"did you mean {_PLAIN[near[0]]}? Pass" if near else "pass"
-    return f"--model {name} is unknown; {hint} {remedy}"
+        return InputError("there is no such file", remedy, subject=name, setting="model")
+    close = difflib.get_close_matches(plain_model(name), _NAME_BY_PLAIN_NAME, n=1, cutoff=0.75)
+    if close:
+        remedy = f"did you mean {_NAME_BY_PLAIN_NAME[close[0]]}? Otherwise {remedy}"
+    return InputError("is unknown", remedy, subject=name, setting="model")
 
 
 def _from_config(name: str, config: Mapping[str, Any]) -> Model:
+    """Return the model that a config describes, by the names of transformers' configs."""
     layers = int(config["num_hidden_layers"])
     full, windowed = _layer_kinds(layers, config)
     window = int(config.get("sliding_window") or 0) if windowed else 0
@@ -156,10 +194,13 @@ def _from_config(name: str, config: Mapping[str, Any]) -> Model:
 
 
 def _layer_kinds(layers: int, config: Mapping[str, Any]) -> tuple[int, int]:
-    """(layers that keep all tokens, layers that keep a window), by the conventions of transformers' configs."""
+    """Return the numbers of layers that keep all tokens and of layers that keep a window.
+
+    The conventions are those of transformers' configs.
+    """
     if kinds := config.get("layer_types"):
         stored = {"full_attention", "sliding_attention"}
-        # A linear-attention layer keeps a state of fixed size, no KV per token.
+        # A linear-attention layer keeps a state of fixed size and no KV per token.
         if unknown := set(kinds) - stored - {"linear_attention"}:
             raise ValueError(f"layer type {unknown.pop()!r}")
         return kinds.count("full_attention"), kinds.count("sliding_attention")
@@ -174,4 +215,4 @@ def _layer_kinds(layers: int, config: Mapping[str, Any]) -> tuple[int, int]:
         return layers // 2, layers - layers // 2
     if config.get("model_type") in ("mistral", "mixtral", "phi3", "starcoder2"):
         return 0, layers
-    raise ValueError("sliding_window without layer_types, of a model_type whose layers are not known")
+    raise ValueError("sliding_window without layer_types, for a model_type whose layers are not known")

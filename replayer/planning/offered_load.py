@@ -1,94 +1,130 @@
-"""What a trace, at its own times, asks of the tiers: bandwidth on average and in its busiest minute, writes per day."""
+"""The load that a trace, at its own times, puts on each tier: bandwidth and writes per day."""
 
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from replayer.bindings.compiled import address, call, reference
-from replayer.planning.plan import PlanOptions, Stretch
+from replayer.planning.moves import NVME, Stretch
+from replayer.planning.plan import PlanOptions
 from replayer.planning.workload import Workload
 from replayer.record.columns import TIERS
+from replayer.record.run_info import Tier
 
 _MINUTE_NS: Final = 60 * 10**9
 _DAY_S: Final = 86_400
 GIB: Final = 2**30
-SIDES: Final = ("read", "write")
-_FAR: Final = np.iinfo(np.int64).max
+_FAR_FUTURE: Final = np.iinfo(np.int64).max
+_READ, _WRITE = 0, 1
 
-_offer = call("stretch_offer")
+_add_load = call("stretch_offer")
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """GiB per second of one tier."""
+
+    read: float
+    write: float
+
+
+class Offered(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of a trace on its tiers, at its own times; None if all requests arrive at once.
+
+    Attributes:
+        span_s: seconds from the first request to the last.
+        mean_gib_s: mean bandwidth of each tier over that time.
+        peak_gib_s: bandwidth of each tier in its busiest minute.
+        nvme_write_bytes_per_day: bytes written to nvme per day.
+        nvme_drive_writes_per_day: the same as a multiple of the usable bytes of nvme; None if
+            unlimited.
+    """
+
+    span_s: float
+    mean_gib_s: dict[Tier, Rates] | None = None
+    peak_gib_s: dict[Tier, Rates] | None = None
+    nvme_write_bytes_per_day: float | None = None
+    nvme_drive_writes_per_day: float | None = None
 
 
 class OfferedLoad:
-    """Bytes per minute, side and tier, of moves at the time at which their request arrives in the trace."""
+    """Bytes per minute, tier and direction; a move counts when its request arrives in the trace."""
 
     def __init__(self, workload: Workload) -> None:
         times = workload.arrivals()
+        since_first = times - times.min(initial=_FAR_FUTURE)
+        # Only minutes with a request take memory: a trace may span years.
+        minutes, minute = np.unique(since_first // _MINUTE_NS, return_inverse=True)
         self._workload = workload
         self._span_s = float(np.ptp(times)) / 1e9 if len(times) else 0.0
-        # Minutes without a request take no room: a trace may span years.
-        minutes, minute = np.unique((times - times.min(initial=_FAR)) // _MINUTE_NS, return_inverse=True)
         self._minute = minute.astype(np.int32)
-        self._bytes = np.zeros((len(minutes), len(SIDES), len(TIERS)), np.int64)
+        self._bytes = np.zeros((len(minutes), 2, len(TIERS)), np.int64)
 
     def add(self, stretch: Stretch, *_: object) -> None:
-        """Count a stretch of the plan."""
-        _offer(
-            reference(self._workload.struct), address(stretch.ops), len(stretch.ops), address(stretch.moves),
-            address(self._minute), address(self._bytes),
-        )  # fmt: skip
+        """Add a stretch of the plan."""
+        _add_load(
+            reference(self._workload.struct),
+            address(stretch.ops),
+            len(stretch.ops),
+            address(stretch.moves),
+            address(self._minute),
+            address(self._bytes),
+        )
 
-    def summary(self, options: PlanOptions) -> dict[str, Any]:
-        """What `replayer plan --json` prints as `offered`; null where all requests arrive at once.
+    def summarise(self, options: PlanOptions) -> Offered:
+        """Return the load of all stretches together.
 
-        GiB per second of each tier and side, in the mean over the time from the first to the last request and in the
-        busiest minute; bytes written to nvme per day, and in its capacity per day (null where it is unlimited).
+        Args:
+            options: of the plan; their nvme capacity is that of drive writes per day.
         """
         if not self._span_s:
-            return {
-                "span_s": 0.0,
-                "mean_gib_s": None,
-                "peak_gib_s": None,
-                "nvme_write_bytes_per_day": None,
-                "nvme_drive_writes_per_day": None,
-            }
-        busiest_s = min(60.0, self._span_s)
-        rates: dict[str, dict[str, dict[str, float]]] = {"mean_gib_s": {}, "peak_gib_s": {}}
-        for number, tier in enumerate(TIERS):
-            sides = {side: self._bytes[:, column, number] / GIB for column, side in enumerate(SIDES)}
-            rates["mean_gib_s"][tier] = {side: float(gib.sum()) / self._span_s for side, gib in sides.items()}
-            rates["peak_gib_s"][tier] = {side: float(gib.max()) / busiest_s for side, gib in sides.items()}
-        per_day = float(self._bytes[:, SIDES.index("write"), TIERS.index("nvme")].sum()) / self._span_s * _DAY_S
-        room = options.usable()[TIERS.index("nvme")]
-        return {
-            "span_s": self._span_s,
-            **rates,
-            "nvme_write_bytes_per_day": per_day,
-            "nvme_drive_writes_per_day": per_day / room if room else None,
-        }
+            return Offered(span_s=0.0)
+        gib = self._bytes / GIB
+        per_day = float(self._bytes[:, _WRITE, NVME].sum()) / self._span_s * _DAY_S
+        usable = options.usable()[NVME]
+        return Offered(
+            span_s=self._span_s,
+            mean_gib_s=_rates(gib.sum(0), self._span_s),
+            peak_gib_s=_rates(gib.max(0), min(60.0, self._span_s)),
+            nvme_write_bytes_per_day=per_day,
+            nvme_drive_writes_per_day=per_day / usable if usable else None,
+        )
 
 
-def lines(offered: dict[str, Any]) -> list[str]:
-    """The same for people."""
-    if not offered["span_s"]:
+def _rates(gib: NDArray[np.float64], seconds: float) -> dict[Tier, Rates]:
+    """Return the rates of GiB by direction and tier, shape (2, tiers), over some seconds."""
+    gpu, cpu, nvme = (
+        Rates(float(gib[_READ, tier]) / seconds, float(gib[_WRITE, tier]) / seconds) for tier in range(len(TIERS))
+    )
+    return {"gpu": gpu, "cpu": cpu, "nvme": nvme}
+
+
+def format_offered(offered: Offered) -> list[str]:
+    """Return the load as lines of text."""
+    if offered.mean_gib_s is None or offered.peak_gib_s is None:
         return ["  all requests arrive at once: the trace has no pace to keep up with"]
-    found = [
-        f"  to keep up with the trace's own times ({offered['span_s']:,.0f} s from the first request to the last)",
+    lines = [
+        f"  to keep up with the trace's own times ({offered.span_s:,.0f} s from the first request to the last)",
         f"  {'tier':6}{'read GiB/s':>14}{'busiest minute':>16}{'write GiB/s':>14}{'busiest minute':>16}",
     ]
-    for tier in TIERS:
-        mean, peak = offered["mean_gib_s"][tier], offered["peak_gib_s"][tier]
-        if any(mean.values()):
-            cells = (f"{mean[side]:>14,.3f}{peak[side]:>16,.3f}" for side in SIDES)
-            found.append(f"  {tier:6}{''.join(cells)}")
-    dwpd = offered["nvme_drive_writes_per_day"]
-    worn = f", {dwpd:,.2f} drive writes per day of this capacity" if dwpd is not None else ""
-    return [*found, f"  written to nvme per day: {offered['nvme_write_bytes_per_day'] / GIB:,.1f} GiB{worn}"]
+    for tier, mean in offered.mean_gib_s.items():
+        peak = offered.peak_gib_s[tier]
+        if mean.read or mean.write:
+            reads = f"{mean.read:>14,.3f}{peak.read:>16,.3f}"
+            lines.append(f"  {tier:6}{reads}{mean.write:>14,.3f}{peak.write:>16,.3f}")
+    wear = ""
+    if offered.nvme_drive_writes_per_day is not None:
+        wear = f", {offered.nvme_drive_writes_per_day:,.2f} drive writes per day of this capacity"
+    written_gib = (offered.nvme_write_bytes_per_day or 0) / GIB
+    return [*lines, f"  written to nvme per day: {written_gib:,.1f} GiB{wear}"]
 
 
-def rooms(options: PlanOptions) -> list[str]:
-    """What of the memory tiers objects may take."""
+def format_usable(options: PlanOptions) -> list[str]:
+    """Return a line of text for each memory tier of which a headroom is left free."""
+    tiers = zip(TIERS[:NVME], options.capacity_gib[:NVME], options.usable()[:NVME], strict=True)
     return [
-        f"  {tier}: {usable / GIB:,.4g} of {float(asked):,g} GiB usable: --headroom {options.headroom}"
-        for tier, asked, usable in zip(TIERS[:2], options.capacity_gib[:2], options.usable()[:2], strict=True)
-        if asked and usable is not None and options.headroom != 1
+        f"  {tier}: {usable / GIB:,.4g} of {float(capacity):,g} GiB usable (headroom {options.headroom})"
+        for tier, capacity, usable in tiers
+        if capacity and usable is not None and options.headroom != 1
     ]

@@ -1,5 +1,6 @@
-"""In what order a plan is made: the trace's, a reference system's, an earlier run's (docs/ordering.md)."""
+"""The order of a plan: the trace's, a reference system's, or an earlier run's (docs/ordering.md)."""
 
+import ctypes
 import hashlib
 import importlib.resources
 import tomllib
@@ -16,12 +17,12 @@ from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
 from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS
 from replayer.record.reading import parts, read_run
-from replayer.record.run_info import OrderInfo
+from replayer.record.run_info import OrderInfo, Tier
 from tracegen.errors import InputError
 
 DEFAULT_REFERENCE: Final = "nvme-7"
 _SHIPPED: Final = importlib.resources.files("replayer.references")
-_MOST: Final = 10**15  # of any number in a reference
+_LIMIT: Final = 10**15  # numbers of a reference must be below it
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,12 @@ class Device:
     """A tier of a reference system.
 
     Attributes:
-        read_bytes_per_s, write_bytes_per_s: of all transfers of that side together.
-        streams: so many transfers together reach that; one alone gets its share of them.
-        read_latency_ns, write_latency_ns: before a transfer begins.
+        read_bytes_per_s: bandwidth of all reads together.
+        write_bytes_per_s: bandwidth of all writes together.
+        streams: number of transfers that together reach the bandwidth; a single one gets an equal
+            share of it.
+        read_latency_ns: time before a read transfers bytes.
+        write_latency_ns: time before a write transfers bytes.
     """
 
     read_bytes_per_s: int
@@ -43,13 +47,13 @@ class Device:
 
 @dataclass(frozen=True)
 class Order:
-    """The order in which a plan's ops are decided.
+    """The sequence in which a plan decides ops.
 
     Attributes:
-        kind: trace; reference; run: as an earlier run had it; live: as it comes, decided while it is replayed.
-        name: of the reference, or the run's directory.
-        devices: of the reference, per tier.
-        op_ids: of a run: the ops in order, till the workload is known.
+        kind: `trace`; `reference`; `run`: that of an earlier run; `live`: decided during the replay.
+        name: name of the reference, or directory of the run.
+        devices: devices of the reference: gpu, cpu and nvme.
+        op_ids: ops of the run in its order, shape (ops,).
     """
 
     kind: Literal["trace", "reference", "run", "live"] = "trace"
@@ -57,33 +61,37 @@ class Order:
     devices: tuple[Device, Device, Device] | None = None
     op_ids: NDArray[np.int64] | None = None
 
-    def structs(self) -> Any:
-        """The devices as the core reads them; None where there are none."""
+    def structs(self) -> "ctypes.Array[DeviceStruct] | None":
+        """Return the devices as compiled code reads them; None without devices."""
         if self.devices is None:
             return None
+        names = [field.name for field in fields(Device)]
         return (DeviceStruct * len(TIERS))(
-            *(DeviceStruct(*(getattr(device, item.name) for item in fields(Device))) for device in self.devices)
+            *(DeviceStruct(*(getattr(device, name) for name in names)) for device in self.devices)
         )
 
-    def described(self) -> dict[str, Any]:
-        """What run.json says of it."""
-        profile = None
+    def to_info(self) -> OrderInfo:
+        """Return the order as run.json records it."""
+        profile: dict[Tier, dict[str, Any]] | None = None
         if self.devices is not None:
-            profile = {tier: asdict(device) for tier, device in zip(TIERS, self.devices, strict=True)}
-        digest = hashlib.sha256(self.op_ids.tobytes()).hexdigest() if self.op_ids is not None else None
-        return {"kind": self.kind, "name": self.name, "profile": profile, "ops_digest": digest}
+            gpu, cpu, nvme = map(asdict, self.devices)
+            profile = {"gpu": gpu, "cpu": cpu, "nvme": nvme}
+        digest = None
+        if self.op_ids is not None:
+            digest = hashlib.sha256(self.op_ids.tobytes()).hexdigest()
+        return OrderInfo(kind=self.kind, name=self.name, profile=profile, ops_digest=digest)
 
     @property
     def plan_version(self) -> int:
-        """What the plan's fingerprint begins with."""
+        """Version of plans in this order; their fingerprint begins with it."""
         return PLAN_VERSION if self.kind == "trace" else ORDERED_PLAN_VERSION
 
 
-def parse(text: str | None, pace: Pace) -> Order:
-    """The order that --order names; None: the default of the pace.
+def parse_order(text: str | None, pace: Pace) -> Order:
+    """Return the order that the setting `order` names; for None the default of the pace.
 
     Raises:
-        InputError: there is no such reference or run.
+        InputError: there is no reference or run of that name.
     """
     if text is None:
         text = "trace" if pace.kind == "open" and not pace.takes_time else "reference"
@@ -93,74 +101,95 @@ def parse(text: str | None, pace: Pace) -> Order:
         return Order("live")
     kind, _, name = text.partition(":")
     if kind == "reference":
-        return reference(name or DEFAULT_REFERENCE)
+        return load_reference(name or DEFAULT_REFERENCE)
     if (Path(text) / "run.json").exists():
-        return of_run(Path(text))
-    raise InputError(f"--order {text} is none; pass trace, reference, reference:NAME|FILE, or a run's directory.")
+        return read_order(Path(text))
+    raise InputError(
+        "is neither an order nor a run directory",
+        "pass trace, reference, reference:NAME|FILE, or the directory of a run",
+        subject=text,
+        setting="order",
+    )
 
 
-def reference(name: str) -> Order:
-    """A reference system that is shipped, or that a file describes.
+def load_reference(name: str) -> Order:
+    """Return the order of a reference system that is shipped, or that a TOML file describes.
 
     Raises:
-        InputError: it is unknown, or no reference.
+        InputError: there is no file of that name, or it does not describe a reference system.
     """
-    shipped = {one.name.removesuffix(".toml"): one for one in _SHIPPED.iterdir() if one.name.endswith(".toml")}
+    files = {path.name.removesuffix(".toml"): path for path in _SHIPPED.iterdir()}
+    shipped = {stem: path for stem, path in files.items() if path.name.endswith(".toml")}
     try:
         text = (shipped[name] if name in shipped else Path(name)).read_text(encoding="utf-8")
-        content = tomllib.loads(text)
+        profile = tomllib.loads(text)
     except OSError as error:
-        raise InputError(
-            f"--order reference:{name}: {error.strerror}; name a TOML file, or one of {', '.join(sorted(shipped))}."
-        ) from None
+        names = ", ".join(sorted(shipped))
+        raise _reference_error(name, str(error.strerror), f"name a TOML file, or one of {names}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"--order reference:{name} is not TOML: {error}.") from None
-    return replace(profiled(name, content), name=name if name in shipped else Path(name).name)
+        raise _reference_error(name, f"is not TOML ({error})", "mend the file") from None
+    order = make_reference(name, profile)
+    return replace(order, name=name if name in shipped else Path(name).name)
 
 
-def profiled(name: str, profile: Any) -> Order:
-    """A reference system as run.json describes it.
+def make_reference(name: str, profile: object) -> Order:
+    """Return the order of a reference system.
+
+    Args:
+        name: its name.
+        profile: a table for each tier with the fields of `Device`, as run.json records it.
 
     Raises:
-        InputError: it is no reference.
+        InputError: the profile does not describe a reference system.
     """
     if not isinstance(profile, dict) or set(profile) != set(TIERS):
-        raise InputError(f"--order reference:{name}: it must have the tables {', '.join(TIERS)} and no others.")
-    gpu, cpu, nvme = (_device(name, tier, profile[tier]) for tier in TIERS)
+        tables = f"{', '.join(TIERS[:-1])} and {TIERS[-1]}"
+        raise _reference_error(name, f"must have the tables {tables}, and no others", "mend the file")
+    gpu, cpu, nvme = (_make_device(name, tier, profile[tier]) for tier in TIERS)
     return Order("reference", name, (gpu, cpu, nvme))
 
 
-def _device(name: str, tier: str, table: Any) -> Device:
-    names = [item.name for item in fields(Device)]
-    if not isinstance(table, dict) or set(table) != set(names):
-        raise InputError(f"--order reference:{name}: {tier} must have {', '.join(names)} and nothing else.")
+def _make_device(name: str, tier: str, table: object) -> Device:
+    keys = [field.name for field in fields(Device)]
+    if not isinstance(table, dict) or set(table) != set(keys):
+        raise _reference_error(name, f"{tier} must have {', '.join(keys)}, and nothing else", "mend the file")
     for key, value in table.items():
-        least = 0 if key.endswith("latency_ns") else 1
-        if type(value) is not int or not least <= value < _MOST:
-            raise InputError(f"--order reference:{name}: {tier}.{key} = {value!r} must be a whole number from {least}.")
+        low = 0 if key.endswith("latency_ns") else 1
+        if type(value) is not int or not low <= value < _LIMIT:
+            raise _reference_error(
+                name,
+                f"{tier}.{key} is {value!r}, not a whole number from {low} to below 10^15",
+                "mend the file",
+            )
     return Device(**table)
 
 
-def of_run(path: Path) -> Order:
-    """The order that a run had.
+def _reference_error(name: str, problem: str, remedy: str) -> InputError:
+    return InputError(problem, remedy, subject=f"reference:{name}", setting="order")
+
+
+def read_order(path: Path) -> Order:
+    """Return the order of an earlier run, from its log.
 
     Raises:
-        InputError: it is no run, or its log does not say.
+        InputError: the path is not a run, or its log lacks ops.
     """
     info = read_run(path)
     if (info.conditions.order or OrderInfo()).kind == "trace":
         return Order()
-    positions, op_ids = [], []
+    positions: list[NDArray[np.int64]] = []
+    op_ids: list[NDArray[np.int64]] = []
     for part in parts(path):
         table = pq.read_table(part.absolute(), columns=["position", "op_id", "seq"])
-        first = table.filter(pc.equal(table["seq"], 0))
-        positions.append(first["position"].to_numpy())
-        op_ids.append(first["op_id"].to_numpy())
-    position, op_id = np.concatenate(positions), np.concatenate(op_ids)
-    order = np.argsort(position)
+        first_moves = table.filter(pc.equal(table["seq"], 0))
+        positions.append(first_moves["position"].to_numpy())
+        op_ids.append(first_moves["op_id"].to_numpy())
+    position = np.concatenate(positions)
+    op_id = np.concatenate(op_ids)
+    sequence = np.argsort(position)
     executed = info.executed_ops
-    most = len(position) if executed is None else executed
-    kept = order[position[order] < most]
+    end = len(position) if executed is None else executed
+    kept = sequence[position[sequence] < end]
     if not np.array_equal(position[kept], np.arange(len(kept))):
-        raise InputError(f"--order {path}: its log lacks ops; name a run that ended.")
+        raise InputError("its log lacks ops", "name a run that ended", subject=path, setting="order")
     return Order("run", str(path), op_ids=op_id[kept])

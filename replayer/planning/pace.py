@@ -1,26 +1,33 @@
-"""What makes requests wait: pace, generation, recomputation, and how much is asked for at once."""
+"""The load of a replay: pace, generation and prefill times, parallelism, and how long it lasts."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from replayer.bindings.compiled import Load
-from tracegen.errors import InputError
+from tracegen.errors import InputError, format_count
 
-TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}  # of kv-cache.py's generation modes
+TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
+"""Milliseconds per generated token of kv-cache.py's generation modes."""
 PACES: Final = ("asap", "closed", "open")
+_WINDOW_OPS_ASAP: Final = 4096
+_WINDOW_OPS_PACED: Final = 65536
 
 
 @dataclass(frozen=True)
 class Pace:
-    """When requests ask.
+    """When requests start, and how long they take apart from I/O.
 
     Attributes:
-        kind: when a request may start. asap: as soon as the window holds it. closed: a user's first at its time, the
-            next its think time after the last one completed, generation included. open: at its time.
-        speedup: divides the trace's times and think times.
-        token_ms: generation of one token.
-        prefill_tok_s: tokens per second that a prefill computes; None: it takes no time.
-        request_depth: ops of one step at once; None: all.
+        kind: when a request may start. asap: as soon as the window reaches it. closed: a user's
+            first request at its time, the next one its think time after the previous one completed,
+            generation included. open: at its time in the trace.
+        speedup: divisor of the trace's times and think times.
+        token_ms: milliseconds to generate one token.
+        prefill_tok_s: tokens per second that a prefill computes; None: a prefill takes no time.
+        request_depth: ops of one step in flight at once; None: all.
+
+    Raises:
+        InputError: a value is out of its range.
     """
 
     kind: Literal["asap", "closed", "open"] = "asap"
@@ -29,32 +36,28 @@ class Pace:
     prefill_tok_s: float | None = None
     request_depth: int | None = 1
 
-    def check(self) -> None:
-        """Refuse what means nothing.
-
-        Raises:
-            InputError: a rate is not more than 0, or a time is negative.
-        """
-        positive = {"--speedup": self.speedup, "--prefill-tok-s": self.prefill_tok_s}
-        for flag, value in positive.items():
-            if value is not None and not 1e-3 <= value < 1e12:
-                raise InputError(f"{flag} {value:g} must be at least 0.001 and below 1e12.")
+    def __post_init__(self) -> None:
+        for setting in ("speedup", "prefill_tok_s"):
+            rate = getattr(self, setting)
+            if rate is not None and not 1e-3 <= rate < 1e12:
+                raise InputError("must be at least 0.001 and below 1e12", subject=f"{rate:g}", setting=setting)
         if not 0 <= self.token_ms < 1e9:
-            raise InputError(f"--token-ms {self.token_ms:g} must be 0 or more, and below 1e9.")
+            raise InputError("must be 0 or more, and below 1e9", subject=f"{self.token_ms:g}", setting="token_ms")
         if self.request_depth is not None and self.request_depth < 1:
-            raise InputError(f"--request-depth {self.request_depth} must be at least 1, or all.")
+            raise InputError("must be at least 1, or all", subject=self.request_depth, setting="request_depth")
 
     @property
     def takes_time(self) -> bool:
-        """Whether requests take time beyond their I/O."""
+        """Whether requests take time apart from their I/O."""
         return bool(self.token_ms or self.prefill_tok_s)
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The load that a reference order is made under; for an execution what its scheduler needs of it.
+    """The load that a reference order is made under, and that an execution puts on the tiers.
 
     Attributes:
+        pace: when requests start.
         workers: moves in flight at most.
         allocs: stores in flight at most; None: any number.
     """
@@ -64,25 +67,34 @@ class Demand:
     allocs: int | None = None
 
     def struct(self) -> Load:
-        """As the core reads it."""
-        pace = self.pace
+        """Return the load as compiled code reads it."""
         return Load(
-            PACES.index(pace.kind), pace.speedup, pace.token_ms, pace.prefill_tok_s or 0,
-            pace.request_depth or 0, self.allocs or 0, self.workers,
-        )  # fmt: skip
+            PACES.index(self.pace.kind),
+            self.pace.speedup,
+            self.pace.token_ms,
+            self.pace.prefill_tok_s or 0,
+            self.pace.request_depth or 0,
+            self.allocs or 0,
+            self.workers,
+        )
 
 
 @dataclass(frozen=True)
 class Span:
-    """How much of the plan is executed, and from where on it counts.
+    """The part of a plan that is executed, and the part of that which is measured.
 
     Attributes:
-        duration_s: after so long nothing past the highest op already issued starts; None: the plan's end.
-        drain_s: so long after that nothing starts at all; None: what was issued is completed, however long it takes.
-        ops: only the plan's first so many; None: all.
-        warmup_ops: ops below this one are warm-up.
-        warmup_s: so are ops up to the highest issued by then.
-        max_errors: more failed moves end the run.
+        duration_s: seconds after which no op beyond the highest one already issued starts; None:
+            the run goes on to the end of the plan.
+        drain_s: seconds after the cut at which nothing more starts; None: every op that was issued
+            is completed, however long it takes.
+        ops: number of ops of the plan to execute; None: all.
+        warmup_ops: ops below this position are warm-up.
+        warmup_s: seconds; ops up to the highest one issued by then are warm-up, too.
+        max_errors: failed moves that a run survives; one more ends it.
+
+    Raises:
+        InputError: the warm-up is as long as the run.
     """
 
     duration_s: float | None = None
@@ -92,38 +104,49 @@ class Span:
     warmup_s: float = 0
     max_errors: int = 100
 
-    def check(self, ops: int) -> None:
-        """Refuse a warm-up after which nothing is left to measure.
+    def __post_init__(self) -> None:
+        if self.duration_s is not None and self.warmup_s >= self.duration_s:
+            raise InputError(
+                f"`duration` is {self.duration_s:g} s, so nothing would be measured",
+                "pass a shorter warm-up",
+                subject=f"{self.warmup_s:g}s",
+                setting="warmup",
+            )
+
+    def check_warmup(self, plan_ops: int) -> None:
+        """Refuse a warm-up that leaves no op to measure.
 
         Args:
-            ops: of the plan.
+            plan_ops: number of ops of the plan.
 
         Raises:
-            InputError: it is as long as the run.
+            InputError: the warm-up covers all ops of the run.
         """
-        most = ops if self.ops is None else min(ops, self.ops)
-        if self.warmup_ops >= most:
-            whose = "the plan has" if self.ops is None else "--ops leaves"
-            left = "so nothing would be measured; pass fewer, or a time, as 30s"
-            raise InputError(f"--warmup {self.warmup_ops}: {whose} {most:,} ops, {left}.")
-        if self.duration_s is not None and self.warmup_s >= self.duration_s:
-            left = f"--duration is {self.duration_s:g} s, so nothing would be measured; pass less"
-            raise InputError(f"--warmup {self.warmup_s:g}s: {left}.")
+        run_ops = plan_ops if self.ops is None else min(plan_ops, self.ops)
+        if self.warmup_ops >= run_ops:
+            extent = "the plan has" if self.ops is None else "`ops` leaves"
+            raise InputError(
+                f"{extent} {format_count(run_ops, 'op')}, so nothing would be measured",
+                "pass fewer ops, or a time such as 30s",
+                subject=self.warmup_ops,
+                setting="warmup",
+            )
 
 
 @dataclass(frozen=True)
-class Window:
-    """How far the plan runs ahead of the lowest unfinished op: no op is admitted beyond either limit.
+class PlanWindow:
+    """How far execution may run ahead of the lowest unfinished op; both limits apply.
 
     Attributes:
-        ops: admitted and not done.
-        bytes: that their moves write; None: any number.
+        ops: ops admitted but not done.
+        bytes: bytes that their moves write; None: any number.
     """
 
-    ops: int = 4096
+    ops: int = _WINDOW_OPS_ASAP
     bytes: int | None = None
 
     @classmethod
-    def of(cls, pace: Pace, ops: int | None = None, size: int | None = None) -> "Window":
-        """As wide as a pace asks for, where nobody has said how wide."""
-        return cls(ops or (4096 if pace.kind == "asap" else 65536), size)
+    def for_pace(cls, pace: Pace, ops: int | None = None, size: int | None = None) -> "PlanWindow":
+        """Make a window of the given limits; without a number of ops, as wide as the pace needs."""
+        default = _WINDOW_OPS_ASAP if pace.kind == "asap" else _WINDOW_OPS_PACED
+        return cls(ops or default, size)

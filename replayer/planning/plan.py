@@ -1,59 +1,85 @@
-"""A trace planned for a model, tiers and an order: its moves, their totals and the plan fingerprint.
+"""The plan of a trace for a model, tiers and an order: its moves and their summary.
 
-The rules stand in `docs/waterfall.md` and `docs/ordering.md`; compiled code applies them (`core/waterfall.c`,
-`core/planner.c`). No I/O, no wall clock, no randomness.
+`docs/waterfall.md` and `docs/ordering.md` give the rules; compiled code applies them
+(`core/waterfall.c`, `core/planner.c`). Planning does no I/O and depends on no clock and no
+randomness.
 """
 
 import ctypes
-import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replayer.bindings import compiled
-from replayer.bindings.compiled import PLANNED, PLANNED_OP, UNLIMITED, Rules, TotalsStruct, address, call, view
+from replayer.bindings.compiled import (
+    PLANNED,
+    PLANNED_OP,
+    UNLIMITED,
+    Rules,
+    address,
+    call,
+    view,
+)
 from replayer.planning.model import TokenBytes
+from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
+from replayer.planning.plan_hash import PlanHash
+from replayer.planning.plan_summary import Account, MoveTotals, PlanSummary
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
-from replayer.record.columns import CHECKPOINT_OPS, MOVES, TIERS
+from replayer.record.columns import CHECKPOINT_OPS, TIERS
+from replayer.record.run_info import Lookup, PeakBytes
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
-STRETCH_OPS: Final = 1 << 13  # more leave the CPU's caches
-MOST_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
-_AT_ONCE: Final = 512  # moves hashed while workers run
-_KINDS: Final = {"trace": 0, "run": 1, "reference": 2}
+STRETCH_OPS: Final = 1 << 13  # more ops would leave the CPU's caches
+MAX_WAIT_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
+_GIB: Final = 2**30
+_MAX_CAPACITY_GIB: Final = 2**33
+_ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2}
+_CAPACITY_SETTINGS: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 
 Usable = tuple[int | None, int | None, int | None]
-"""Usable bytes of gpu, cpu, nvme: 0 where there is no such tier, None where it is unlimited."""
+"""Usable bytes of gpu, cpu and nvme: 0 for a tier that the run lacks, None for an unlimited one."""
 
-_planner_new, _planner_free, _planner_next = (call(f"planner_{name}") for name in ("new", "free", "next"))
-_waterfall_new, _waterfall_free = call("waterfall_new"), call("waterfall_free")
-_planner_waterfall, _account = call("planner_waterfall"), call("waterfall_account")
-_tell = call("stretch_tell")
+Look = Callable[[Stretch, NDArray[np.int64], NDArray[np.int64]], object]
+"""Observer of a plan: takes a stretch, the positions of its ops, and the columns of its moves
+that the fingerprint covers, shape (moves, 7)."""
+
+_planner_new = call("planner_new")
+_planner_free = call("planner_free")
+_planner_next = call("planner_next")
+_planner_waterfall = call("planner_waterfall")
+_waterfall_new = call("waterfall_new")
+_waterfall_free = call("waterfall_free")
+_waterfall_account = call("waterfall_account")
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What a plan depends on besides the trace.
+    """Everything that a plan depends on except the trace.
 
     Attributes:
-        capacity_gib: of gpu, cpu and nvme; 0: no such tier; None: unlimited.
+        bytes_per_token: KV cache bytes of a token of the model.
+        capacity_gib: GiB of gpu, cpu and nvme; 0: no such tier; None: unlimited.
         headroom: usable share of gpu and cpu.
-        lookup: None takes the trace's default.
-        arrangement: `waterfall` demotes what makes room; `spillover` fills the fastest tier with room.
-        selection: which ops of the trace are taken.
-        order: in which they are decided.
-        demand: the load that a reference order is made under.
+        promote: move an object that is read to the fastest tier that can hold it.
+        lookup: whether objects hit one by one or as a prefix; None: the trace's default.
+        arrangement: `waterfall` demotes objects to make room; `spillover` stores new objects in the
+            fastest tier with room.
+        selection: the ops of the trace that are replayed.
+        order: the sequence in which ops are decided.
+        demand: the load under which a reference order is made.
+
+    Raises:
+        InputError: a capacity is negative or not finite, the headroom is not in (0, 1], or no tier
+            has any room.
     """
 
     bytes_per_token: TokenBytes
@@ -66,280 +92,238 @@ class PlanOptions:
     order: Order = field(default_factory=Order)
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
 
+    def __post_init__(self) -> None:
+        if not 0 < self.headroom <= 1:
+            raise InputError(
+                "must be more than 0 and at most 1",
+                "pass a share such as 0.8",
+                subject=self.headroom,
+                setting="headroom",
+            )
+        for setting, gib in zip(_CAPACITY_SETTINGS, self.capacity_gib, strict=True):
+            if gib is not None and not (gib.is_finite() and 0 <= gib < _MAX_CAPACITY_GIB):
+                raise InputError(
+                    "must be a number of GiB, 0 or more and below 2^33",
+                    "pass another capacity",
+                    subject=gib,
+                    setting=setting,
+                )
+        if not any(size is None or size for size in self.usable()):
+            raise InputError("no tier has any room", "give one with `cpu_mem_gb` or `storage_capacity_gb`")
+
     def capacity(self) -> Usable:
-        """Bytes per tier, the headroom included, which holds what is in transit: floor(GiB × 2^30)."""
-        gpu, cpu, nvme = (None if gib is None else int(gib * 2**30) for gib in self.capacity_gib)
+        """Return the bytes of each tier, headroom included: floor(GiB × 2^30).
+
+        The headroom holds objects in transit.
+        """
+        gpu, cpu, nvme = (None if gib is None else int(gib * _GIB) for gib in self.capacity_gib)
         return gpu, cpu, nvme
 
     def usable(self) -> Usable:
-        """Usable bytes per tier: floor(floor(GiB × 2^30) × headroom), nvme without headroom.
+        """Return the usable bytes of each tier: floor(floor(GiB × 2^30) × headroom).
 
-        Raises:
-            InputError: a capacity is negative or not finite, the headroom is no share, or every tier is empty.
+        nvme has no headroom.
         """
-        if not 0 < self.headroom <= 1:
-            raise InputError(f"--headroom {self.headroom} must be more than 0 and at most 1.")
-        sizes: list[int | None] = []
-        for tier, gib in zip(TIERS, self.capacity_gib, strict=True):
-            flag = "--storage-capacity-gb" if tier == "nvme" else f"--{tier}-mem-gb"
-            if gib is not None and not (gib.is_finite() and 0 <= gib < 2**33):
-                raise InputError(f"{flag} {gib} must be a number of GiB, 0 or more.")
-            share = Decimal(1) if tier == "nvme" else self.headroom
-            sizes.append(None if gib is None else int(int(gib * 2**30) * share))
-        if not any(size is None or size for size in sizes):
-            raise InputError("no tier has any room; give one with --cpu-mem-gb or --storage-capacity-gb.")
-        gpu, cpu, nvme = sizes
+        gpu, cpu, nvme = self.capacity()
+        gpu, cpu = (None if size is None else int(size * self.headroom) for size in (gpu, cpu))
         return gpu, cpu, nvme
-
-
-class Stretch:
-    """Ops in the plan's order, and their moves.
-
-    Attributes:
-        ops: row, role and count of moves, as PLANNED_OP; shape (ops,).
-        moves: as PLANNED; shape (moves,).
-    """
-
-    def __init__(self, ops: NDArray[Any], moves: NDArray[Any]) -> None:
-        self.ops, self.moves = ops, moves
-
-
-Look = Callable[[Stretch, NDArray[np.int64], NDArray[np.int64]], object]
 
 
 class Plan:
     """The plan of a trace.
 
     Attributes:
-        lookup: as resolved from the trace.
-        workload: the ops that are taken.
-        usable, capacity: bytes per tier, without and with the headroom.
-        peak_objects: per tier, the most objects at a time; bounds, till the plan has been made.
-        largest_object: bytes.
+        trace: the trace.
+        options: everything else that the plan depends on.
+        usable: bytes of each tier without the headroom.
+        capacity: bytes of each tier with the headroom.
+        lookup: `independent` or `contiguous`, as given or by the trace.
+        workload: the ops that are replayed.
+
+    Raises:
+        InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
+            does not fit the trace.
     """
 
     def __init__(self, trace: Trace, options: PlanOptions) -> None:
-        self.trace, self.options, self.usable = trace, options, options.usable()
+        self.trace = trace
+        self.options = options
+        self.usable = options.usable()
         self.capacity = options.capacity()
-        self.lookup = options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
+        default_lookup: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
+        self.lookup: Lookup = options.lookup or default_lookup
         self.workload = Workload(trace, options.selection, options.bytes_per_token)
         self._check_waits(options.demand.pace)
-        self.peak_objects = [self.workload.keys] * len(TIERS)
-        self.largest_object = int(self.workload.sizes().max(initial=0))
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 
     @property
     def ops(self) -> int:
-        """How many positions the plan spans; in trace order op_ids, those of ops left out included."""
+        """Number of positions in the plan; in trace order op_ids, including those of ops left out."""
         if self.options.order.kind == "trace":
             return int(self.trace.ops * self.options.selection.cycles)
         return len(self._rows) if self._rows is not None else self.workload.ops
 
     def _check_waits(self, pace: Pace) -> None:
-        """Refuse what the clock cannot count."""
-        if (waits_ns := self.workload.waits_ns(pace)) > MOST_NS:
+        """Refuse waits that the clock cannot count."""
+        waits_ns = self.workload.total_wait_ns(pace)
+        if waits_ns > MAX_WAIT_NS:
+            years = waits_ns / 1e9 / 86400 / 365
             raise InputError(
-                f"{self.trace.path}: its requests would wait for {waits_ns / 1e9 / 86400 / 365:,.0f} years altogether;"
-                " pass a smaller --token-ms, or a larger --prefill-tok-s or --speedup."
+                f"its requests would wait for {years:,.0f} years altogether",
+                "pass a smaller `token_ms`, or a larger `prefill_tok_s` or `speedup`",
+                subject=self.trace.path,
             )
 
     def _rows_of_run(self) -> NDArray[np.int32]:
-        op_ids, order = self.workload.op_ids(), self.options.order
-        assert order.op_ids is not None, "the order of a run"
+        order = self.options.order
+        assert order.op_ids is not None, "the order of a run has op_ids"
+        op_ids = self.workload.op_ids()
         rows = np.searchsorted(op_ids, order.op_ids)
         if len(rows) and (rows.max() >= len(op_ids) or not np.array_equal(op_ids[rows], order.op_ids)):
-            raise InputError(f"--order {order.name}: it executed ops that this trace, or selection, does not have.")
-        if self.options.demand.pace.kind == "closed" and not self.workload.one_by_one(rows):
             raise InputError(
-                f"--order {order.name}: users in it ask again before they have their answer, and never so with --pace"
-                " closed; pass the pace that it ran with."
+                "it executed ops that this trace, or this selection of its ops, does not have",
+                "name the trace that the run replayed, and select the same ops",
+                subject=order.name,
+                setting="order",
+            )
+        is_closed = self.options.demand.pace.kind == "closed"
+        if is_closed and not self.workload.has_whole_requests(rows):
+            raise InputError(
+                "users in it ask again before they have their answer, which `pace=closed` rules out",
+                "pass the pace of that run",
+                subject=order.name,
+                setting="order",
             )
         return rows.astype(np.int32)
 
     def rules(self) -> Rules:
-        """As the core reads them."""
-        usable, capacity = (
-            (ctypes.c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in limits))
-            for limits in (self.usable, self.capacity)
+        """Return the rules of the waterfall as compiled code reads them."""
+        return Rules(
+            _limits(self.usable),
+            _limits(self.capacity),
+            self.options.promote,
+            self.lookup == "contiguous",
+            self.options.order.kind != "trace",
+            self.options.arrangement == "spillover",
         )
-        contiguous, own_order = self.lookup == "contiguous", self.options.order.kind != "trace"
-        spills = self.options.arrangement == "spillover"
-        return Rules(usable, capacity, self.options.promote, contiguous, own_order, spills)
 
     def planner(self) -> "Planner":
-        """Plans from the first op on."""
+        """Make a planner that begins at the first op."""
         return Planner(self, self._rows)
 
     def live(self) -> int:
-        """A waterfall of the core that decides while the plan is executed; to be freed by `free_live`."""
-        return int(_waterfall_new(compiled.reference(self.workload.struct), compiled.reference(self.rules())))
+        """Make a waterfall that decides ops while they are executed; free it with `free_live`."""
+        workload = compiled.reference(self.workload.struct)
+        return int(_waterfall_new(workload, compiled.reference(self.rules())))
 
     def simulate(
-        self, progress: Callable[[int], object] = lambda _: None, looks: Sequence[Look] = ()
-    ) -> dict[str, Any]:
-        """Plan the whole trace; what run.json says of it.
+        self,
+        advance: Callable[[int], object] = lambda _ops: None,
+        looks: Sequence[Look] = (),
+    ) -> PlanSummary:
+        """Plan the whole trace and summarise it. A plan can be simulated any number of times.
 
         Args:
-            progress: told how many ops were planned since its last call.
-            looks: each is shown every stretch, which is valid until the next one, the positions of its ops, and what
-                the fingerprint covers of its moves.
+            advance: takes the number of ops planned since its last call.
+            looks: observers that see every stretch.
         """
-        totals, planner = Totals(), self.planner()
-        hashed = PlanHash(self.options.order.plan_version)
-        op_ids = self.workload.op_ids()
-        told = 0
-        with ThreadPoolExecutor(1) as pool:  # hashing leaves the interpreter's lock, as planning does
-            last: Future[None] | None = None
+        totals = MoveTotals()
+        planner = self.planner()
+        fingerprint = PlanHash(self.options.order.plan_version)
+        planned = 0
+        with ThreadPoolExecutor(1) as pool:  # hashing releases the GIL, as planning does
+            hashing: Future[None] | None = None
             for stretch in planner.stretches():
-                count = len(stretch.ops)
-                rows = totals.tell(self.workload, stretch)
-                positions = (
-                    op_ids[stretch.ops["row"]] if self.options.order.kind == "trace" else np.arange(told, told + count)
-                )
-                blocks, ends = positions // CHECKPOINT_OPS, np.cumsum(stretch.ops["moves"])
-                if last is not None:
-                    last.result()
-                last = pool.submit(hashed.update, rows, blocks, ends)
+                moves = totals.add(self.workload, stretch)
+                positions = self._positions(stretch, planned)
+                ends = np.cumsum(stretch.ops["moves"])
+                if hashing is not None:
+                    hashing.result()
+                blocks = positions // CHECKPOINT_OPS
+                hashing = pool.submit(fingerprint.update, moves, blocks, ends)
                 for look in looks:
-                    look(stretch, positions, rows)
-                told += count
-                progress(count)
-            if last is not None:
-                last.result()
-        used, peak, self.peak_objects, self.largest_object = planner.account()
-        summary = totals.summary()
-        _check_account(summary, used)
-        return summary | {
-            "peak_bytes": dict(zip(TIERS, peak, strict=True)),
-            "plan_fingerprint": hashed.hexdigest(),
-            "plan_checkpoints": hashed.checkpoints,
-        }
+                    look(stretch, positions, moves)
+                planned += len(stretch.ops)
+                advance(len(stretch.ops))
+            if hashing is not None:
+                hashing.result()
+        return _summarise(planner.account(), totals, fingerprint)
+
+    def _positions(self, stretch: Stretch, planned: int) -> NDArray[np.int64]:
+        """Return the positions of a stretch's ops, shape (ops,); in trace order their op_ids."""
+        if self.options.order.kind == "trace":
+            positions: NDArray[np.int64] = self.workload.op_ids()[stretch.ops["row"]]
+            return positions
+        return np.arange(planned, planned + len(stretch.ops))
 
 
 def free_live(waterfall: int) -> None:
-    """Free what `Plan.live` made."""
+    """Free a waterfall that `Plan.live` made."""
     _waterfall_free(waterfall)
 
 
-def _check_account(summary: dict[str, Any], used: list[int]) -> None:
-    """The account once more, from what was emitted."""
-    left = summary["left_bytes"]
-    assert left == dict(zip(TIERS, used, strict=True)), "the account of bytes is adrift"
-    del summary["left_bytes"]
+def _limits(limits: Usable) -> "ctypes.Array[ctypes.c_int64]":
+    return (ctypes.c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in limits))
+
+
+def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> PlanSummary:
+    """Put a summary together; the moves must leave the bytes that the waterfall accounts for."""
+    assert totals.left_bytes() == account.used_bytes, "the account of bytes is adrift"
+    sums = totals.to_info()
+    return PlanSummary(
+        **{name: getattr(sums, name) for name in sums.__struct_fields__},
+        peak_bytes=PeakBytes(**dict(zip(TIERS, account.peak_bytes, strict=True))),
+        plan_fingerprint=fingerprint.hexdigest(),
+        plan_checkpoints=tuple(fingerprint.checkpoints),
+        peak_objects=account.peak_objects,
+        largest_object=account.largest_object,
+    )
 
 
 class Planner:
-    """Gives a plan stretch by stretch."""
+    """Iterator over a plan, stretch by stretch.
+
+    Attributes:
+        handle: the planner of compiled code; None once it is freed.
+    """
 
     def __init__(self, plan: Plan, rows: NDArray[np.int32] | None) -> None:
-        order, demand = plan.options.order, plan.options.demand
-        self._plan, self._rows, self._devices, self._load = plan, rows, order.structs(), demand.struct()
+        order = plan.options.order
+        demand = plan.options.demand
+        # Compiled code keeps pointers to these.
+        self._plan = plan
+        self._rows = rows
+        self._devices = order.structs()
+        self._load = demand.struct()
         self._rules = plan.rules()
-        count = len(rows) if rows is not None else plan.workload.ops
         self.handle: int | None = _planner_new(
-            compiled.reference(plan.workload.struct), compiled.reference(self._rules), _KINDS[order.kind],
-            address(rows) if rows is not None else None, count, compiled.reference(self._load),
-            compiled.reference(self._devices) if self._devices is not None else None, demand.workers,
-        )  # fmt: skip
+            compiled.reference(plan.workload.struct),
+            compiled.reference(self._rules),
+            _ORDER_CODES[order.kind],
+            address(rows) if rows is not None else None,
+            len(rows) if rows is not None else plan.workload.ops,
+            compiled.reference(self._load),
+            compiled.reference(self._devices) if self._devices is not None else None,
+            demand.workers,
+        )
 
-    def stretches(self, most: int = STRETCH_OPS) -> Iterator[Stretch]:
-        """About `most` ops at a time; arrays that are valid till the next one is asked for."""
-        ops, moves = ctypes.c_void_p(), ctypes.c_void_p()
-        while count := _planner_next(self.handle, most, ctypes.byref(ops), ctypes.byref(moves)):
+    def stretches(self, ops_at_once: int = STRETCH_OPS) -> Iterator[Stretch]:
+        """Yield the plan in stretches of about `ops_at_once` ops, each valid until the next one."""
+        ops = ctypes.c_void_p()
+        moves = ctypes.c_void_p()
+        while count := _planner_next(self.handle, ops_at_once, ctypes.byref(ops), ctypes.byref(moves)):
             assert count > 0, "the reference system cannot go on: this is a defect of the replayer"
-            some = view(ops.value, count, PLANNED_OP)
-            yield Stretch(some, view(moves.value, int(some["moves"].sum()), PLANNED))
+            planned = view(ops.value, count, PLANNED_OP)
+            yield Stretch(planned, view(moves.value, int(planned["moves"].sum()), PLANNED))
 
-    def account(self) -> tuple[list[int], list[int], list[int], int]:
-        """Used and peak bytes and peak objects per tier, and the largest object."""
-        out = np.zeros(13, np.int64)
-        _account(_planner_waterfall(self.handle), address(out))
-        found: list[int] = out.tolist()
-        return found[:3], found[6:9], found[9:12], found[12]
+    def account(self) -> Account:
+        """Return the waterfall's account of its tiers up to the last stretch."""
+        numbers = np.zeros(13, np.int64)
+        _waterfall_account(_planner_waterfall(self.handle), address(numbers))
+        used, _, peak, objects = (tuple(numbers[at : at + 3].tolist()) for at in (0, 3, 6, 9))
+        return Account(used, peak, objects, int(numbers[12]))
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:
             _planner_free(self.handle)
             self.handle = None
-
-
-class PlanHash:
-    """SHA-256 over the version and every move; checkpoint i covers blocks 0 … i, of 65,536 positions each."""
-
-    def __init__(self, version: int) -> None:
-        self._hash = hashlib.sha256(version.to_bytes(8, "little"))
-        self.checkpoints: list[str] = []
-
-    def update(self, rows: NDArray[np.int64], blocks: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        """Add ops in plan order.
-
-        Args:
-            rows: seven numbers per move, shape (moves, 7).
-            blocks: of each op, not falling; shape (ops,).
-            ends: where each op's moves end, shape (ops,).
-        """
-        begin = 0
-        starts = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist()]
-        for first, last in zip(starts, [*starts[1:], len(blocks)], strict=True):
-            while len(self.checkpoints) < blocks[first]:
-                self.checkpoints.append(self._hash.hexdigest())
-            end = int(ends[last - 1])
-            self._hash.update(rows[begin:end].data)
-            begin = end
-
-    def add(self, rows: NDArray[np.int64]) -> None:
-        """Add moves, without checkpoints; lets workers that wait for this core come first."""
-        whole = np.ascontiguousarray(rows)
-        for begin in range(0, len(whole), _AT_ONCE):
-            self._hash.update(whole[begin : begin + _AT_ONCE].data)
-            os.sched_yield()
-
-    def hexdigest(self) -> str:
-        """The fingerprint of the plan so far."""
-        return self._hash.hexdigest()
-
-
-class Totals:
-    """Sums over moves, kept as counts and bytes per (move, from tier, to tier)."""
-
-    def __init__(self) -> None:
-        self.struct = TotalsStruct()
-
-    def tell(self, workload: Workload, stretch: Stretch) -> NDArray[np.int64]:
-        """Add a stretch; what the fingerprint covers of it, shape (moves, 7)."""
-        rows = np.empty((len(stretch.moves), 7), np.int64)
-        _tell(
-            compiled.reference(workload.struct), address(stretch.ops), len(stretch.ops), address(stretch.moves),
-            compiled.reference(self.struct), address(rows),
-        )  # fmt: skip
-        return rows
-
-    def _table(self, name: str) -> NDArray[np.int64]:
-        return np.array(getattr(self.struct, name)[:], np.int64).reshape(len(MOVES), 4, 4)
-
-    def summary(self) -> dict[str, Any]:
-        """The totals under the names of `replayer plan --json`; left_bytes: what is in each tier at the end."""
-        counts, size = self._table("counts"), self._table("bytes")
-        per_tier = range(len(TIERS))
-        hits = counts[HIT] + counts[PROMOTE]
-        entered = {TIERS[tier]: int(size[STORE, :, tier].sum() + size[DEMOTE, :, tier].sum()) for tier in per_tier}
-        left = {TIERS[t]: int(size[[DEMOTE, PROMOTE, DROP, DELETE], t].sum()) for t in per_tier}
-        return {
-            "ops": self.struct.ops,
-            "reads": self.struct.reads,
-            "hits": {TIERS[tier]: int(hits[tier].sum()) for tier in per_tier},
-            "misses": int(counts[MISS].sum()),
-            "stores": {TIERS[tier]: int(counts[STORE, :, tier].sum()) for tier in per_tier},
-            "demotions": {
-                f"{TIERS[a]}>{TIERS[b]}": int(counts[DEMOTE, a, b]) for a in per_tier for b in per_tier if a < b
-            },
-            "promotions": int(counts[PROMOTE].sum()),
-            "drops": int(counts[DROP].sum()),
-            "bypasses": int(counts[BYPASS].sum()),
-            "recomputed_tokens": self.struct.recomputed_tokens,
-            "read_bytes": {
-                TIERS[tier]: int(sum(size[move, tier].sum() for move in (HIT, PROMOTE, DEMOTE))) for tier in per_tier
-            },
-            "write_bytes": entered,
-            "left_bytes": {tier: entered[tier] - left[tier] for tier in TIERS},
-        }

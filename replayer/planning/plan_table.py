@@ -1,4 +1,4 @@
-"""A plan as a table: a row per move, with the columns of the log that do not depend on how it went."""
+"""A plan as a table: a row per move, with the columns of the log that planning decides."""
 
 from pathlib import Path
 from types import TracebackType
@@ -9,60 +9,78 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from replayer.planning.plan import Plan, Stretch
+from replayer.planning.moves import Stretch
+from replayer.planning.plan import Plan
+from replayer.planning.workload import Workload
 from replayer.record.columns import LOG_SCHEMA, PLANNED_COLUMNS
 from replayer.record.run_directory import array_of
 from tracegen.errors import InputError
 
 _SCHEMA: Final = pa.schema([LOG_SCHEMA.field(name) for name in PLANNED_COLUMNS], metadata=LOG_SCHEMA.metadata)
+_FINGERPRINTED: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
+
+
+def tabulate(workload: Workload, stretch: Stretch, positions: NDArray[np.int64], moves: NDArray[np.int64]) -> pa.Table:
+    """Return the moves of a stretch as a table with the columns PLANNED_COLUMNS.
+
+    Args:
+        workload: the ops of the plan.
+        stretch: ops of the plan and their moves.
+        positions: positions of the ops, shape (ops,).
+        moves: op_id, seq, move, key, from and to tier, and size in bytes; shape (moves, 7).
+    """
+    op_of_move = np.repeat(np.arange(len(stretch.ops)), stretch.ops["moves"])
+    columns: dict[str, NDArray[Any]] = workload.describe_ops(stretch.ops["row"][op_of_move])
+    columns |= dict(zip(_FINGERPRINTED, moves.T, strict=True))
+    columns |= {
+        "position": positions[op_of_move],
+        "op": stretch.ops["role"][op_of_move],
+        "new_tokens": np.where(columns["seq"] == 0, columns["new_tokens"], 0),
+        "tokens": workload.tokens(columns["key"]),
+    }
+    arrays = [array_of(name, columns[name]) for name in PLANNED_COLUMNS]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
 
 
 class PlannedMoves:
-    """Writes the moves of a plan as Parquet; the file appears under its name when it is whole.
+    """Writer of a plan's moves as Parquet; the file appears under its name once it is whole.
 
     Args:
-        path: a file that is yet to be made.
-        plan: whose moves.
+        path: file to write; must not exist.
+        plan: the plan whose moves are written.
 
     Raises:
         InputError: the file exists, or cannot be written.
     """
 
     def __init__(self, path: Path, plan: Plan) -> None:
-        self._path, self._partial, self._workload = path, path.with_name(path.name + ".partial"), plan.workload
+        self._path = path
+        self._partial = path.with_name(path.name + ".partial")
+        self._workload = plan.workload
         if path.exists():
-            raise InputError(f"--moves {path} exists; name a file that is yet to be made.")
+            raise InputError("exists", "name a new file", subject=path, setting="moves")
         try:
             self._file = pq.ParquetWriter(self._partial, _SCHEMA, compression="zstd")
         except OSError as error:
-            raise InputError(f"--moves {path}: cannot be written ({error.strerror}); name another.") from None
+            raise InputError(
+                f"cannot be written ({error.strerror})",
+                "name another file",
+                subject=path,
+                setting="moves",
+            ) from None
 
     def add(self, stretch: Stretch, positions: NDArray[np.int64], moves: NDArray[np.int64]) -> None:
-        """Add a stretch.
-
-        Args:
-            stretch: of the plan.
-            positions: of its ops, shape (ops,).
-            moves: op_id, seq, move, key, from and to tier, size; shape (moves, 7).
-        """
-        of_move = np.repeat(np.arange(len(stretch.ops)), stretch.ops["moves"])
-        columns: dict[str, Any] = self._workload.described(stretch.ops["row"][of_move])
-        names = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
-        columns |= dict(zip(names, moves.T, strict=True))
-        columns |= {
-            "position": positions[of_move],
-            "op": stretch.ops["role"][of_move],
-            "new_tokens": np.where(columns["seq"] == 0, columns["new_tokens"], 0),
-            "tokens": self._workload.tokens(columns["key"]),
-        }
-        arrays = [array_of(name, columns[name]) for name in PLANNED_COLUMNS]
-        self._file.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA))
+        """Write the moves of a stretch; the arguments are those of `tabulate`."""
+        self._file.write_table(tabulate(self._workload, stretch, positions, moves))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
     ) -> None:
         self._file.close()
         if kind is None:

@@ -1,4 +1,4 @@
-"""Which ops of a trace a replay takes: of some users, of a rank's sessions, some decode reads; cycle after cycle."""
+"""Selection of ops: the users, sessions and decode reads of a trace that a replay takes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,16 +10,23 @@ from numpy.typing import NDArray
 from tracegen.errors import InputError
 from tracegen.schema import DECODE, READ, Columns, Trace, chosen
 
+_SHIFTED = ("op_id", "time_ns", "key", "request_id", "session_id")
+"""Columns whose values each further cycle continues where the previous one ended."""
+
 
 @dataclass(frozen=True)
 class Selection:
-    """A subset of a trace's ops, in its order; ops keep their op_ids.
+    """A subset of a trace's ops, in the order of the trace; ops keep their op_ids.
 
     Attributes:
-        decode: decode reads: all, the first of each request, none.
-        users: the first so many users; None: all.
-        part: (rank, ranks): sessions with session_id mod ranks = rank.
-        cycles: the whole so many times, one after the other, each with keys, requests and sessions of its own.
+        decode: decode reads that are kept: all, the first of each request, or none.
+        users: number of users, the first ones of the trace; None: all.
+        part: (rank, ranks): keep the sessions with session_id mod ranks = rank.
+        cycles: number of times that the subset is replayed, each time with its own keys, requests
+            and sessions.
+
+    Raises:
+        InputError: there is less than one user or cycle.
     """
 
     decode: Literal["reread", "once", "none"] = "reread"
@@ -27,26 +34,28 @@ class Selection:
     part: tuple[int, int] = (0, 1)
     cycles: int = 1
 
-    def batches(self, trace: Trace, size: int) -> Iterator[Columns]:
-        """The ops chosen, read at most `size` ops of the trace at a time.
-
-        Raises:
-            InputError: fewer than one user or cycle is asked for.
-        """
-        for flag, value in (("--users", self.users), ("--cycles", self.cycles)):
+    def __post_init__(self) -> None:
+        for setting in ("users", "cycles"):
+            value = getattr(self, setting)
             if value is not None and value < 1:
-                raise InputError(f"{flag} {value} must be at least 1.")
-        ends = {"op_id": trace.ops, "time_ns": 0, "key": 0, "request_id": 0, "session_id": 0}
-        shift = dict.fromkeys(ends, 0)
+                raise InputError("must be at least 1", subject=value, setting=setting)
+
+    def batches(self, trace: Trace, size: int) -> Iterator[Columns]:
+        """Yield the selected ops, from at most `size` ops of the trace at a time."""
+        ends = dict.fromkeys(_SHIFTED, 0) | {"op_id": trace.ops}
+        shift = dict.fromkeys(_SHIFTED, 0)
         for cycle in range(self.cycles):
-            for batch in self._decode_filter(trace, size):
-                if cycle == 0:
-                    last = {name: int(batch[name].max()) + 1 for name in ends if len(batch[name])}
-                    ends |= {name: max(ends[name], last.get(name, 0)) for name in ends}
-                yield batch | {name: batch[name] + shift[name] for name in ends} if cycle else batch
-            shift = {name: shift[name] + ends[name] for name in ends}
+            for batch in self._filter_decode_reads(trace, size):
+                if cycle:
+                    yield batch | {name: batch[name] + shift[name] for name in _SHIFTED}
+                    continue
+                if len(batch["op_id"]):
+                    ends = {name: max(end, int(batch[name].max()) + 1) for name, end in ends.items()}
+                yield batch
+            shift = {name: shift[name] + ends[name] for name in _SHIFTED}
 
     def _subset(self, trace: Trace, size: int) -> Iterator[Columns]:
+        """Yield the ops of the selected users and sessions."""
         rank, ranks = self.part
         for batch in trace.batches(size):
             kept = np.ones(len(batch["op_id"]), np.bool_)
@@ -56,27 +65,32 @@ class Selection:
                 kept &= batch["session_id"] % ranks == rank
             yield batch if kept.all() else chosen(batch, kept)
 
-    def _decode_filter(self, trace: Trace, size: int) -> Iterator[Columns]:
-        """Without the decode reads that are left out; their new_tokens move to an op that stays.
+    def _filter_decode_reads(self, trace: Trace, size: int) -> Iterator[Columns]:
+        """Yield the subset without the decode reads that are left out.
 
-        `once` keeps the first decode read of each request, `none` keeps none. The tokens go to the decode read that
-        is kept, else to the request's last op that is.
+        `once` keeps the first decode read of each request, `none` keeps no decode read. The
+        new_tokens of the others move to the decode read that is kept, else to the last op of the
+        request that is kept.
         """
         if self.decode == "reread":
             yield from self._subset(trace, size)
             return
-        requests = trace.ops  # ids are dense, so never more; the kernel backs only the pages used
-        moved, receiver = np.zeros(requests, np.int64), np.zeros(requests, np.int64)
-        for batch, kept in self._kept(trace, size):
-            np.add.at(moved, batch["request_id"][~kept], batch["new_tokens"][~kept])
+        # Request ids are dense, so trace.ops bounds them; the kernel backs only the pages used.
+        moved_tokens = np.zeros(trace.ops, np.int64)
+        receiver = np.zeros(trace.ops, np.int64)
+        for batch, kept in self._mark_kept(trace, size):
+            np.add.at(moved_tokens, batch["request_id"][~kept], batch["new_tokens"][~kept])
             receives = kept & (_is_decode_read(batch) if self.decode == "once" else True)
             receiver[batch["request_id"][receives]] = batch["op_id"][receives]
-        for batch, kept in self._kept(trace, size):
+        for batch, kept in self._mark_kept(trace, size):
             ops = chosen(batch, kept)
-            extra = np.where(receiver[ops["request_id"]] == ops["op_id"], moved[ops["request_id"]], 0)
-            yield ops | {"new_tokens": (ops["new_tokens"] + extra).astype(np.int32)}
+            requests = ops["request_id"]
+            is_receiver = receiver[requests] == ops["op_id"]
+            extra_tokens = np.where(is_receiver, moved_tokens[requests], 0)
+            yield ops | {"new_tokens": (ops["new_tokens"] + extra_tokens).astype(np.int32)}
 
-    def _kept(self, trace: Trace, size: int) -> Iterator[tuple[Columns, NDArray[np.bool_]]]:
+    def _mark_kept(self, trace: Trace, size: int) -> Iterator[tuple[Columns, NDArray[np.bool_]]]:
+        """Yield batches of the subset, each with the mask of the ops that are kept."""
         has_read = np.zeros(trace.ops, np.bool_)
         for batch in self._subset(trace, size):
             reads = np.flatnonzero(_is_decode_read(batch))

@@ -1,4 +1,4 @@
-"""The ops that a replay takes of a trace, in memory as the compiled core reads them: 36 bytes an op."""
+"""The ops of a replay in memory, as compiled code reads them: 36 bytes per op."""
 
 import ctypes
 from typing import Any, Final
@@ -6,7 +6,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.bindings.compiled import TRACE_KEY, TRACE_OP, TRACE_REQUEST, WorkloadStruct, address, call, reference
+from replayer.bindings.compiled import (
+    TRACE_KEY,
+    TRACE_OP,
+    TRACE_REQUEST,
+    WorkloadStruct,
+    address,
+    call,
+    reference,
+)
 from replayer.planning.model import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import Selection
@@ -14,37 +22,44 @@ from tracegen.errors import InputError
 from tracegen.schema import DTYPES, Columns, Trace
 
 BATCH_OPS: Final = 1 << 18
-_MOST: Final = (1 << 31) - 1  # rows, keys and requests are numbered by 31 bits
+_MAX_NUMBER: Final = (1 << 31) - 1  # rows, keys and requests are numbered with 31 bits
 _COLUMNS: Final = (
     *("op_id", "time_ns", "request_id", "session_id", "user_id", "key", "think_ns"),
     *("turn", "step", "tokens", "new_tokens"),
     *("qos", "phase", "op", "source"),
 )
 
-_add, _index = call("workload_add"), call("workload_index")
+_add_columns = call("workload_add")
+_index_requests = call("workload_index")
 
 
 class Workload:
-    """Ops in the order of the trace, by row; requests and keys by their ids.
+    """The selected ops by row, in the order of the trace; requests and keys by their ids.
 
     Attributes:
-        ops, requests, users, keys: how many there are; ids below them may have no op.
-        struct: as the core reads it.
+        ops: number of ops.
+        requests: number of requests; an id below it may have no op.
+        users: number of users; an id below it may have no op.
+        keys: number of keys; an id below it may have no op.
+        struct: the workload as compiled code reads it.
 
     Raises:
-        InputError: the trace breaks an invariant of its format, or has more ops than can be numbered.
+        InputError: the trace breaks an invariant of its format, or has more ops, keys or requests
+            than can be numbered.
     """
 
     def __init__(self, trace: Trace, selection: Selection, bytes_per_token: TokenBytes) -> None:
-        most = trace.ops * selection.cycles
-        if most > _MOST:
-            raise InputError(f"{trace.path}: {most:,} ops are more than {_MOST:,}; pass fewer --cycles, or a slice.")
+        max_ops = trace.ops * selection.cycles
+        if max_ops > _MAX_NUMBER:
+            raise InputError(
+                f"{max_ops:,} ops are more than {_MAX_NUMBER:,}",
+                "pass fewer `cycles`, or a slice of the trace",
+                subject=trace.path,
+            )
         self.ops = 0
-        self._op, self._request, self._key = (
-            np.empty(most, TRACE_OP),
-            np.zeros(0, TRACE_REQUEST),
-            np.zeros(0, TRACE_KEY),
-        )
+        self._op = np.empty(max_ops, TRACE_OP)
+        self._request = np.zeros(0, TRACE_REQUEST)
+        self._key = np.zeros(0, TRACE_KEY)
         if selection == Selection():
             batches = trace.checked(BATCH_OPS)
         else:
@@ -55,97 +70,132 @@ class Workload:
         self._op = self._op[: self.ops]
         self.keys = int(self._op["key"].max(initial=0)) + 1 if self.ops else 0
         self.requests = int(self._op["request"].max(initial=-1)) + 1
-        self._request, self._key = self._request[: self.requests], self._key[: self.keys]
+        self._request = self._request[: self.requests]
+        self._key = self._key[: self.keys]
         self.users = int(self._request["user"].max(initial=-1)) + 1
-        self._key["size"] = bytes_per_token.of(self._key["tokens"])
-        self._rows, self._first = np.empty(self.ops, np.int32), np.full(self.users, -1, np.int32)
-        self.struct = WorkloadStruct(
-            self.ops, self.requests, self.users, self.keys,
-            *map(address, (self._op, self._request, self._key, self._rows, self._first)),
-        )  # fmt: skip
-        last = np.full(self.users, -1, np.int32)
-        _index(reference(self.struct), *map(address, (self._request, self._rows, self._first, last)))
+        self._key["size"] = bytes_per_token.object_bytes(self._key["tokens"])
+        self._index()
 
     def _take(self, batch: Columns, trace: Trace) -> None:
-        key, request = int(batch["key"].max(initial=-1)), int(batch["request_id"].max(initial=-1))
-        if max(key, request) > _MOST:
-            raise InputError(f"{trace.path}: more than {_MOST:,} keys or requests; replay a slice.")
-        self._key, self._request = _reaching(self._key, key), _reaching(self._request, request)
+        """Add the ops of a batch."""
+        highest_key = int(batch["key"].max(initial=-1))
+        highest_request = int(batch["request_id"].max(initial=-1))
+        if max(highest_key, highest_request) > _MAX_NUMBER:
+            raise InputError(
+                f"it has more than {_MAX_NUMBER:,} keys or requests",
+                "replay a slice of it",
+                subject=trace.path,
+            )
+        self._key = _grow(self._key, highest_key)
+        self._request = _grow(self._request, highest_request)
         columns = [np.ascontiguousarray(batch[name], DTYPES[name]) for name in _COLUMNS]
         addresses = (ctypes.c_void_p * len(columns))(*map(address, columns))
         count = len(batch["op_id"])
-        _add(addresses, count, *map(address, (self._op[self.ops :], self._request, self._key)))
+        new_ops = self._op[self.ops :]
+        _add_columns(addresses, count, *map(address, (new_ops, self._request, self._key)))
         self.ops += count
 
+    def _index(self) -> None:
+        """Link the ops of each request and the requests of each user."""
+        self._rows = np.empty(self.ops, np.int32)
+        self._first_request = np.full(self.users, -1, np.int32)
+        self.struct = WorkloadStruct(
+            self.ops,
+            self.requests,
+            self.users,
+            self.keys,
+            *map(address, (self._op, self._request, self._key, self._rows, self._first_request)),
+        )
+        last_request = np.full(self.users, -1, np.int32)
+        arrays = (self._request, self._rows, self._first_request, last_request)
+        _index_requests(reference(self.struct), *map(address, arrays))
+
     def sizes(self) -> NDArray[np.int64]:
-        """Bytes per key, shape (keys,)."""
+        """Return the bytes of each object, shape (keys,)."""
         return self._key["size"]
 
-    def waits_ns(self, pace: Pace) -> float:
-        """How long its requests take one after the other, without any I/O: times, thinking, generation, prefill."""
-        generated, computed = (self._op[name].sum(dtype=np.float64) for name in ("new_tokens", "tokens"))
-        asked = self._request["time_ns"].max(initial=0) + self._request["think_ns"].sum(dtype=np.float64)
-        prefill_ns = 1e9 / pace.prefill_tok_s if pace.prefill_tok_s else 0.0
-        return float(asked / pace.speedup + generated * pace.token_ms * 1e6 + computed * prefill_ns)
+    def op_ids(self) -> NDArray[np.int64]:
+        """Return the op_id of each row, shape (ops,)."""
+        return self._op["op_id"]
 
-    def arrivals(self) -> NDArray[np.int64]:
-        """When each request arrives in the trace, in ns; shape (requests,)."""
-        return np.where(self._request["count"] > 0, self._request["time_ns"], self._request["time_ns"].max(initial=0))
+    def tokens(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the tokens of these objects, shape as `keys`."""
+        tokens: NDArray[np.int32] = self._key["tokens"][keys]
+        return tokens
 
     def requests_of(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The requests of rows."""
+        """Return the request of each of these rows, shape as `rows`."""
         requests: NDArray[np.int32] = self._op["request"][rows]
         return requests
 
-    def one_by_one(self, rows: NDArray[np.int64]) -> bool:
-        """Whether, in an order of these rows, all of a user's request comes before any of the next one."""
-        requests, places = self._op["request"][rows], np.arange(len(rows))
-        first, last = np.full(self.requests, len(rows)), np.full(self.requests, -1)
-        np.minimum.at(first, requests, places)
-        np.maximum.at(last, requests, places)
-        whole = np.bincount(requests, minlength=self.requests) == self._request["count"]
-        before = np.flatnonzero(self._request["next"] >= 0)
-        after = self._request["next"][before]
-        return bool(((whole[before] & (last[before] < first[after])) | (last[after] < 0)).all())
+    def arrivals(self) -> NDArray[np.int64]:
+        """Return when each request arrives in the trace, in ns; shape (requests,).
 
-    def least_s(self, pace: str, speedup: float) -> float:
-        """Seconds that pass at least until the last request starts, however fast the system is."""
-        taken = self._request[self._request["count"] > 0]
-        if pace == "asap" or not len(taken):
+        A request without ops arrives with the last one.
+        """
+        times = self._request["time_ns"]
+        return np.where(self._request["count"] > 0, times, times.max(initial=0))
+
+    def total_wait_ns(self, pace: Pace) -> float:
+        """Return the time in ns that all requests take one after the other, without any I/O.
+
+        It is the sum of the trace's times, thinking, generation and prefill.
+        """
+        generated, computed = (self._op[name].sum(dtype=np.float64) for name in ("new_tokens", "tokens"))
+        think_ns = self._request["think_ns"].sum(dtype=np.float64)
+        asked_ns = self._request["time_ns"].max(initial=0) + think_ns
+        prefill_ns = 1e9 / pace.prefill_tok_s if pace.prefill_tok_s else 0.0
+        generation_ns = generated * pace.token_ms * 1e6
+        return float(asked_ns / pace.speedup + generation_ns + computed * prefill_ns)
+
+    def has_whole_requests(self, rows: NDArray[np.int64]) -> bool:
+        """Return whether, in this order of rows, each request of a user ends before the next."""
+        requests = self._op["request"][rows]
+        positions = np.arange(len(rows))
+        first = np.full(self.requests, len(rows))
+        last = np.full(self.requests, -1)
+        np.minimum.at(first, requests, positions)
+        np.maximum.at(last, requests, positions)
+        is_whole = np.bincount(requests, minlength=self.requests) == self._request["count"]
+        earlier = np.flatnonzero(self._request["next"] >= 0)
+        later = self._request["next"][earlier]
+        in_order = is_whole[earlier] & (last[earlier] < first[later])
+        is_absent = last[later] < 0
+        return bool((in_order | is_absent).all())
+
+    def shortest_s(self, pace: str, speedup: float) -> float:
+        """Return the seconds that pass until the last request starts, on an infinitely fast system."""
+        requests = self._request[self._request["count"] > 0]
+        if pace == "asap" or not len(requests):
             return 0.0
         if pace == "open":
-            return float(taken["time_ns"].max()) / 1e9 / speedup
-        pauses = np.bincount(taken["user"], weights=taken["think_ns"], minlength=self.users)
-        first = self._first[self._first >= 0]
-        users = self._request["user"][first]
-        begun = self._request["time_ns"][first] - self._request["think_ns"][first]
-        return float((pauses[users] + begun).max()) / 1e9 / speedup
+            return float(requests["time_ns"].max()) / 1e9 / speedup
+        think_ns = np.bincount(requests["user"], weights=requests["think_ns"], minlength=self.users)
+        first = self._request[self._first_request[self._first_request >= 0]]
+        begin_ns = first["time_ns"] - first["think_ns"]
+        return float((think_ns[first["user"]] + begin_ns).max()) / 1e9 / speedup
 
-    def described(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """What the log says of the ops of these rows, whatever moves they make; one value per row."""
+    def describe_ops(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Return the log's columns that belong to the ops of these rows, one value per row."""
         ops = self._op[rows]
         requests = self._request[ops["request"]]
         return {
             "request_id": ops["request"],
-            **{f"{name}_id": requests[name] for name in ("session", "user")},
+            "session_id": requests["session"],
+            "user_id": requests["user"],
             "turn": requests["turn"],
             **{name: ops[name] for name in ("step", "qos", "phase", "source", "new_tokens")},
         }
 
-    def tokens(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of these objects."""
-        found: NDArray[np.int32] = self._key["tokens"][keys]
-        return found
 
-    def op_ids(self) -> NDArray[np.int64]:
-        """By row."""
-        return self._op["op_id"]
+def _grow(table: NDArray[Any], highest: int) -> NDArray[Any]:
+    """Return the table with a row for the id `highest`.
 
-
-def _reaching(table: NDArray[Any], highest: int) -> NDArray[Any]:
-    """The table, long enough for an id; grown by more, so that it is not copied for each batch."""
+    A table that is too short grows by half of its length, so that it is not copied for each batch.
+    """
     if highest < len(table):
         return table
-    grown = np.zeros(max(highest + 1, min(2 * len(table), highest + 1 + len(table) // 2)), table.dtype)
+    capacity = max(highest + 1, min(2 * len(table), highest + 1 + len(table) // 2))
+    grown = np.zeros(capacity, table.dtype)
     grown[: len(table)] = table
     return grown

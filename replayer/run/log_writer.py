@@ -1,4 +1,4 @@
-"""The log: records of the engine become rows of Parquet parts."""
+"""The writer of the log: records of the engine become rows of Parquet parts."""
 
 from time import monotonic
 from typing import Any, Final
@@ -14,49 +14,77 @@ PART_ROWS: Final = 1 << 17
 PART_SECONDS: Final = 2.0
 
 _NAMES: Final = tuple(name for name in LOG_COLUMNS if name != "rank")
-_split = call("records_split")
+_split_records = call("records_split")
 
 
-class Log:
+class LogWriter:
     """Collects records by column, and writes them as a part at some size or age.
 
+    Args:
+        directory: of the run.
+        rank: of this process.
+
     Attributes:
-        rows: how many are in no part yet.
+        rows: number of rows that are in no part yet.
     """
 
     def __init__(self, directory: RunDirectory, rank: int) -> None:
-        self._directory, self._rank = directory, rank
+        offsets: Any = RECORD.fields
+        self._directory = directory
+        self._rank = rank
         self._columns = {name: np.empty(PART_ROWS, RECORD[name]) for name in _NAMES}
-        fields: Any = RECORD.fields
-        self._fields = np.array([(fields[name][1], RECORD[name].itemsize) for name in _NAMES], np.int64)
-        self._errors, self.rows = dict[int, str](), 0
-        self._written = monotonic()
+        self._layout = np.array([(offsets[name][1], RECORD[name].itemsize) for name in _NAMES], np.int64)
+        self._errors: dict[int, str] = {}
+        self._written_at = monotonic()
+        self.rows = 0
 
     def add(self, records: Records, errors: dict[int, str]) -> None:
-        """Add records; writes a part where one is due.
+        """Add records; write a part if one is due.
 
         Args:
-            records: as the engine gives them; copied.
-            errors: what went wrong, by the number that a record's `error` gives.
+            records: as the engine gives them, shape (moves,); copied.
+            errors: messages by the number that a record's `error` gives.
+
+        Raises:
+            OSError: the part cannot be written.
         """
         while len(records):
             if self.rows == PART_ROWS:
                 self.write()
-            some, records = np.split(records, [PART_ROWS - self.rows])
-            for row in np.flatnonzero(some["error"] >= 0).tolist() if errors else ():
-                self._errors[self.rows + row] = errors[int(some["error"][row])]
-            outs = np.array([address(column[self.rows :]) for column in self._columns.values()], np.int64)
-            _split(address(some), len(some), RECORD.itemsize, address(self._fields), address(outs), len(outs))
-            self.rows += len(some)
-        if self.rows == PART_ROWS or monotonic() - self._written > PART_SECONDS:
+            batch, records = np.split(records, [PART_ROWS - self.rows])
+            failed = np.flatnonzero(batch["error"] >= 0).tolist() if errors else ()
+            for row in failed:
+                self._errors[self.rows + row] = errors[int(batch["error"][row])]
+            self._copy(batch)
+            self.rows += len(batch)
+        if self.rows == PART_ROWS or monotonic() - self._written_at > PART_SECONDS:
             self.write()
 
+    def _copy(self, batch: Records) -> None:
+        """Copy the records into the columns, after the rows that are there."""
+        targets = [address(column[self.rows :]) for column in self._columns.values()]
+        _split_records(
+            address(batch),
+            len(batch),
+            RECORD.itemsize,
+            address(self._layout),
+            address(np.array(targets, np.int64)),
+            len(targets),
+        )
+
     def write(self) -> None:
-        """Close a part; its rows stay waiting where it cannot be written."""
+        """Write all rows as a part; they stay here if that fails.
+
+        Raises:
+            OSError: the part cannot be written.
+        """
         if self.rows:
             columns: dict[str, Any] = {name: column[: self.rows] for name, column in self._columns.items()}
             columns["rank"] = np.full(self.rows, self._rank)
-            columns["error"] = [self._errors.get(row) for row in range(self.rows)] if self._errors else None
+            columns["error"] = None
+            if self._errors:
+                columns["error"] = [self._errors.get(row) for row in range(self.rows)]
             self._directory.write_part(columns)
-            self._errors, self.rows = {}, 0
-        self._written = monotonic()
+            self._errors = {}
+            self.rows = 0
+        self._written_at = monotonic()

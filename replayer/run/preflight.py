@@ -1,15 +1,18 @@
-"""What a run needs of memory, disk and time: said before it starts, and refused where the machine lacks it."""
+"""Pre-flight checks: refuse a run that the machine cannot hold, before anything is written."""
 
 import resource
-from typing import Any, Final
+from typing import Final
 
 from replayer.machine import description as machine
 from replayer.machine import free_memory as memory
-from replayer.planning.pace import Span, Window
+from replayer.planning.moves import CPU, NVME
+from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
-from replayer.record.run_info import Storage
+from replayer.planning.plan_summary import PlanSummary
+from replayer.record.run_info import Storage, Warning  # noqa: A004 (run.json's word)
 from replayer.record.wording import drive
-from replayer.run.opening import CPU, NVME, Settings, most_objects, nvme_room
+from replayer.run.footprint import most_objects, nvme_room
+from replayer.run.settings import Settings
 from replayer.tiers.memory import arena_bytes
 from replayer.tiers.nvme import SLAB
 from replayer.tiers.payload import MAX_OBJECT
@@ -17,109 +20,152 @@ from replayer.tiers.reserve import existing, free_bytes
 from tracegen.errors import InputError
 
 _GIB: Final = 2**30
+_OTHER_FILES: Final = 256  # files that the process may have open besides those of the nvme tier
 
 
-def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, ranks: int = 1) -> str | None:
-    """Refuse a plan whose peak does not fit the memory or the disk, before anything is written.
+def check_footprint(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int = 1) -> Warning | None:
+    """Refuse a plan whose peak does not fit the memory or the disk.
 
-    How far a run gets that is cut at a time is not known before: where its disk could fill, that is a warning.
+    How far a run with a time limit gets is not known in advance: if its disk could fill, that is a
+    warning.
 
     Args:
-        plan: planned to its end, but where placement is decided on the way.
-        planned: its summary.
+        plan: the plan.
+        summary: of the plan; None if placement is decided during the run.
         settings: of the run.
-        ranks: how many do the same on this host, and on this disk.
+        ranks: number of ranks on this host, which share its memory and disk.
 
     Raises:
-        InputError: it does not fit.
+        InputError: the plan does not fit.
     """
-    largest = int(plan.largest_object)
+    largest = _largest_object(plan, summary)
     if largest > MAX_OBJECT:
-        raise InputError(f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number.")
-    _check_memory(plan, settings, ranks)
-    _allow_files(plan, planned, settings)
-    if not _uses_disk(plan, settings) or settings.cache_dir is None:
-        return None
-    peak, reserve = nvme_room(plan, planned, settings.window), settings.reserve.of(settings.cache_dir)
-    free = max(0, free_bytes(settings.cache_dir) - reserve) // ranks
-    if peak <= free:
-        return None
-    kept = f" beside the {reserve / _GIB:,.2f} GiB that --reserve {settings.reserve.said()} keeps" if reserve else ""
-    lack = f"the plan needs {peak / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free{kept}"
-    cut = f"--duration {settings.span.duration_s:g}" if settings.span.duration_s else f"--ops {settings.span.ops}"
-    limited = settings.span.duration_s is not None or settings.span.ops is not None
-    if plan.usable[NVME] is None and limited and settings.layout == "files":
-        return f"{lack}: this disk cannot hold the whole plan; where the run gets so far within {cut}, its stores fail."
-    room = _gib_below(free * 0.95)
-    remedy = f"pass --storage-capacity-gb {room} or a smaller --model" if float(room) else "name another directory"
-    smaller = ", or a smaller --reserve" if reserve else ""
-    raise InputError(f"--cache-dir {settings.cache_dir}: {lack}; {remedy}{smaller}.")
+        raise InputError(
+            f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number",
+            "pass a smaller `model`, or a larger `tensor_parallel`",
+        )
+    _check_memory(plan, summary, settings, ranks)
+    _allow_files(plan, summary, settings)
+    return _check_disk(plan, summary, settings, ranks)
 
 
-def place(settings: Settings) -> str:
-    """Directory, file system, mount point and device of the nvme tier."""
+def describe_place(settings: Settings) -> str:
+    """Return a line with the directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    return f"nvme tier: {settings.cache_dir} on {drive(Storage(**machine.storage(existing(settings.cache_dir))))}"
+    storage = Storage(**machine.storage(existing(settings.cache_dir)))
+    return f"nvme tier: {settings.cache_dir} on {drive(storage)}"
 
 
-def needs(plan: Plan, planned: dict[str, Any] | None, window: Window) -> str:
-    """What the nvme tier takes of its disk."""
-    peak = f"up to {_size(nvme_room(plan, planned, window))} at a time"
-    if planned is None:
-        return f"disk: {peak}; how much is written is decided on the way"
-    written, read = (_size(planned[f"{side}_bytes"]["nvme"]) for side in ("write", "read"))
+def describe_disk_use(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> str:
+    """Return a line with the bytes that the nvme tier keeps, writes and reads on its disk."""
+    peak = f"up to {_format_size(nvme_room(plan, summary, window))} at a time"
+    if summary is None:
+        return f"disk: {peak}; the bytes written depend on the run"
+    written = _format_size(summary.write_bytes.nvme)
+    read = _format_size(summary.read_bytes.nvme)
     return f"disk: {peak}; {written} to write and {read} to read in the whole plan"
 
 
-def takes(plan: Plan, span: Span) -> str:
-    """How long the run takes, as far as that is known before it starts."""
-    pace = plan.options.demand.pace
+def describe_time(plan: Plan, span: Span) -> str:
+    """Return a line with the time that the run takes, as far as it is known in advance."""
     if span.duration_s is not None:
-        if span.drain_s is None:
-            return f"time: {span.duration_s:,.4g} s, and until what was issued by then has ended (no --drain limits it)"
-        return f"time: at most {span.duration_s + span.drain_s:,.4g} s (--duration and --drain)"
-    least = plan.workload.least_s(pace.kind, pace.speedup)
-    known = f"at least {least:,.0f} s (times and pauses of the trace at pace {pace.kind}), " if least >= 1 else ""
-    return f"time: {known}as long as the tiers take; --duration limits it"
+        if span.drain_s is not None:
+            limit_s = span.duration_s + span.drain_s
+            return f"time: at most {limit_s:,.4g} s (duration and drain)"
+        return f"time: {span.duration_s:,.4g} s, then until every op that was issued has ended (the drain has no limit)"
+    pace = plan.options.demand.pace
+    shortest_s = plan.workload.shortest_s(pace.kind, pace.speedup)
+    known = ""
+    if shortest_s >= 1:
+        source = f"times and pauses of the trace at pace {pace.kind}"
+        known = f"at least {shortest_s:,.0f} s ({source}), "
+    return f"time: {known}as long as the tiers take; a duration would limit it"
 
 
-def _check_memory(plan: Plan, settings: Settings, ranks: int) -> None:
-    """Refuse an arena and buffers that do not fit the memory."""
-    found, need = memory.available(), 0
-    free = found.bytes // ranks
+def _largest_object(plan: Plan, summary: PlanSummary | None) -> int:
+    if summary is not None:
+        return summary.largest_object
+    return int(plan.workload.sizes().max(initial=0))
+
+
+def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> None:
+    """Refuse a cpu tier and buffers that do not fit the memory."""
+    available = memory.available()
+    if not available.bytes:
+        return
+    free = available.bytes // ranks
+    arena = 0
     if plan.usable[CPU]:
-        need = arena_bytes(plan.capacity[CPU] or 0, most_objects(plan, plan.peak_objects, settings.window)[CPU])
-    if found.bytes and need > free:
+        objects = most_objects(plan, summary, settings.window)[CPU]
+        arena = arena_bytes(plan.capacity[CPU] or 0, objects)
+    if arena > free:
         raise InputError(
-            f"--cpu-mem-gb: {need / _GIB:.1f} GiB, but {found.said(ranks)}; pass at most {_gib_below(free * 0.9)}."
+            f"the tier takes {arena / _GIB:.1f} GiB, but {available.said(ranks)}",
+            f"pass at most {_gib_below(free * 0.9)}",
+            setting="cpu_mem_gb",
         )
     buffers = settings.workers * settings.chunk
-    if found.bytes and need + buffers > free:
+    if arena + buffers > free:
         raise InputError(
-            f"--workers {settings.workers}: their buffers take {buffers / _GIB:.1f} GiB, {found.said(ranks)};"
-            " pass fewer, or a smaller --io-size or --io-depth."
+            f"their buffers take {buffers / _GIB:.1f} GiB, but {available.said(ranks)}",
+            "pass fewer, or a smaller `io_size` or `io_depth`",
+            subject=settings.workers,
+            setting="workers",
         )
 
 
-def _uses_disk(plan: Plan, settings: Settings) -> bool:
-    return plan.usable[NVME] != 0 and settings.layout != "null"
+def _check_disk(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> Warning | None:
+    """Refuse a plan that does not fit the disk; warn if a part of it does, and the run may end there."""
+    if plan.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
+        return None
+    peak = nvme_room(plan, summary, settings.window)
+    reserve = settings.reserve.of(settings.cache_dir)
+    free = max(0, free_bytes(settings.cache_dir) - reserve) // ranks
+    if peak <= free:
+        return None
+    lack = f"the plan needs {peak / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free"
+    if reserve:
+        kept = f"{reserve / _GIB:,.2f} GiB ({settings.reserve.said()})"
+        lack += f" in addition to the reserve of {kept}"
+    span = settings.span
+    is_limited = span.duration_s is not None or span.ops is not None
+    if plan.usable[NVME] is None and is_limited and settings.layout == "files":
+        limit = f"{span.duration_s:g} s" if span.duration_s else f"{span.ops:,} ops"
+        text = (
+            f"{lack}: this disk cannot hold the whole plan; if the run gets that far within {limit}, its stores fail."
+        )
+        return Warning(kind="little room", text=text)
+    room = _gib_below(free * 0.95)
+    remedy = "name another directory"
+    if float(room):
+        remedy = f"pass `storage_capacity_gb={room}` or a smaller `model`"
+    if reserve:
+        remedy += ", or a smaller `reserve`"
+    raise InputError(lack, remedy, subject=settings.cache_dir, setting="cache_dir")
 
 
-def _allow_files(plan: Plan, planned: dict[str, Any] | None, settings: Settings) -> None:
-    """Have as many files open at once as the run may need."""
-    slabs = nvme_room(plan, planned, settings.window) // SLAB if settings.layout == "slab" else 0
-    need, (soft, hard) = 256 + settings.workers + slabs, resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and need > hard:
-        raise InputError(f"the run needs {need:,} files open at once, {hard:,} are allowed; raise `ulimit -n`.")
-    if soft != resource.RLIM_INFINITY and need > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
+def _allow_files(plan: Plan, summary: PlanSummary | None, settings: Settings) -> None:
+    """Raise this process's limit of open files to the number that the run may need."""
+    slabs = 0
+    if settings.layout == "slab":
+        slabs = nvme_room(plan, summary, settings.window) // SLAB
+    needed = _OTHER_FILES + settings.workers + slabs
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise InputError(
+            f"the run needs {needed:,} files open at once, {hard:,} are allowed",
+            "raise `ulimit -n`",
+        )
+    if soft != resource.RLIM_INFINITY and needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-def _size(count: float) -> str:
-    if not count:
+def _format_size(size: int) -> str:
+    if not size:
         return "nothing"
-    return f"{count / _GIB:,.2f} GiB" if count >= _GIB / 10 else f"{count / 2**20:,.1f} MiB"
+    return f"{size / _GIB:,.2f} GiB" if size >= _GIB / 10 else f"{size / 2**20:,.1f} MiB"
 
 
 def _gib_below(size: float) -> str:
+    """Return a size in GiB, rounded down to hundredths."""
     return f"{int(size / _GIB * 100) / 100:.2f}"

@@ -1,38 +1,281 @@
-"""One replay from a trace to a run directory: plan, refuse what cannot work, execute, leave things as they were."""
+"""One replay, from a trace to a run directory: plan, refuse what cannot work, execute, clean up."""
 
 import os
 import secrets
-import sys
-import time
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import click
+import msgspec
 
-from replayer.bindings.compiled import State
-from replayer.engine.engine import Engine, Records, Rows, TooManyErrorsError
-from replayer.engine.move_executor import Elsewhere
 from replayer.machine import description as machine
-from replayer.machine.device_counters import Sampler
-from replayer.planning.plan import Plan, PlanHash, PlanOptions
+from replayer.planning.moves import GPU, NVME
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_summary import PlanSummary
+from replayer.record.columns import RUN_VERSION
 from replayer.record.run_directory import RunDirectory, check_free
-from replayer.record.wording import commonest
-from replayer.run.conditions import conditions
-from replayer.run.log_writer import Log
-from replayer.run.mpi import ALONE, Ranks, combined
-from replayer.run.opening import GPU, NVME, OpenTiers, Settings, nvme_room, warnings
-from replayer.run.preflight import check_room, needs, place, takes
-from replayer.run.progress import RunBar, bar
+from replayer.record.run_info import (
+    Gpu,
+    Machine,
+    RanksInfo,
+    RunInfo,
+    Status,
+    Storage,
+    TraceInfo,
+)
+from replayer.run.conditions import make_conditions
+from replayer.run.console import RunConsole
+from replayer.run.execution import Execution, Prepared, save_info, to_json
+from replayer.run.footprint import nvme_room
+from replayer.run.log_writer import LogWriter
+from replayer.run.mpi import ALONE, Ranks, combine_ranks
+from replayer.run.opening import OpenTiers
+from replayer.run.precondition import precondition
+from replayer.run.preflight import (
+    check_footprint,
+    describe_disk_use,
+    describe_place,
+    describe_time,
+)
+from replayer.run.run_warnings import collect_warnings
+from replayer.run.settings import Settings
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
 
-CACHED: Final = 0.9  # a device that delivered less of what was read did not serve all reads
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """The result of a replay.
+
+    Attributes:
+        info: run.json of this process.
+        ranks: run.json above those of the ranks; None for a single process.
+    """
+
+    info: RunInfo
+    ranks: RanksInfo | None = None
+
+    @property
+    def status(self) -> Status:
+        """Status of the run, over all ranks."""
+        return self.info.status if self.ranks is None else self.ranks.status
+
+    @property
+    def reason(self) -> str | None:
+        """Reason why the run is not complete, over all ranks."""
+        return self.info.reason if self.ranks is None else self.ranks.reason
+
+    @property
+    def executed_ops(self) -> int:
+        """Number of ops executed, over all ranks."""
+        if self.ranks is not None:
+            return self.ranks.executed_ops or 0
+        return 0 if self.info.executed is None else self.info.executed.ops
+
+    def to_json(self) -> dict[str, Any]:
+        """Return run.json; of several ranks, rank 0's with the fields of the one above."""
+        above = {} if self.ranks is None else to_json(self.ranks)
+        return to_json(self.info) | above
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One replay, before it starts.
+
+    Attributes:
+        trace: the trace to replay.
+        model: name of the model.
+        options: of the plan.
+        settings: of the run.
+        output: run directory to make.
+        nonce: of the payload, below 2^64; runs with equal nonces write equal bytes.
+        ranks: this process among its ranks.
+        console: tells the user; silent on all ranks except the first.
+    """
+
+    trace: Trace
+    model: str
+    options: PlanOptions
+    settings: Settings
+    output: Path
+    nonce: int
+    ranks: Ranks
+    console: RunConsole
+
+    def run(self) -> ReplayResult:
+        """Plan, check, execute, and write the run directory."""
+        with ExitStack() as resources:
+            with self.ranks.in_step():
+                self._check_places()
+            with self.ranks.in_step():
+                execution = self._prepare(resources)
+            directory, top = self._make_directories(execution.info)
+            resources.callback(directory.close)
+            for warning in execution.info.warnings:
+                self.console.warn(warning if isinstance(warning, str) else warning.text)
+            with INTERRUPTS.deferred():
+                log = LogWriter(directory, self.ranks.rank)
+                interrupt = execution.execute(directory, log)
+                resources.close()
+                result = self._end(execution, directory, top, log)
+                if interrupt is not None:
+                    raise interrupt
+        return result
+
+    def _check_places(self) -> None:
+        """Refuse an output or cache directory that cannot be used; offer to clean the latter.
+
+        All ranks end this step before any of them asks how much room there is.
+        """
+        settings = self.settings
+        check_free(self.output, force=settings.force)
+        if settings.cache_dir is None:
+            return
+        cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
+        if self.options.usable()[NVME] != 0 and settings.layout != "null":
+            self.console.say(describe_place(settings))
+        if self.ranks.rank == 0:
+            self._offer_to_clean(settings.cache_dir)
+
+    def _offer_to_clean(self, parent: Path) -> None:
+        """Remove what killed runs left in the cache directory, if the user wants that."""
+        for folder in cache_dir.leftovers(parent):
+            size = f"{cache_dir.size_of(folder) / 2**30:.2f} GiB"
+            leftover = f"{folder} ({size}) was left by a killed run"
+            if self.settings.clean or self.console.confirm(f"{leftover}; remove it?"):
+                cache_dir.clean(folder)
+            else:
+                self.console.warn(f"{leftover}; clean the cache directory to remove it.")
+
+    def _prepare(self, resources: ExitStack) -> Execution:
+        """Plan the trace, check that it can run, open the tiers, and precondition the drive."""
+        settings = self.settings
+        plan = Plan(self.trace, self.options)
+        summary = self._simulate(plan)
+        if not plan.workload.ops:
+            raise InputError(
+                "no op is left to replay",
+                "pass more `users`, or fewer ranks",
+                subject=self.trace.path,
+            )
+        settings.span.check_warmup(plan.ops)
+        little_room = check_footprint(plan, summary, settings, self.ranks.count_on_host())
+        started = datetime.now(UTC)
+        tiers = OpenTiers(plan, summary, settings, self._run_name(started), resources)
+        if tiers.nvme is not None:
+            self.console.say(describe_disk_use(plan, summary, settings.window))
+        self.console.say(describe_time(plan, settings.span))
+        info = self._first_info(plan, summary, tiers, started)
+        warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
+        payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
+        size = int(settings.precondition_gib * 2**30)
+        with self.console.track("preconditioning", size, "B") as advance:
+            room = nvme_room(plan, summary, settings.window)
+            written = precondition(tiers.nvme, settings, room, payload, advance)
+        info = msgspec.structs.replace(info, warnings=tuple(warnings), precondition=written)
+        prepared = Prepared(plan, summary, settings, tiers, payload)
+        return Execution(prepared, info, self.ranks, self.console)
+
+    def _simulate(self, plan: Plan) -> PlanSummary | None:
+        if self.options.order.kind == "live":
+            return None
+        with self.console.track("planning", plan.workload.ops, "op") as advance:
+            return plan.simulate(advance)
+
+    def _run_name(self, started: datetime) -> str:
+        """Return the name of the run, which names its cache folder."""
+        name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}"
+        return name if self.ranks.comm is None else f"{name}-{self.ranks.rank:04}"
+
+    def _first_info(self, plan: Plan, summary: PlanSummary | None, tiers: OpenTiers, started: datetime) -> RunInfo:
+        """Return run.json as it is before the execution starts."""
+        metadata = asdict(self.trace.metadata)
+        facts: dict[str, Any] = {"path": str(self.trace.path), "ops": self.trace.ops} | metadata
+        return RunInfo(
+            run_version=RUN_VERSION,
+            status="running",
+            reason="the run has not ended, or was killed",
+            started=started.isoformat(timespec="seconds"),
+            rank=self.ranks.rank,
+            trace=msgspec.convert(facts, TraceInfo),
+            plan=None if summary is None else summary.to_info(),
+            payload_nonce=f"{self.nonce:016x}",
+            conditions=make_conditions(self.model, plan, self.settings, tiers, self.ranks.size),
+            machine=_describe_machine(self.settings, tiers),
+            warnings=(),
+        )
+
+    def _make_directories(self, info: RunInfo) -> tuple[RunDirectory, RunDirectory | None]:
+        """Make this rank's run directory; rank 0 of several makes the one above all first.
+
+        Each gets its first run.json. A directory in which that cannot be written is removed.
+        """
+        top: RunDirectory | None = None
+        is_alone = self.ranks.comm is None
+        force = self.settings.force
+        with self.ranks.in_step():
+            if not is_alone and self.ranks.rank == 0:
+                top = RunDirectory(self.output, force=force, parts=False)
+                self._save_first(top, self._unfinished("running"))
+        with self.ranks.in_step():
+            if is_alone:
+                directory = RunDirectory(self.output, force=force)
+            else:
+                directory = RunDirectory(self.output / f"rank_{self.ranks.rank}")
+            self._save_first(directory, info, *([top] if top is not None else []))
+        return directory, top
+
+    def _save_first(self, directory: RunDirectory, info: RunInfo | RanksInfo, *above: RunDirectory) -> None:
+        try:
+            save_info(directory, info)
+        except OSError as error:
+            for made in (directory, *above):
+                made.abandon()
+            raise InputError(
+                str(error.strerror), "name another directory", subject=self.output, setting="output"
+            ) from None
+
+    def _unfinished(self, status: Status) -> RanksInfo:
+        reason = "a rank has not ended, was interrupted, or was killed"
+        size = self.ranks.size
+        return RanksInfo(run_version=RUN_VERSION, ranks=size, status=status, reason=reason)
+
+    def _end(
+        self,
+        execution: Execution,
+        directory: RunDirectory,
+        top: RunDirectory | None,
+        log: LogWriter,
+    ) -> ReplayResult:
+        """Write the rest of the log and the last run.json.
+
+        The tiers are closed by now: a log that a full disk refused may fit into their room.
+        """
+        try:
+            log.write()
+        except OSError as error:
+            execution.fail(f"the log's last rows cannot be written: {error.strerror}")
+        try:
+            save_info(directory, execution.info)
+        except OSError as error:
+            reason = f"{directory.path}: cannot write how the run ended ({error.strerror})"
+            execution.fail(reason)
+            if self.ranks.comm is None:
+                raise ToolError(reason) from None
+        if self.ranks.comm is None:
+            return ReplayResult(execution.info)
+        if execution.info.status == "incomplete":  # interrupted, as all ranks are; some may be gone
+            above = self._unfinished("incomplete")
+        else:
+            above = combine_ranks(self.ranks.gather(execution.info))
+        if top is not None:
+            save_info(top, above)
+        return ReplayResult(execution.info, above)
 
 
 def replay(
@@ -43,315 +286,42 @@ def replay(
     output: Path,
     ranks: Ranks = ALONE,
     nonce: int | None = None,
-) -> dict[str, Any]:
-    """Replay a trace; returns what run.json says at the end.
+    console: RunConsole | None = None,
+) -> ReplayResult:
+    """Replay a trace, and write the run directory.
 
     Args:
-        trace: what is replayed.
-        model: its name.
+        trace: the trace to replay.
+        model: name of the model.
         options: of the plan.
-        settings: how it is executed.
-        output: the run directory to make.
-        ranks: this process among its peers.
-        nonce: of the payload, below 2^64; None: a new one, so that no two runs write the same bytes.
+        settings: of the run.
+        output: run directory to make.
+        ranks: this process among its ranks.
+        nonce: of the payload, below 2^64; None: a new one, so that no two runs write equal bytes.
+        console: tells the user; silent by default.
+
+    Returns:
+        run.json as it is at the end.
 
     Raises:
-        InputError: before any I/O on a tier, where the trace, the tiers or the places for files will not do.
+        InputError: the trace, the tiers or the directories will not do; raised before any I/O on a
+            tier except preconditioning.
+        ToolError: run.json could not be written at the end.
         KeyboardInterrupt: after the run has been closed as incomplete.
     """
-    with ExitStack() as opened:
-        try:
-            check_free(output, force=settings.force)
-            if settings.cache_dir is not None:
-                cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
-            if options.usable()[NVME] != 0 and settings.layout != "null" and settings.cache_dir is not None:
-                _say(place(settings), ranks)
-            if ranks.rank == 0:
-                _offer_to_clean(settings)
-            ranks.agree(None)  # before anybody asks how much room there is
-            payload_nonce = secrets.randbits(64) if nonce is None else nonce
-            run = _prepare(trace, model, options, settings, ranks, opened, payload_nonce)
-        except InputError as problem:
-            ranks.agree(str(problem))
-            raise
-        ranks.agree(None)
-        directory, top = _directories(output, settings, ranks, run.info)
-        opened.callback(directory.close)
-        for warning in run.info["warnings"]:
-            _warn(warning, ranks)
-        with INTERRUPTS.deferred():
-            log = Log(directory, ranks.rank)
-            interrupt = run.execute(directory, log)
-            opened.close()
-            _end(run, directory, top, log, ranks)
-            if interrupt is not None:
-                raise interrupt
-    return run.info
+    if console is None or ranks.rank:
+        console = RunConsole()
+    nonce = secrets.randbits(64) if nonce is None else nonce
+    return Replay(trace, model, options, settings, output, nonce, ranks, console).run()
 
 
-def _end(run: "_Run", directory: RunDirectory, top: RunDirectory | None, log: Log, ranks: Ranks) -> None:
-    """Write what is left to be written. The tiers have given back their room: what a full disk refused may fit now."""
-    try:
-        log.write()
-    except OSError as error:
-        run.info |= {"status": "failed", "reason": f"the log's last rows cannot be written: {error.strerror}"}
-    try:
-        directory.save(run.info)
-    except OSError as error:
-        reason = f"{directory.path}: cannot write how the run ended ({error.strerror})"
-        run.info |= {"status": "failed", "reason": reason}
-        if ranks.comm is None:
-            raise ToolError(reason) from None
-    if ranks.comm is not None:
-        # Where one rank is interrupted all are, and some may be gone: there is nobody to gather from.
-        gone = run.info["status"] == "incomplete"
-        result = _above(ranks, "incomplete") if gone else combined(ranks.gather(run.info))
-        if top is not None:
-            top.save(result)
-        run.info |= result
-
-
-def _directories(
-    output: Path, settings: Settings, ranks: Ranks, info: dict[str, Any]
-) -> tuple[RunDirectory, RunDirectory | None]:
-    """This rank's run directory, and on rank 0 of several the one above all of theirs, with their first run.json."""
-    top, mine = None, None
-    try:
-        if ranks.comm is None:
-            mine = RunDirectory(output, force=settings.force)
-        elif ranks.rank == 0:
-            top = RunDirectory(output, force=settings.force, parts=False)
-            top.save(_above(ranks, "running"))
-        ranks.agree(None)
-        mine = mine or RunDirectory(output / f"rank_{ranks.rank}")
-        mine.save(info)
-    except (InputError, OSError) as problem:
-        if isinstance(problem, OSError):
-            for made in (mine, top):
-                if made is not None:
-                    made.abandon()
-        ranks.agree(str(problem) if isinstance(problem, InputError) else f"{output}: {problem.strerror}; name another.")
-    ranks.agree(None)
-    assert mine is not None, "all ranks agreed"
-    return mine, top
-
-
-def _above(ranks: Ranks, status: str) -> dict[str, Any]:
-    return {"ranks": ranks.size, "status": status, "reason": "a rank has not ended, was interrupted, or was killed"}
-
-
-def _prepare(
-    trace: Trace,
-    model: str,
-    options: PlanOptions,
-    settings: Settings,
-    ranks: Ranks,
-    opened: ExitStack,
-    nonce: int,
-) -> "_Run":
-    """Plan the trace, check that it can run, open the tiers."""
-    plan, planned = Plan(trace, options), None
-    if options.order.kind != "live":
-        with bar("planning", plan.workload.ops, "op") as shown:
-            planned = plan.simulate(shown.update)
-    if not plan.workload.ops:
-        raise InputError(f"{trace.path}: no op is left to replay; pass more --users or fewer ranks.")
-    settings.span.check(plan.ops)
-    doubt = check_room(plan, planned, settings, ranks.on_host())
-    started = datetime.now(UTC)
-    name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
-    tiers = OpenTiers(plan, planned, settings, name, opened)
-    if tiers.nvme is not None:
-        _say(needs(plan, planned, settings.window), ranks)
-    _say(takes(plan, settings.span), ranks)
-    info: dict[str, Any] = {
-        "status": "running",
-        "reason": "the run has not ended, or was killed",
-        "started": started.isoformat(timespec="seconds"),
-        "rank": ranks.rank,
-        "trace": {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata),
-        "plan": planned,
-        "payload_nonce": f"{nonce:016x}",
-        "conditions": conditions(model, options, plan, settings, tiers) | {"ranks": ranks.size},
-        "machine": machine.describe() | {"storage": tiers.storage()},
-        "warnings": [*([doubt] if doubt else []), *warnings(settings, tiers)],
-    }
+def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
+    storage = tiers.storage()
+    described = msgspec.convert(machine.describe(), Machine)
+    if storage is not None:
+        drive = msgspec.convert(storage, Storage)
+        described = msgspec.structs.replace(described, storage=drive)
     if tiers.all[GPU] is not None:
-        info["machine"]["gpu"] = gpu.describe(settings.gpu_device)
-    payload = Payload((trace.metadata.seed + ranks.rank) % 2**64, nonce)
-    with bar("preconditioning", int(settings.precondition_gib * 2**30), "B") as shown:
-        room = nvme_room(plan, planned, settings.window)
-        info["precondition"] = tiers.precondition(room, payload, shown.update)
-    return _Run(plan, planned, settings, tiers, ranks, info, payload)
-
-
-class _Run:
-    """One execution of a plan that has been prepared.
-
-    Attributes:
-        info: what run.json says, at every time.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        planned: dict[str, Any] | None,
-        settings: Settings,
-        tiers: OpenTiers,
-        ranks: Ranks,
-        info: dict[str, Any],
-        payload: Payload,
-    ) -> None:
-        self._plan, self._planned, self._settings, self._tiers, self._ranks = plan, planned, settings, tiers, ranks
-        self.info, self._hash = info, PlanHash(plan.options.order.plan_version)
-        elsewhere = Elsewhere(tiers.all, payload, settings.verify)
-        self._engine = Engine(
-            plan, tiers.all, payload, tiers.staging, elsewhere, settings.verify, settings.chunk, settings.window,
-            settings.span,
-        )  # fmt: skip
-
-    def execute(self, directory: RunDirectory, log: Log) -> KeyboardInterrupt | None:
-        """Run it, writing parts as it goes; what interrupted it, if anything did."""
-        device, counted, stopped = self._tiers.block_device(), self._tiers.io_is_counted(), None
-        sampler = Sampler(device, own_io=counted, run_delay_ns=self._engine.run_delay_ns)
-        try:
-            self.info["clock"] = self._ranks.start()
-            directory.save(self.info)
-            with sampler, RunBar(self._plan.workload.ops, self._settings.span) as shown:
-
-                def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
-                    if self._engine.began_ns and "zero_ns" not in self.info["clock"]:
-                        self._date(directory)
-                    self._hash.add(rows)
-                    log.add(records, errors)
-                    if sampler.due():
-                        directory.write_device(sampler.rows)
-                    shown.show(self._engine)
-
-                def poll() -> None:
-                    try:
-                        INTERRUPTS.check()
-                    except KeyboardInterrupt:
-                        self._tiers.hurry()
-                        raise
-
-                self._engine.run(flush, poll, begun=sampler.start)
-            status, reason = self._verdict()
-        except KeyboardInterrupt as interrupt:
-            status, reason, stopped = "incomplete", str(interrupt) or "interrupted", interrupt
-        except TooManyErrorsError as error:
-            status, reason = "failed", str(error)
-        except Exception as error:  # noqa: BLE001 (the run directory says what ended it; the log up to here stays)
-            status, reason = "failed", f"{type(error).__name__}: {error}"
-        self._conclude(status, reason, sampler, directory)
-        return stopped
-
-    def _date(self, directory: RunDirectory) -> None:
-        """Say where the log's time 0 lies on rank 0's clock."""
-        zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
-        self.info["clock"]["zero_ns"] = zero_ns + self.info["clock"]["offset_ns"]
-        directory.save(self.info)
-
-    def _verdict(self) -> tuple[str, str | None]:
-        state, span = self._engine.state(), self._settings.span
-        if state.failures:
-            return "failed", f"{state.failures:,} moves failed: {commonest(self._engine.causes)}"
-        if not state.retired:
-            return "failed", "no op was executed before --duration was over"
-        whole = not state.cut and (span.ops is None or span.ops >= self._plan.workload.ops)
-        if whole and self._planned is not None and self._hash.hexdigest() != self._planned["plan_fingerprint"]:
-            return "failed", "what was executed is not what was planned: this is a defect of the replayer"
-        return "complete", None
-
-    def _conclude(self, status: str, reason: str | None, sampler: Sampler, directory: RunDirectory) -> None:
-        """Say in run.json how it ended."""
-        state, span = self._engine.state(), self._settings.span
-        executed = self._engine.totals().summary()
-        del executed["left_bytes"]
-        whole = state.over and not state.cut and span.ops is None
-        executed_ops = self._plan.ops if whole else state.executed
-        self.info |= {
-            "status": status,
-            "reason": reason,
-            "executed_ops": executed_ops,
-            "executed_fingerprint": self._hash.hexdigest(),
-            "executed": executed,
-            "warmup": {
-                "ops": min(state.warmup_position, self._plan.ops),
-                "end_ns": state.steady_ns if state.steady_ns > 0 else None,
-            },
-            "window": self._window(state),
-        }
-        if self._planned is None:
-            self.info["plan"] = executed | {"plan_fingerprint": self._hash.hexdigest(), "plan_checkpoints": None}
-        if state.log_stalled_ns:
-            self._warn(f"workers waited {state.log_stalled_ns / 1e9:.1f} s for the log to be written.")
-        if sampler.rows:
-            try:
-                directory.write_device(sampler.rows)
-            except OSError as error:
-                self.info |= {"status": "failed", "reason": f"device.parquet cannot be written: {error.strerror}"}
-            self._doubt_reads(sampler.read_bytes(), state.nvme_read_bytes)
-        self._engine.close()
-
-    def _window(self, state: State) -> dict[str, Any]:
-        """The window asked for, when it was over, when the last move started, and how long what was issued took."""
-        span = self._settings.span
-        drain_s = max(0.0, state.ended_ns / 1e9 - span.duration_s) if span.duration_s is not None and state.cut else 0.0
-        return {
-            "duration_s": span.duration_s,
-            "cut_s": state.cut_ns / 1e9 if state.cut else None,
-            "issued_s": state.issued_ns / 1e9,
-            "drain_s": drain_s,
-            "drain_limit_s": span.drain_s,
-            "stopped_s": state.stopped_ns / 1e9 if state.stopped_ns >= 0 else None,
-        }
-
-    def _warn(self, warning: str) -> None:
-        self.info["warnings"].append(warning)
-        _warn(warning, self._ranks)
-
-    def _doubt_reads(self, delivered: int | None, read: int) -> None:
-        """Reads that the device under the cache did not serve came out of a cache."""
-        if delivered is not None and delivered < CACHED * read:
-            share = 1 - delivered / read
-            self._warn(
-                f"a cache served reads: the nvme tier read {read / 2**30:.2f} GiB, the device delivered"
-                f" {delivered / 2**30:.2f} GiB ({share:.0%} less)."
-            )
-
-
-def _offer_to_clean(settings: Settings) -> None:
-    """Say what killed runs left in the cache directory; remove it where asked to."""
-    left = cache_dir.leftovers(settings.cache_dir) if settings.cache_dir is not None else []
-    for folder in left:
-        size = f"{cache_dir.size_of(folder) / 2**30:.2f} GiB"
-        question = f"{folder} ({size}) was left by a killed run; remove it?"
-        if settings.clean or (_asks() and _confirmed(question)):
-            cache_dir.clean(folder)
-        else:
-            _warn(f"{folder} ({size}) was left by a killed run; --clean removes it.", ALONE)
-
-
-def _confirmed(question: str) -> bool:
-    try:
-        return click.confirm(question, err=True)
-    except click.Abort:  # Ctrl-D; Ctrl-C, too, looks like this
-        INTERRUPTS.check()
-        return False
-
-
-def _asks() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _say(line: str, ranks: Ranks) -> None:
-    """A line about the run before it starts, once where there are ranks."""
-    if ranks.rank == 0:
-        click.echo(line, err=True)
-
-
-def _warn(message: str, ranks: Ranks) -> None:
-    """Say it, once where there are ranks; each rank's run.json says it for itself."""
-    if ranks.rank == 0:
-        click.secho(f"Warning: {message}", err=True, bold=True)
+        device = msgspec.convert(gpu.describe(settings.gpu_device), Gpu)
+        described = msgspec.structs.replace(described, gpu=device)
+    return described

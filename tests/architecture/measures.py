@@ -88,8 +88,7 @@ def user_interface_in_depths() -> list[str]:
     return sorted(
         str(path.relative_to(ROOT))
         for path, tree in TREES.items()
-        if not _is_of_the_command_line(path)
-        and {name.split(".")[0] for name in imported(tree)} & {"click", "tqdm"}
+        if not _is_of_the_command_line(path) and {name.split(".")[0] for name in imported(tree)} & {"click", "tqdm"}
     )
 
 

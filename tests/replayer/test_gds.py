@@ -12,8 +12,8 @@ import pytest
 
 from replayer.planning.model import TokenBytes
 from replayer.planning.plan import PlanOptions
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
 from tests.support import traces
@@ -77,7 +77,7 @@ def go(trace: Trace, place: Path, gpu_tokens: int, **more: Any) -> tuple[dict[st
         "gds": True,
         "verify": "full",
     } | more
-    info = replay(trace, "test", plan, Settings(**flags), place / "run")
+    info = replay(trace, "test", plan, Settings(**flags), place / "run").to_json()
     return info, pl.read_parquet(parts(place / "run"))
 
 

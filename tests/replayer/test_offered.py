@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,8 @@ from replayer.cli import main
 from replayer.planning import offered_load as offered
 from replayer.planning.model import TokenBytes
 from replayer.planning.offered_load import OfferedLoad
-from replayer.planning.plan import Plan, PlanOptions, Totals
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_summary import MoveTotals
 from replayer.schema import MOVES, TIERS
 from tests.support import traces
 
@@ -33,7 +35,7 @@ def plan_of(steps: list[traces.Step], times: list[int], chosen: PlanOptions) -> 
     plan = Plan(traces.Held(traces.columns(steps, time_ns=times)), chosen)
     load = OfferedLoad(plan.workload)
     plan.simulate(looks=[load.add])
-    return plan, load.summary(chosen)
+    return plan, msgspec.to_builtins(load.summarise(chosen))
 
 
 def test_a_case_worked_by_hand() -> None:
@@ -58,7 +60,9 @@ def test_a_trace_of_seconds_has_a_peak_over_its_own_length() -> None:
 def test_what_arrives_at_once_has_no_pace() -> None:
     _, found = plan_of([("w", 0, 1), ("r", 0, 1)], [5, 5], options())
     assert found == {"span_s": 0.0} | dict.fromkeys(list(found)[1:])
-    assert offered.lines(found) == ["  all requests arrive at once: the trace has no pace to keep up with"]
+    assert offered.format_offered(offered.Offered(span_s=0.0)) == [
+        "  all requests arrive at once: the trace has no pace to keep up with"
+    ]
 
 
 STEPS = st.lists(st.tuples(st.sampled_from("wrd"), st.integers(0, 6), st.integers(0, 400)), min_size=2, max_size=60)
@@ -82,7 +86,7 @@ def test_every_move_counts_in_the_minute_of_its_request(
     planner = plan.planner()  # whose memory a stretch lies in
     (stretch,) = list(planner.stretches(len(steps)))
     minutes: dict[tuple[str, str], dict[int, int]] = {(tier, side): {} for tier in TIERS for side in ("read", "write")}
-    for op_id, _, move, _, source, target, size in Totals().tell(plan.workload, stretch).tolist():
+    for op_id, _, move, _, source, target, size in MoveTotals().add(plan.workload, stretch).tolist():
         minute = (times[op_id] - times[0]) // (60 * SECOND)
         touched = [("read", source)] if MOVES[move] in ("hit", "promote", "demote") else []
         touched += [("write", target)] if MOVES[move] in ("store", "demote") else []
@@ -99,7 +103,7 @@ def test_as_it_is_typed(tmp_path: Path) -> None:
     trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, time_ns=[0, SECOND, 2 * SECOND]))
     command = ["plan", str(trace.path), "--model", "tiny-1b", "--cpu-mem-gb", "0.5", "--storage-capacity-gb", "1"]
     text = CliRunner().invoke(main, command, catch_exceptions=False).stdout
-    assert "cpu: 0.4 of 0.5 GiB usable: --headroom 0.8" in text
+    assert "cpu: 0.4 of 0.5 GiB usable (headroom 0.8)" in text
     assert "1 hit (100.0% of reads; 33.3% of ops, with first writes as misses)" in text
     assert "to keep up with the trace's own times (2 s from the first request to the last)" in text
     assert "written to nvme per day: 0.0 GiB, 0.00 drive writes per day of this capacity" in text

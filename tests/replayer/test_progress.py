@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from replayer.commands import run_console as progress
+from replayer.commands.run_console import RunBar
 from replayer.planning.pace import Span
-from replayer.run import progress
-from replayer.run.progress import RunBar
 
 STATE = {"moved_bytes": 2**30, "hits": 1, "reads": 2, "failures": 0, "cut": 0, "left": 0, "retired": 0}
 
@@ -21,8 +21,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def show(shown: RunBar, **state: int) -> tuple[str, float, float]:
     """What it is of, how far it is, and where it ends."""
-    engine: Any = SimpleNamespace(state=lambda: SimpleNamespace(**STATE | state))
-    shown.show(engine)
+    now: Any = SimpleNamespace(**STATE | state)
+    shown.show(now)
     return shown.bar.desc.rstrip(": "), shown.bar.n, shown.bar.total
 
 

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.planning.model import TokenBytes
-from replayer.planning.plan import Plan, PlanHash, Planner, PlanOptions, Totals, Usable
+from replayer.planning.plan import Plan, Planner, PlanOptions, Usable
+from replayer.planning.plan_hash import PlanHash
+from replayer.planning.plan_summary import MoveTotals
 from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
 from tests.replayer import waterfall_oracle
 from tests.support import traces
@@ -46,7 +48,7 @@ def told(plan: Plan, planner: Planner, cut: int) -> Iterator[list[Row]]:
     """Rows of the plan, in stretches of `cut` ops."""
     for stretch in planner.stretches(cut):
         assert len(stretch.ops) <= cut
-        rows = Totals().tell(plan.workload, stretch).tolist()
+        rows = MoveTotals().add(plan.workload, stretch).tolist()
         yield [(i, s, MOVES[m], *rest) for i, s, m, *rest in rows]
 
 
@@ -176,14 +178,14 @@ def test_move_by_move_as_the_oracle(
     expected = waterfall_oracle.moves(as_oracle(batch), limits, promote, lookup, arrangement)
     planner = plan.planner()
     assert [row for part in told(plan, planner, cut) for row in part] == expected
-    used, peak, objects, largest = planner.account()
-    assert all(limit is None or most <= limit for most, limit in zip(peak, limits, strict=True))
-    assert (used, peak, objects) == account(expected)
-    assert largest == max(batch["tokens"])
+    found = planner.account()
+    assert all(limit is None or most <= limit for most, limit in zip(found.peak_bytes, limits, strict=True))
+    assert (found.used_bytes, found.peak_bytes, found.peak_objects) == tuple(map(tuple, add_up(expected)))
+    assert found.largest_object == max(batch["tokens"])
 
 
-def account(rows: list[Row]) -> tuple[list[int], list[int], list[int]]:
-    """Used and peak bytes and peak objects of each tier, from the rows alone."""
+def add_up(rows: list[Row]) -> tuple[list[int], list[int], list[int]]:
+    """Add up used bytes, peak bytes and peak objects of each tier from the rows alone."""
     used, peak, objects, most = [0] * 3, [0] * 3, [0] * 3, [0] * 3
     for _, _, move, _, source, target, size in rows:
         if source >= 0 and move != "hit":
@@ -202,9 +204,9 @@ def test_the_fingerprint_as_the_oracle(picks: list[tuple[str, int, int]], sizes:
     plan, expected = waterfall(batch, limits), waterfall_oracle.moves(as_oracle(batch), limits)
     hashed = PlanHash(1)
     for stretch in plan.planner().stretches():
-        hashed.add(Totals().tell(plan.workload, stretch))
+        hashed.add(MoveTotals().add(plan.workload, stretch))
     assert hashed.hexdigest() == waterfall_oracle.fingerprint(expected)
-    assert plan.simulate()["plan_fingerprint"] == hashed.hexdigest()
+    assert plan.simulate().plan_fingerprint == hashed.hexdigest()
 
 
 @pytest.mark.parametrize("ops", [1, CHECKPOINT_OPS, CHECKPOINT_OPS + 1, 2 * CHECKPOINT_OPS + 7])
@@ -217,8 +219,8 @@ def test_checkpoints_are_of_whole_blocks(ops: int) -> None:
     rows = planned(plan, 777)
     blocks = [row[0] // CHECKPOINT_OPS for row in rows]
     ends = [blocks.index(block) for block in range(1, blocks[-1] + 1)]
-    assert len(found["plan_checkpoints"]) == (ops - 1) // CHECKPOINT_OPS
-    assert found["plan_checkpoints"] == [waterfall_oracle.fingerprint(rows[:end]) for end in ends]
+    assert len(found.plan_checkpoints) == (ops - 1) // CHECKPOINT_OPS
+    assert list(found.plan_checkpoints) == [waterfall_oracle.fingerprint(rows[:end]) for end in ends]
 
 
 def test_capacities_are_exact_decimals() -> None:
@@ -228,7 +230,7 @@ def test_capacities_are_exact_decimals() -> None:
     assert PlanOptions(TokenBytes(1), (Decimal(0), Decimal(1), None)).usable() == (0, 2**30 * 8 // 10, None)
     for bad in (Decimal("-1"), Decimal("nan"), Decimal("inf")):
         with pytest.raises(InputError):
-            PlanOptions(TokenBytes(1), (Decimal(0), bad, None)).usable()
+            PlanOptions(TokenBytes(1), (Decimal(0), bad, None))
 
 
 def test_codes_are_those_of_the_specification() -> None:

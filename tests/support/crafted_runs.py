@@ -9,12 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from replayer.planning.model import TokenBytes
+from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
-from replayer.planning.plan import Plan, PlanHash, PlanOptions, Stretch, Totals
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_hash import PlanHash
+from replayer.planning.plan_summary import MoveTotals
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS
 from tests.support.paths import ROOT
@@ -114,15 +118,14 @@ def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed
         capacity = (Decimal(0), gib * cpu_objects, None if nvme_objects is None else gib * nvme_objects)
         order = Order("run", "crafted", op_ids=np.arange(len(batch["op_id"]))) if ordered else Order()
         options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order)
-        plan, totals, hashed = Plan(trace, options), Totals(), PlanHash(order.plan_version)
-        whole = plan.simulate()
+        plan, totals, hashed = Plan(trace, options), MoveTotals(), PlanHash(order.plan_version)
+        whole = msgspec.to_builtins(plan.simulate().to_info())
         planner = plan.planner()
         part = next(planner.stretches(len(batch["op_id"])))
         ops = part.ops[:executed]
-        moved = totals.tell(plan.workload, Stretch(ops, part.moves[: int(ops["moves"].sum())]))
+        moved = totals.add(plan.workload, Stretch(ops, part.moves[: int(ops["moves"].sum())]))
         hashed.add(moved)
-        counted = totals.summary()
-        del counted["left_bytes"]
+        counted = msgspec.to_builtins(totals.to_info())
         of_op = np.repeat(ops["row"], ops["moves"])
         mine = {name: column[of_op].astype(np.int64) for name, column in batch.items()}
         names = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")

@@ -34,8 +34,8 @@ from replayer.planning.model import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
-from replayer.run.mpi import combined
-from replayer.schema import PlanInfo, RunInfo, code_digests
+from replayer.run.mpi import combine_ranks
+from replayer.schema import RunInfo, code_digests
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
 from tracegen.errors import InputError
@@ -103,8 +103,7 @@ def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> Pla
     plan = Plan(opened, PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order))
     moves.unlink(missing_ok=True)
     with PlannedMoves(moves, plan) as table:
-        counts = plan.simulate(looks=[table.add])
-    return Planned(msgspec.convert(counts, PlanInfo), moves)
+        return Planned(plan.simulate(looks=[table.add]).to_info(), moves)
 
 
 def save(place: Path, runs: list[Crafted]) -> None:
@@ -112,7 +111,9 @@ def save(place: Path, runs: list[Crafted]) -> None:
     for rank, run in enumerate(runs):
         run.save(place if len(runs) == 1 else place / f"rank_{rank}")
     if len(runs) > 1:
-        above = {"run_version": 1} | combined([run.info for run in runs])
+        above = msgspec.to_builtins(combine_ranks([msgspec.convert(run.info, RunInfo) for run in runs])) | {
+            "run_version": 1
+        }
         (place / "run.json").write_text(json.dumps(above))
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.submission import rules as ruling
 from analysis.submission.rules import RULES, Option
 from replayer.experiments import sweep
-from replayer.planning.model import find
+from replayer.planning.model import find_model
 from tests.support.paths import ROOT
 from tests.support.submissions import PINS
 from tracegen.generate import generate
@@ -39,7 +39,7 @@ def test_sweeps_are_what_the_rules_fix(scale: str) -> None:
     assert shipped(scale).trials == RULES[scale].trials
     assert shipped(scale).pause_s >= RULES[scale].pause_s
     for option, recipe, flags in cases(scale):
-        model = find(flags.pop("--model", None) or recipe.replay.model or "")
+        model = find_model(flags.pop("--model", None) or recipe.replay.model or "")
         cpu_gib = Decimal(flags.pop("--cpu-mem-gb", str(recipe.replay.cpu_mem_gb)))
         assert (recipe.seed, recipe.replay.gpu_mem_gb, recipe.replay.storage_capacity_gb) == (ruling.SEED, 0, None)
         assert (recipe.users, recipe.replay.max_concurrent_allocs) == (option.users, option.allocs)

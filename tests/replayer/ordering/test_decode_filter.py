@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from replayer.planning import workload
 from replayer.planning.model import TokenBytes
-from replayer.planning.plan import (
-    Plan,
-    PlanOptions,
-)  # fmt: skip
+from replayer.planning.plan import Plan, PlanOptions  # fmt: skip
 from replayer.planning.trace_selection import Selection
 from tests.replayer import waterfall_oracle
 from tests.support import traces

@@ -12,15 +12,10 @@ from hypothesis import strategies as st
 
 from replayer.planning.model import TokenBytes
 from replayer.planning.order import Order
-from replayer.planning.pace import Demand, Pace, Window
-from replayer.planning.plan import (
-    Plan,
-    PlanOptions,
-    Totals,
-    Usable,
-    free_live,
-)  # fmt: skip
-from replayer.run.opening import most_objects
+from replayer.planning.pace import Demand, Pace, PlanWindow
+from replayer.planning.plan import Plan, PlanOptions, Usable, free_live
+from replayer.planning.plan_summary import MoveTotals  # fmt: skip
+from replayer.run.footprint import most_objects
 from tests.replayer.ordering import strategies
 from tests.replayer.ordering.world import World, many, run, workload_of
 from tests.support import traces
@@ -66,7 +61,7 @@ def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
     assert [move.op.row for move in ended if move.seq == 0] == order
     peaks = planner.account()[2]
     for tier in range(3):  # more than the plan has at a time: what leaves may leave later than others come
-        assert world.most_objects[tier] <= most_objects(plan, peaks, Window(window))[tier]
+        assert world.most_objects[tier] <= most_objects(plan, peaks, PlanWindow(window))[tier]
 
 
 @settings(max_examples=150)
@@ -92,7 +87,9 @@ def test_placement_that_is_decided_on_the_way(
     assert sorted(rows) == list(range(plan.workload.ops))
     op_ids = plan.workload.op_ids()
     again = Plan(trace, replace(options, order=Order("run", op_ids=op_ids[rows])))
-    told = [row for stretch in again.planner().stretches() for row in Totals().tell(again.workload, stretch).tolist()]
+    told = [
+        row for stretch in again.planner().stretches() for row in MoveTotals().add(again.workload, stretch).tolist()
+    ]
     assert [
         [op_ids[move.op.row], move.seq, move.kind, move.key, move.source, move.target, move.size] for move in ended
     ] == told  # fmt: skip
@@ -115,5 +112,5 @@ def test_an_order_that_a_closed_loop_cannot_have_is_refused(order: list[int], so
                 order
             )
         else:
-            with pytest.raises(InputError, match=r"--order RUN: users in it ask again"):
+            with pytest.raises(InputError, match=r"order RUN: users in it ask again"):
                 Plan(traces.Held(batch), options)

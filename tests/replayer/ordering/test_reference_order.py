@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.planning.pace import Demand
-from replayer.planning.plan import Plan, PlanOptions, Totals
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_summary import MoveTotals
 from replayer.schema import MOVES
 from tests.replayer import order_oracle
 from tests.replayer.ordering.strategies import UNIT, capacities, columns, demand, device, headrooms, options, rows
@@ -20,7 +21,7 @@ def planned(trace: Trace, chosen: PlanOptions, most: int) -> list[Any]:
     plan = Plan(trace, chosen)
     found: list[Any] = []
     for stretch in plan.planner().stretches(most):
-        found += Totals().tell(plan.workload, stretch).tolist()
+        found += MoveTotals().add(plan.workload, stretch).tolist()
     return [(a, b, MOVES[c], *more) for a, b, c, *more in found]
 
 
@@ -69,7 +70,7 @@ def test_move_by_move_as_the_oracle(  # noqa: PLR0917 (a workload, a system and 
         chosen = options(limits, load, devices, promote, lookup, headroom, users, arrangement)
         usable, whole = chosen.usable(), chosen.capacity()
         found = planned(trace, chosen, most)
-        fingerprint = Plan(trace, chosen).simulate()["plan_fingerprint"]
+        fingerprint = Plan(trace, chosen).simulate().plan_fingerprint
     expected = order_oracle.simulate(
         as_oracle(batch, users), usable, told, system, promote, lookup, whole, arrangement  # type: ignore[arg-type]
     )  # fmt: skip

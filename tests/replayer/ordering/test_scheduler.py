@@ -4,14 +4,9 @@ import random
 from typing import Any
 
 from replayer.planning.model import TokenBytes
+from replayer.planning.moves import DELETE, DROP, HIT, STORE
 from replayer.planning.pace import Demand, Pace
-from replayer.planning.plan import (
-    DELETE,
-    DROP,
-    HIT,
-    STORE,
-    Usable,
-)  # fmt: skip
+from replayer.planning.plan import Usable  # fmt: skip
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
 from replayer.schema import WAITS

@@ -8,18 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from replayer.planning.moves import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE
 from replayer.planning.pace import Demand, Pace
-from replayer.planning.plan import (
-    BYPASS,
-    DELETE,
-    DEMOTE,
-    DROP,
-    HIT,
-    MISS,
-    PROMOTE,
-    STORE,
-    Usable,
-)  # fmt: skip
+from replayer.planning.plan import Usable  # fmt: skip
 from tests.replayer.ordering import strategies
 from tests.support import traces
 from tests.support.compiled_core import Account, Move, Scheduler

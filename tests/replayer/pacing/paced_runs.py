@@ -1,5 +1,6 @@
 """Traces and runs of the tests of pacing, on tiers that keep nothing, with what the oracles say of them."""
 
+import json
 import os
 import signal
 import threading
@@ -15,19 +16,19 @@ from typing import Any
 import polars as pl
 
 from replayer.planning.model import TokenBytes
-from replayer.planning.order import DEFAULT_REFERENCE, Order, reference
+from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.pace import Pace
-from replayer.planning.plan import Plan, PlanOptions, Totals
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_summary import MoveTotals
 from replayer.planning.trace_selection import Selection
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import MOVES, parts
 from replayer.tiers.throttled import Throttle
 from tests.replayer import order_oracle, waterfall_oracle
 from tests.replayer.pacing.pacing_oracle import Due, check_depth, due_times
 from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
-from tests.support.run_json import run_json
 from tracegen.schema import ENUMS, Columns, Trace
 
 MS = 1_000_000  # ns
@@ -105,7 +106,7 @@ def paced(batch: Columns, rows: Sequence[waterfall_oracle.Row]) -> list[Due]:
     return [Due(*row) for row in zip(*(batch[name].tolist() for name in names), computed, strict=True)]
 
 
-ORDERS = {"trace": Order(), "reference": reference(DEFAULT_REFERENCE), "live": Order("live")}
+ORDERS = {"trace": Order(), "reference": load_reference(DEFAULT_REFERENCE), "live": Order("live")}
 
 
 def as_ordered(batch: Columns, bytes_per_token: int) -> list[order_oracle.Op]:
@@ -167,9 +168,10 @@ def go(
     """run.json, which the run directory holds as it was returned, and the log in plan order, enums as text."""
     chosen = Settings(**({"workers": 4, "cache_dir": None, "layout": "null", "verify": "off"} | more))
     with watched(hangs_s):
-        info = replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run)
-    assert "hangs" not in str(info["reason"]), info["reason"]
-    assert {name: value for name, value in run_json(run).items() if name != "run_version"} == info
+        result = replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run)
+    assert "hangs" not in str(result.reason), result.reason
+    info = json.loads((run / "run.json").read_text())
+    assert result.to_json() == info
     log = pl.read_parquet(parts(run)).sort("position", "seq")
     return info, log.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
 
@@ -240,7 +242,7 @@ def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[waterfall_oracle.Row
     else:
         plan, rows = Plan(trace, chosen), []
         for stretch in plan.planner().stretches():
-            rows += [(a, b, MOVES[c], *more) for a, b, c, *more in Totals().tell(plan.workload, stretch).tolist()]
+            rows += [(a, b, MOVES[c], *more) for a, b, c, *more in MoveTotals().add(plan.workload, stretch).tolist()]
     return [list(ops) for _, ops in groupby(rows, key=lambda row: row[0])]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from replayer.planning.pace import Demand, Pace, Span, Window
+from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from tests.replayer.pacing.paced_runs import EVICTIONS, ORDERS, go, hashed, latency, moves_in, options, plan_of, whole
 from tests.support import traces
 from tracegen.schema import Trace
@@ -28,7 +28,7 @@ def test_a_duration_cuts_off_an_exact_prefix(long_trace: Trace, tmp_path: Path, 
             tmp_path / f"{duration_s}",
             options(150, order),
             pace=pace,
-            window=Window(ops=100),
+            window=PlanWindow(ops=100),
             span=Span(duration_s),
             throttles=latency(3),
         )

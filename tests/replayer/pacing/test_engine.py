@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import Elsewhere, Staging
 from replayer.planning.model import TokenBytes
-from replayer.planning.pace import Demand, Pace, Span, Window
+from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.schema import LOG_COLUMNS, MOVES
 from replayer.tiers.memory import NullTier
@@ -37,7 +37,7 @@ def executed(trace: Trace, chosen: PlanOptions, window: int, ms: float) -> pl.Da
     payload = Payload(0)
     engine = Engine(
         Plan(trace, chosen), tiers, payload, lambda _: Staging(1 << 18), Elsewhere(tiers, payload, "off"), "off",
-        1 << 18, Window(ops=window), Span(),
+        1 << 18, PlanWindow(ops=window), Span(),
     )  # fmt: skip
     found: list[Any] = []
     with watched(20):

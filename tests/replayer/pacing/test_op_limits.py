@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from replayer.planning.order import of_run
-from replayer.planning.pace import Demand, Pace, Span, Window
+from replayer.planning.order import read_order
+from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from tests.replayer.pacing.paced_runs import ORDERS, fingerprint, go, hashed, latency, options, plan_of, whole
 from tracegen.schema import Trace
 
@@ -27,7 +27,7 @@ def test_so_many_ops_are_the_same_work_on_every_system(
             options(150, order),
             pace=pace,
             span=Span(ops=500),
-            window=Window(window),
+            window=PlanWindow(window),
             throttles=latency(ms) if ms else {},
         )
         assert (info["status"], info["executed_ops"], info["executed"]["ops"]) == ("complete", 500, 500)
@@ -76,8 +76,8 @@ def test_what_a_run_executed_is_executed_again(long_trace: Trace, tmp_path: Path
     info, log = go(long_trace, tmp_path / "run", options(150, order), pace=slow, span=span, throttles=latency(2))
     executed = info["executed_ops"]
     assert info["status"] == "complete"
-    again = replace(options(150), order=of_run(tmp_path / "run"))
-    fast, other = go(long_trace, tmp_path / "again", again, workers=9, window=Window(50), throttles=latency(0.5))
+    again = replace(options(150), order=read_order(tmp_path / "run"))
+    fast, other = go(long_trace, tmp_path / "again", again, workers=9, window=PlanWindow(50), throttles=latency(0.5))
     assert (fast["status"], fast["executed_ops"], fast["plan"]["ops"]) == ("complete", executed, executed)
     assert fast["executed_fingerprint"] == fast["plan"]["plan_fingerprint"] == info["executed_fingerprint"]
     assert fast["executed"] == info["executed"]

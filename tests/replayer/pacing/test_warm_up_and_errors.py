@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from replayer.planning.pace import Span, Window
+from replayer.planning.pace import PlanWindow, Span
 from tests.replayer.pacing.paced_runs import ORDERS, fingerprint, go, latency, options, whole
 from tests.support.fault_injection import Transfer, injected, key_of
 from tracegen.errors import InputError
@@ -43,7 +43,7 @@ def test_a_warm_up_that_leaves_nothing_is_refused(small_trace: Trace, tmp_path: 
 @pytest.mark.parametrize("order", sorted(ORDERS))
 def test_warm_up_by_seconds(long_trace: Trace, tmp_path: Path, order: str) -> None:
     span, plan = Span(0.7, warmup_s=0.3), options(None, order)
-    info, log = go(long_trace, tmp_path / "run", plan, span=span, window=Window(ops=60), throttles=latency(3))
+    info, log = go(long_trace, tmp_path / "run", plan, span=span, window=PlanWindow(ops=60), throttles=latency(3))
     boundary = info["warmup"]["ops"]
     assert 0 < boundary < info["executed_ops"]
     assert log["warmup"].to_list() == (log["position"] < boundary).to_list()

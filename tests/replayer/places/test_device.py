@@ -8,7 +8,7 @@ import pytest
 
 from analysis.summary.summary import summarise
 from replayer.machine import description as machine
-from tests.replayer.places.replays import replayed
+from tests.replayer.places.replays import Lines, replayed
 from tests.support.command_line import Run
 from tracegen.schema import Trace
 
@@ -61,12 +61,11 @@ FACTS = {
 }
 
 
-def test_the_first_line_names_the_drive(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_line_names_the_drive(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "storage", lambda _: FACTS)
-    info = replayed(trace, tmp_path)
-    lines = capsys.readouterr().err.splitlines()
+    console = Lines()
+    info = replayed(trace, tmp_path, console=console)
+    lines = console.lines
     assert lines[0] == f"nvme tier: {tmp_path}/cache on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
     assert lines[1] == "disk: up to 2.3 MiB at a time; 2.2 MiB to write and 2.2 MiB to read in the whole plan"
     assert lines[2].startswith("time: as long as the tiers take")

@@ -62,8 +62,8 @@ def test_a_plan_that_needs_the_reserve_is_refused(trace: Trace, tmp_path: Path, 
     with tmpfs(tmp_path / "small", "4m") as place:
         with pytest.raises(InputError) as refused:
             replayed(trace, tmp_path, cache_dir=place, layout=layout, reserve=Reserve(share=0.5))
-        assert "GiB are free beside the 0.00 GiB that --reserve 50% keeps" in str(refused.value)
-        assert str(refused.value).endswith("or a smaller --reserve.")
+        assert "GiB are free in addition to the reserve of 0.00 GiB (50%)" in str(refused.value)
+        assert str(refused.value).endswith("or a smaller `reserve`.")
         assert list(place.iterdir()) == []
         assert replayed(trace, tmp_path, cache_dir=place, layout=layout)["status"] == "complete"
 

@@ -1,5 +1,6 @@
 """Replays of a small trace, and the log without what may differ from run to run."""
 
+import json
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -10,10 +11,10 @@ import polars as pl
 import pytest
 
 from replayer.planning.model import TokenBytes
-from replayer.planning.order import DEFAULT_REFERENCE, Order, reference
+from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.plan import PlanOptions
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import parts
 from tests.support import traces
 from tracegen.errors import InputError
@@ -33,7 +34,7 @@ def options(cpu: int, nvme: int | None, **more: Any) -> PlanOptions:
     return PlanOptions(TokenBytes(UNIT), (Decimal(0), gib(cpu), limit), headroom=Decimal(1), **more)
 
 
-ORDERS = {"trace": Order(), "reference": reference(DEFAULT_REFERENCE), "live": Order("live")}
+ORDERS = {"trace": Order(), "reference": load_reference(DEFAULT_REFERENCE), "live": Order("live")}
 OF_THE_RUN = ("worker", "waited_for")  # besides times, what may differ from run to run
 
 
@@ -49,7 +50,8 @@ def kept_files(place: Path) -> dict[str, bytes]:
 
 def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
     chosen = Settings(**({"workers": 4, "cache_dir": place / "cache", "make_cache_dir": True} | settings))
-    info = replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run")
+    replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run")
+    info = json.loads((place / "run" / "run.json").read_text())
     return info, pl.read_parquet(parts(place / "run"))
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from replayer.bindings.compiled import call
 from replayer.run import opening
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.tiers.memory import CpuTier
 from tests.replayer.run.replays import options
 from tests.support.run_json import run_json
@@ -40,8 +40,8 @@ def test_a_dead_worker_fails_the_run(
 ) -> None:
     monkeypatch.setattr(opening, "CpuTier", Dying)
     chosen = Settings(workers=workers, cache_dir=tmp_path / "cache", make_cache_dir=True)
-    info = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
-    assert info["status"] == "failed"
-    assert "ZeroDivisionError" in info["reason"]
+    result = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
+    assert result.status == "failed"
+    assert "ZeroDivisionError" in (result.reason or "")
     assert run_json(tmp_path / "run")["executed_ops"] == 0
     assert list(tmp_path.glob("cache/*")) == []

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import Elsewhere, Staging
 from replayer.planning.model import TokenBytes
-from replayer.planning.pace import Demand, Pace, Span, Window
-from replayer.planning.plan import Plan, PlanHash, PlanOptions
+from replayer.planning.pace import Demand, Pace, PlanWindow, Span
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_hash import PlanHash
 from replayer.run import log_writer as logs
 from replayer.run import opening
 from replayer.tiers.memory import CpuTier, NullTier
@@ -70,7 +71,7 @@ def test_a_disk_that_fills_up_beforehand_is_refused(
         free = os.statvfs(tmp_path)
         monkeypatch.setattr(os, "statvfs", lambda _: free)
         message = refused(trace, tmp_path, options(0, None), cache_dir=place, precondition_gib=0.01)
-        assert "--precondition" in message
+        assert message.startswith("precondition: ")
         assert "No space left" in message
         assert list(place.iterdir()) == []
 
@@ -195,10 +196,10 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
         )  # fmt: skip
         tiers: list[Any] = [None, CpuTier(limits[1] or 0, 10), CpuTier(limits[2] or 40 * small, 10)]
         plan, payload = Plan(made, chosen), Payload(0)
-        expected = plan.simulate()["plan_fingerprint"] if order != "live" else None
+        expected = plan.simulate().plan_fingerprint if order != "live" else None
         engine = Engine(
             plan, tiers, payload, lambda _: Staging(256 << 10), Elsewhere(tiers, payload, "full"), "full", 256 << 10,
-            Window(ops=window), Span(),
+            PlanWindow(ops=window), Span(),
         )  # fmt: skip
         rows, hashed = [], PlanHash(chosen.order.plan_version)
 
@@ -222,7 +223,7 @@ def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
     tiers, payload = [None, None, NullTier()], Payload(0)
     engine = Engine(
         Plan(made, chosen), tiers, payload, lambda _: Staging(1 << 18), Elsewhere(tiers, payload, "off"), "off",
-        1 << 18, Window(), Span(),
+        1 << 18, PlanWindow(), Span(),
     )  # fmt: skip
     found: list[Any] = []
     engine.run(lambda records, _errors, _rows: found.append(records["op_id"].copy()), every_s=2)

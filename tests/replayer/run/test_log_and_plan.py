@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from replayer.planning.model import TokenBytes
-from replayer.planning.order import Order, of_run
-from replayer.planning.pace import Window
+from replayer.planning.order import Order, read_order
+from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.run import opening
-from replayer.run.opening import request_bytes
+from replayer.run.settings import choose_request_bytes
+from replayer.tiers.nvme import BlockIO
 from replayer.tiers.throttled import Throttle
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same
 from tests.support import traces
@@ -38,8 +38,8 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("window", [Window(1, 1), Window()], ids=["window of 1", "default window"])
-def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str, window: Window) -> None:
+@pytest.mark.parametrize("window", [PlanWindow(1, 1), PlanWindow()], ids=["window of 1", "default window"])
+def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str, window: PlanWindow) -> None:
     plan = replace(CASES[name], order=ORDERS[order])
     info, log = go(trace, tmp_path, plan, window=window, verify="full")
     assert info["status"] == "complete"
@@ -76,7 +76,7 @@ def test_both_io_engines_do_the_same_work(trace: Trace, tmp_path: Path, layout: 
     for name, depth in (("psync", 1), ("uring", 1), ("uring", 4)):
         place = tmp_path / f"{name}-{depth}"
         place.mkdir()
-        io = opening.BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
+        io = BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
         info, log = go(trace, place, CASES["both bounded"], io=io, layout=layout, verify="full")
         assert (info["status"], info["conditions"]["io_engine"]) == ("complete", name)
         logs.append((info["executed_fingerprint"], the_same(log).rows()))
@@ -130,10 +130,11 @@ def test_live_placement_is_a_plan_that_can_be_repeated(
     plan = info["plan"] | {}
     assert plan.pop("plan_fingerprint") == info["executed_fingerprint"]
     assert plan.pop("plan_checkpoints") is None
+    assert plan.pop("peak_bytes") is None
     assert plan == info["executed"]
     check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
     (tmp_path / "again").mkdir()
-    other = replace(chosen, order=of_run(tmp_path / "run"))
+    other = replace(chosen, order=read_order(tmp_path / "run"))
     fast, repeated = go(trace, tmp_path / "again", other, workers=3, layout="slab", verify="full")
     assert fast["status"] == "complete"
     assert fast["conditions"]["placement"] == "planned"
@@ -161,10 +162,10 @@ def test_live_placement_with_faults_goes_on(trace: Trace, tmp_path: Path, broken
 
 
 def test_buffers_stay_bounded_for_any_number_of_workers() -> None:
-    sizes = {workers: request_bytes(workers, 1) for workers in (1, 4, 64, 65, 128, 257, 500, 9000)}
+    sizes = {workers: choose_request_bytes(workers, 1) for workers in (1, 4, 64, 65, 128, 257, 500, 9000)}
     assert all(size & (size - 1) == 0 and 256 << 10 <= size <= MIB for size in sizes.values())
     assert sizes[4] == sizes[64] == sizes[128] == sizes[256 // 2] == MIB
-    assert sizes[257] == request_bytes(33, 8) == MIB // 2
+    assert sizes[257] == choose_request_bytes(33, 8) == MIB // 2
     assert all(workers * size <= 256 * MIB for workers, size in sizes.items() if workers <= 1024)
 
 
@@ -182,5 +183,5 @@ def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> N
             checkpoints.append(hashed.hexdigest())
         hashed.update(struct.pack("<7q", op, 0, 1 if op == 0 else 0, 0, -1 if op == 0 else 2, 2 if op == 0 else -1, 2))
     assert len(checkpoints) == 3
-    assert planned["plan_checkpoints"] == checkpoints
-    assert planned["plan_fingerprint"] == hashed.hexdigest()
+    assert planned.plan_checkpoints == tuple(checkpoints)
+    assert planned.plan_fingerprint == hashed.hexdigest()

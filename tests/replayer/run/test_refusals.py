@@ -39,14 +39,15 @@ def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeyp
     assert "name another directory" in refused(trace, tmp_path, options(0, None))
     monkeypatch.undo()
     monkeypatch.setattr(machine, "meminfo", lambda _: UNIT)
-    assert "--cpu-mem-gb" in refused(trace, tmp_path, options(6, None))
+    assert "cpu_mem_gb" in refused(trace, tmp_path, options(6, None))
 
 
 def test_settings_that_cannot_work_are_refused(trace: Trace, tmp_path: Path) -> None:
-    assert "pass --cache-dir DIR" in refused(trace, tmp_path, options(0, None), cache_dir=None)
+    assert "cache-dir DIR" in refused(trace, tmp_path, options(0, None), cache_dir=None)
     gpu = PlanOptions(TokenBytes(UNIT), (gib(4), Decimal(0), None))
     assert "--gpu-mem-gb 0" in refused(trace, tmp_path, gpu)
-    assert "no tier has any room" in refused(trace, tmp_path, options(0, 0))
+    with pytest.raises(InputError, match="no tier has any room"):
+        options(0, 0)
     (tmp_path / "file").write_text("x")
     assert "is a file" in refused(trace, tmp_path, options(0, None), cache_dir=tmp_path / "file")
 

@@ -15,8 +15,8 @@ import pytest
 from replayer.planning.model import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.plan import PlanOptions
-from replayer.run.opening import Settings
 from replayer.run.replay import replay
+from replayer.run.settings import Settings
 from replayer.schema import parts
 from replayer.tiers.base import ALIGNMENT, Buffer
 from tests.replayer.tiers.contract import BUFFER, CHUNK, PAYLOAD, Disk, in_flight, one_sentence, put, rings, wrong
@@ -222,7 +222,7 @@ def test_an_execution_may_have_more_objects_than_its_plan(tmp_path: Path, tier: 
     flags = Settings(4, tmp_path / "cache", layout="slab", pace=Pace(token_ms=1), verify="full")
     usable = (none, room, none) if tier == "cpu" else (none, none, room)
     plan = PlanOptions(TokenBytes(1), usable, headroom=Decimal(1), demand=flags.demand)
-    info = replay(traces.write(tmp_path / "t.parquet", batch), "test", plan, flags, tmp_path / "run")
+    info = replay(traces.write(tmp_path / "t.parquet", batch), "test", plan, flags, tmp_path / "run").to_json()
     log = pl.read_parquet(parts(tmp_path / "run")).with_columns(pl.col("move").cast(pl.String))
     late = log.filter(pl.col("move") == "delete")["start_ns"].min()
     assert late > log.filter(pl.col("key") >= 5)["end_ns"].max(), "all ten were there"  # type: ignore[operator]

@@ -1,0 +1,74 @@
+"""A trace with its plan, made in one call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from replayer.planning.moves import Stretch
+from replayer.planning.plan import Plan
+from replayer.planning.plan_settings import PlanSettings, resolve_plan
+from replayer.planning.plan_summary import PlanSummary
+from replayer.planning.plan_table import tabulate
+from tracegen.schema import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class PlannedTrace:
+    """A trace with its plan.
+
+    Attributes:
+        model: name of the model.
+        plan: the plan, with its options.
+        summary: counts, bytes and peaks by tier, and the fingerprint.
+    """
+
+    model: str
+    plan: Plan
+    summary: PlanSummary
+
+    def moves(self) -> "pl.DataFrame":
+        """Return the plan's moves in plan order, a row each.
+
+        The columns are those of the log that planning decides: `replayer.schema.PLANNED_COLUMNS`.
+        """
+        import polars as pl  # noqa: PLC0415 (takes time, and only this needs it)
+
+        tables: list[pa.Table] = []
+
+        def collect(stretch: Stretch, positions: NDArray[np.int64], moves: NDArray[np.int64]) -> None:
+            tables.append(tabulate(self.plan.workload, stretch, positions, moves))
+
+        self.plan.simulate(looks=[collect])
+        return pl.DataFrame(pa.concat_tables(tables)) if tables else pl.DataFrame()
+
+
+def plan_trace(
+    trace: Path | str | Trace,
+    *,
+    advance: Callable[[int], object] = lambda _ops: None,
+    **settings: Unpack[PlanSettings],
+) -> PlannedTrace:
+    """Plan a trace without any I/O on a tier.
+
+    Args:
+        trace: the trace, or its path.
+        advance: takes the number of ops planned since its last call.
+        settings: see `PlanSettings`; GiB for capacities. A setting that is absent has the value
+            in the trace's recipe, else its default.
+
+    Raises:
+        InputError: the trace cannot be read or breaks an invariant, or a setting is wrong; with
+            `problem`, `remedy` and the `setting`.
+    """
+    opened = trace if isinstance(trace, Trace) else Trace(Path(trace))
+    model, options = resolve_plan(opened, settings)
+    plan = Plan(opened, options)
+    return PlannedTrace(model, plan, plan.simulate(advance))

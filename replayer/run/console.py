@@ -1,0 +1,43 @@
+"""The user's end of a run: lines, warnings, questions and progress. Silent by default."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from replayer.bindings.compiled import State
+from replayer.planning.pace import Span
+
+
+class RunConsole:
+    """Receiver of everything that a run tells its user; this one is silent and answers no.
+
+    Commands pass a subclass that writes to a terminal.
+    """
+
+    def say(self, line: str) -> None:
+        """Show a line about the run before it starts."""
+
+    def warn(self, warning: str) -> None:
+        """Show a warning."""
+
+    def confirm(self, question: str) -> bool:  # noqa: ARG002 (for subclasses)
+        """Ask a question; return whether the answer is yes."""
+        return False
+
+    @contextmanager
+    def track(
+        self,
+        task: str,  # noqa: ARG002 (for subclasses)
+        total: int,  # noqa: ARG002
+        unit: str,  # noqa: ARG002
+    ) -> Iterator[Callable[[int], object]]:
+        """Show the progress of a task; give a function that takes the units done since its last call."""
+        yield lambda _done: None
+
+    @contextmanager
+    def track_run(
+        self,
+        ops: int,  # noqa: ARG002 (for subclasses)
+        span: Span,  # noqa: ARG002
+    ) -> Iterator[Callable[[State], object]]:
+        """Show the progress of an execution; give a function that takes its state."""
+        yield lambda _state: None

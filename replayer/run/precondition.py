@@ -1,0 +1,84 @@
+"""Preconditioning: write to the nvme tier before a run, so that the drive is not measured fresh."""
+
+from collections.abc import Callable
+from itertools import count
+from time import monotonic
+from typing import Final
+
+from replayer.record.run_info import Precondition
+from replayer.run.settings import Settings
+from replayer.tiers.base import ALIGNMENT, Buffer, Tier
+from replayer.tiers.payload import Payload
+from tracegen.errors import InputError
+
+_OBJECT: Final = 64 << 20  # bytes of one object
+_FIRST_KEY: Final = 1 << 34  # above the keys of every trace
+_GIB: Final = 2**30
+
+
+def precondition(
+    nvme: Tier | None,
+    settings: Settings,
+    room: int,
+    payload: Payload,
+    advance: Callable[[int], object] = lambda _bytes: None,
+) -> Precondition | None:
+    """Write `settings.precondition_gib` to the nvme tier and remove it again.
+
+    The tier is emptied whenever it is full. Every object has a key of its own, so that no bytes
+    are written twice.
+
+    Args:
+        nvme: the tier; None if the run has none on a disk.
+        settings: of the run.
+        room: bytes that the tier may hold.
+        payload: makes the bytes.
+        advance: takes the bytes written since its last call.
+
+    Returns:
+        The amount and the seconds it took; None if nothing is to be written.
+
+    Raises:
+        InputError: there is no nvme tier on a disk, or it cannot be written.
+    """
+    left = int(settings.precondition_gib * _GIB)
+    if not left:
+        return None
+    if nvme is None:
+        raise InputError(
+            "writes to the nvme tier, and this run has none on a disk",
+            "leave it out, or give the run an nvme tier",
+            setting="precondition",
+        )
+    began = monotonic()
+    buffer = Buffer(settings.chunk)
+    stored: list[int] = []
+    try:
+        for key in count(_FIRST_KEY):
+            if not left:
+                break
+            if (len(stored) + 1) * _OBJECT > room:
+                _discard(nvme, stored)
+            size = min(_OBJECT, left, max(room, ALIGNMENT))
+            stored.append(key)
+            _write_object(nvme, key, size, buffer, settings.chunk, payload)
+            left -= size
+            advance(size)
+        _discard(nvme, stored)
+    except OSError as error:
+        raise InputError(f"{settings.cache_dir}: {error.strerror}", "ask for less", setting="precondition") from None
+    return Precondition(gib=settings.precondition_gib, s=monotonic() - began)
+
+
+def _write_object(nvme: Tier, key: int, size: int, buffer: Buffer, chunk: int, payload: Payload) -> None:
+    with nvme.create(key, size) as target:
+        for offset in range(0, size, chunk):
+            length = min(chunk, size - offset)
+            whole_blocks = -(-length // ALIGNMENT) * ALIGNMENT
+            payload.fill(buffer.words, key, offset, whole_blocks)
+            target.write(offset, length, buffer)
+
+
+def _discard(nvme: Tier, keys: list[int]) -> None:
+    while keys:
+        nvme.discard(keys.pop())
