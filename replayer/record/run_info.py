@@ -119,7 +119,7 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     path: str | None = None
     ops: Count | None = None
-    seed: Integer | None = None
+    seed: int | None = None
     recipe: dict[str, Any] | None = None
     generator: str | None = None
     tokenizer: Named | None = None

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from analysis.summary import text as render
 from analysis.summary.across_runs import merged
 from tests.support import traces
 from tests.support.crafted_runs import clean
+from tests.support.summaries import FAILED, summary_of
 from tracegen.console.command_line import Refused
 from tracegen.errors import InputError, escape_controls
 from tracegen.schema import METADATA_KEY
@@ -118,26 +120,22 @@ def test_findings_that_differ_in_figures_are_one_line() -> None:
     assert merged({"a": ["t0"], "b": ["t1"], "c": ["t2"]}, names) == "t0: a; likewise, with other figures, 2 more runs"
 
 
-def summary_of(run: str, **changes: Any) -> dict[str, Any]:
-    return {"run": run, "valid": True, "findings": [], "conditions": {}, "trace_fingerprint": "t"} | {
-        "plan_fingerprint": "p", "executed_ops": 5, "nvme_reads": 7
-    } | changes  # fmt: skip
-
-
 def test_work_is_compared_within_configurations() -> None:
-    runs = [summary_of(f"{case}{n}", conditions={"users": case}, nvme_reads=case) for case in (1, 2) for n in range(6)]
+    runs = [
+        summary_of(run=f"{case}{n}", conditions={"users": case}, nvme_reads=case) for case in (1, 2) for n in range(6)
+    ]
     told = render.verdict(runs)
     assert told == [
         "VALID: 12 of 12 runs: complete, no move failed, log and plan agree.",
         "12 runs, 2 configurations, 6 trials each; work is equal within each.",
     ]
-    runs[3] |= {"nvme_reads": 9}
+    runs[3] = replace(runs[3], metrics=runs[3].metrics | {"nvme_reads": 9})
     ending = "12 runs, 2 configurations, 6 trials each; within 1 of them work differs: nvme_reads."
     assert render.verdict(runs)[-1] == ending
-    runs[0] |= {"valid": False, "findings": ["why"]}
+    runs[0] = runs[0].with_doubts(after=[FAILED])
     assert render.verdict(runs)[:2] == [
         "VALID: 11 of 12 runs: complete, no move failed, log and plan agree.",
-        "NOT VALID: 10: why.",
+        f"NOT VALID: 10: {FAILED.text}.",
     ]
 
 

@@ -136,10 +136,10 @@ def test_what_the_machine_did_stands_in_the_summary(tmp_path: Path) -> None:
 def test_what_an_older_release_did_not_measure_is_not_0(tmp_path: Path) -> None:
     run = clean(60)
     del run.info["machine"]["host_cores"]
-    summary = checked(run.save(tmp_path / "run")).to_json()
-    assert summary["valid"]
+    summary = checked(run.save(tmp_path / "run"))
+    assert summary.is_valid
     names = ("run_delay_s", "throttled_s", "steal_cpu", "foreign_io_share", "process_read_bytes", "foreign_cpu_share")
-    assert [summary[name] for name in names] == [None] * len(names)
+    assert [summary.metrics[name] for name in names] == [None] * len(names)
     assert "run-queue delay not measured, foreign I/O not measured" in render([summary])
     run.samples = None
     assert "longest sample gap not measured" in render([summarise(run.save(tmp_path / "none"))])
