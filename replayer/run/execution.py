@@ -35,6 +35,8 @@ from replayer.run.settings import Settings
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
 
+_KNOWN_LATER: Final = (*("clock", "executed_ops", "executed_fingerprint", "executed", "warmup", "window"),)
+"""Fields of run.json that are unknown until the execution begins or ends."""
 _DELIVERED_SHARE: Final = 0.9  # a device that delivered less of the bytes read did not serve all reads
 
 
@@ -249,9 +251,14 @@ def _plan_executed(executed: Totals, fingerprint: str) -> PlanInfo:
 
 
 def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:
-    """Return the content of run.json."""
+    """Return the content of run.json; what a run does not know yet is absent."""
     content: dict[str, Any] = msgspec.to_builtins(info)
     if isinstance(info, RunInfo):
+        for name in _KNOWN_LATER:
+            if content[name] is None:
+                del content[name]
+        if info.clock is not None and info.clock.zero_ns is None:
+            del content["clock"]["zero_ns"]
         texts = [one if isinstance(one, str) else one.text for one in info.warnings]
         content["warnings"] = texts
     return content

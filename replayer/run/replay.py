@@ -1,5 +1,6 @@
 """One replay, from a trace to a run directory: plan, refuse what cannot work, execute, clean up."""
 
+import json
 import os
 import secrets
 from contextlib import ExitStack
@@ -17,12 +18,10 @@ from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import RUN_VERSION
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import (
-    Gpu,
     Machine,
     RanksInfo,
     RunInfo,
     Status,
-    Storage,
     TraceInfo,
 )
 from replayer.run.conditions import make_conditions
@@ -316,12 +315,7 @@ def replay(
 
 
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
-    storage = tiers.storage()
-    described = msgspec.convert(machine.describe(), Machine)
-    if storage is not None:
-        drive = msgspec.convert(storage, Storage)
-        described = msgspec.structs.replace(described, storage=drive)
+    facts = machine.describe() | {"storage": tiers.storage()}
     if tiers.all[GPU] is not None:
-        device = msgspec.convert(gpu.describe(settings.gpu_device), Gpu)
-        described = msgspec.structs.replace(described, gpu=device)
-    return described
+        facts["gpu"] = gpu.describe(settings.gpu_device)
+    return msgspec.json.decode(json.dumps(facts), type=Machine)  # plain texts: torch has its own
