@@ -35,9 +35,12 @@ from replayer.run.settings import Settings
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
 
-_KNOWN_LATER: Final = (*("clock", "executed_ops", "executed_fingerprint", "executed", "warmup", "window"),)
+_KNOWN_LATER: Final = (
+    *("clock", "executed_ops", "executed_fingerprint", "executed"),
+    *("warmup", "window"),
+)
 """Fields of run.json that are unknown until the execution begins or ends."""
-_DELIVERED_SHARE: Final = 0.9  # a device that delivered less of the bytes read did not serve all reads
+_DELIVERED_SHARE: Final = 0.9  # of the bytes read: a device that delivered less did not serve all
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,13 @@ class Execution:
         info: run.json as of now; replaced at each stage.
     """
 
-    def __init__(self, prepared: Prepared, info: RunInfo, ranks: Ranks, console: RunConsole) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        info: RunInfo,
+        ranks: Ranks,
+        console: RunConsole,
+    ) -> None:
         settings = prepared.settings
         tiers = prepared.tiers
         payload = prepared.payload
@@ -112,7 +121,7 @@ class Execution:
             reason = str(error) or "interrupted"
         except TooManyErrorsError as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 (run.json says what ended the run; the log so far stays)
+        except Exception as error:  # noqa: BLE001 (run.json says what ended the run)
             reason = f"{type(error).__name__}: {error}"
         self._record_end(status, reason)
         self._record_counters(sampler, directory)

@@ -191,7 +191,13 @@ class Replay:
         name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}"
         return name if self.ranks.comm is None else f"{name}-{self.ranks.rank:04}"
 
-    def _first_info(self, plan: Plan, summary: PlanSummary | None, tiers: OpenTiers, started: datetime) -> RunInfo:
+    def _first_info(
+        self,
+        plan: Plan,
+        summary: PlanSummary | None,
+        tiers: OpenTiers,
+        started: datetime,
+    ) -> RunInfo:
         """Return run.json as it is before the execution starts."""
         metadata = asdict(self.trace.metadata)
         facts: dict[str, Any] = {"path": str(self.trace.path), "ops": self.trace.ops} | metadata
@@ -229,14 +235,22 @@ class Replay:
             self._save_first(directory, info, *([top] if top is not None else []))
         return directory, top
 
-    def _save_first(self, directory: RunDirectory, info: RunInfo | RanksInfo, *above: RunDirectory) -> None:
+    def _save_first(
+        self,
+        directory: RunDirectory,
+        info: RunInfo | RanksInfo,
+        *above: RunDirectory,
+    ) -> None:
         try:
             save_info(directory, info)
         except OSError as error:
             for made in (directory, *above):
                 made.abandon()
             raise InputError(
-                str(error.strerror), "name another directory", subject=self.output, setting="output"
+                str(error.strerror),
+                "name another directory",
+                subject=self.output,
+                setting="output",
             ) from None
 
     def _unfinished(self, status: Status) -> RanksInfo:
