@@ -41,7 +41,7 @@ class TerminalConsole(RunConsole):
 
     @contextmanager
     def track(self, task: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
-        """Show a progress bar; give a function that takes the units done since its last call."""
+        """Show a progress bar; give a function that takes the units newly done."""
         with make_bar(task, total, unit) as bar:
             yield bar.update
 
@@ -112,7 +112,7 @@ class RunBar:
 
 
 def make_bar(task: str, total: int, unit: str) -> "tqdm[Any]":
-    """Make a bar on stderr; it is hidden without a terminal or without work. Seconds have no rate."""
+    """Make a bar on stderr, hidden without a terminal or without work; seconds have no rate."""
     seconds_form = "{l_bar}{bar}| {n_fmt}/{total_fmt} s [{elapsed}{postfix}]"
     return tqdm(
         desc=task,

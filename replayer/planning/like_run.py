@@ -1,4 +1,4 @@
-"""The options that a run was planned with, from its run.json, so that its plan can be made again."""
+"""The options that a run was planned with, from its run.json: to make its plan again."""
 
 from decimal import Decimal, localcontext
 from pathlib import Path

@@ -96,7 +96,7 @@ class TokenBytes:
 
 
 # Geometry as published in each model's config.json; tiny-1b as in kv-cache.py. Windowed layers
-# (gpt-oss) count in full here, as in kv-cache.py; with the model's config.json they count as stored.
+# (gpt-oss) count in full here, as in kv-cache.py; with a config.json they count as stored.
 MODELS: Final = {
     model.name: model
     for model in (
@@ -215,4 +215,5 @@ def _layer_kinds(layers: int, config: Mapping[str, Any]) -> tuple[int, int]:
         return layers // 2, layers - layers // 2
     if config.get("model_type") in ("mistral", "mixtral", "phi3", "starcoder2"):
         return 0, layers
-    raise ValueError("sliding_window without layer_types, for a model_type whose layers are not known")
+    problem = "sliding_window without layer_types"
+    raise ValueError(f"{problem}, for a model_type whose layers are not known")

@@ -95,7 +95,8 @@ class OfferedLoad:
 def _rates(gib: NDArray[np.float64], seconds: float) -> dict[Tier, Rates]:
     """Return the rates of GiB by direction and tier, shape (2, tiers), over some seconds."""
     gpu, cpu, nvme = (
-        Rates(float(gib[_READ, tier]) / seconds, float(gib[_WRITE, tier]) / seconds) for tier in range(len(TIERS))
+        Rates(read=float(read) / seconds, write=float(write) / seconds)
+        for read, write in zip(gib[_READ], gib[_WRITE], strict=True)
     )
     return {"gpu": gpu, "cpu": cpu, "nvme": nvme}
 
@@ -104,9 +105,11 @@ def format_offered(offered: Offered) -> list[str]:
     """Return the load as lines of text."""
     if offered.mean_gib_s is None or offered.peak_gib_s is None:
         return ["  all requests arrive at once: the trace has no pace to keep up with"]
+    span = f"{offered.span_s:,.0f} s from the first request to the last"
+    peak_heading = f"{'busiest minute':>16}"
     lines = [
-        f"  to keep up with the trace's own times ({offered.span_s:,.0f} s from the first request to the last)",
-        f"  {'tier':6}{'read GiB/s':>14}{'busiest minute':>16}{'write GiB/s':>14}{'busiest minute':>16}",
+        f"  to keep up with the trace's own times ({span})",
+        f"  {'tier':6}{'read GiB/s':>14}{peak_heading}{'write GiB/s':>14}{peak_heading}",
     ]
     for tier, mean in offered.mean_gib_s.items():
         peak = offered.peak_gib_s[tier]
@@ -122,9 +125,10 @@ def format_offered(offered: Offered) -> list[str]:
 
 def format_usable(options: PlanOptions) -> list[str]:
     """Return a line of text for each memory tier of which a headroom is left free."""
+    headroom = f" (headroom {options.headroom})"
     tiers = zip(TIERS[:NVME], options.capacity_gib[:NVME], options.usable()[:NVME], strict=True)
     return [
-        f"  {tier}: {usable / GIB:,.4g} of {float(capacity):,g} GiB usable (headroom {options.headroom})"
+        f"  {tier}: {usable / GIB:,.4g} of {float(capacity):,g} GiB usable{headroom}"
         for tier, capacity, usable in tiers
         if capacity and usable is not None and options.headroom != 1
     ]

@@ -1,4 +1,4 @@
-"""The order of a plan: the trace's, a reference system's, or an earlier run's (docs/ordering.md)."""
+"""The order of a plan: the trace's, a reference system's, or a run's (docs/ordering.md)."""
 
 import ctypes
 import hashlib
@@ -50,7 +50,8 @@ class Order:
     """The sequence in which a plan decides ops.
 
     Attributes:
-        kind: `trace`; `reference`; `run`: that of an earlier run; `live`: decided during the replay.
+        kind: `trace`; `reference`; `run`: that of an earlier run; `live`: decided during the
+            replay.
         name: name of the reference, or directory of the run.
         devices: devices of the reference: gpu, cpu and nvme.
         op_ids: ops of the run in its order, shape (ops,).
@@ -125,7 +126,11 @@ def load_reference(name: str) -> Order:
         profile = tomllib.loads(text)
     except OSError as error:
         names = ", ".join(sorted(shipped))
-        raise _reference_error(name, str(error.strerror), f"name a TOML file, or one of {names}") from None
+        raise _reference_error(
+            name,
+            str(error.strerror),
+            f"name a TOML file, or one of {names}",
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _reference_error(name, f"is not TOML ({error})", "mend the file") from None
     order = make_reference(name, profile)
@@ -144,7 +149,11 @@ def make_reference(name: str, profile: object) -> Order:
     """
     if not isinstance(profile, dict) or set(profile) != set(TIERS):
         tables = f"{', '.join(TIERS[:-1])} and {TIERS[-1]}"
-        raise _reference_error(name, f"must have the tables {tables}, and no others", "mend the file")
+        raise _reference_error(
+            name,
+            f"must have the tables {tables}, and no others",
+            "mend the file",
+        )
     gpu, cpu, nvme = (_make_device(name, tier, profile[tier]) for tier in TIERS)
     return Order("reference", name, (gpu, cpu, nvme))
 
@@ -152,7 +161,11 @@ def make_reference(name: str, profile: object) -> Order:
 def _make_device(name: str, tier: str, table: object) -> Device:
     keys = [field.name for field in fields(Device)]
     if not isinstance(table, dict) or set(table) != set(keys):
-        raise _reference_error(name, f"{tier} must have {', '.join(keys)}, and nothing else", "mend the file")
+        raise _reference_error(
+            name,
+            f"{tier} must have {', '.join(keys)}, and nothing else",
+            "mend the file",
+        )
     for key, value in table.items():
         low = 0 if key.endswith("latency_ns") else 1
         if type(value) is not int or not low <= value < _LIMIT:
@@ -191,5 +204,10 @@ def read_order(path: Path) -> Order:
     end = len(position) if executed is None else executed
     kept = sequence[position[sequence] < end]
     if not np.array_equal(position[kept], np.arange(len(kept))):
-        raise InputError("its log lacks ops", "name a run that ended", subject=path, setting="order")
+        raise InputError(
+            "its log lacks ops",
+            "name a run that ended",
+            subject=path,
+            setting="order",
+        )
     return Order("run", str(path), op_ids=op_id[kept])

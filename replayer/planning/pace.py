@@ -40,11 +40,23 @@ class Pace:
         for setting in ("speedup", "prefill_tok_s"):
             rate = getattr(self, setting)
             if rate is not None and not 1e-3 <= rate < 1e12:
-                raise InputError("must be at least 0.001 and below 1e12", subject=f"{rate:g}", setting=setting)
+                raise InputError(
+                    "must be at least 0.001 and below 1e12",
+                    subject=f"{rate:g}",
+                    setting=setting,
+                )
         if not 0 <= self.token_ms < 1e9:
-            raise InputError("must be 0 or more, and below 1e9", subject=f"{self.token_ms:g}", setting="token_ms")
+            raise InputError(
+                "must be 0 or more, and below 1e9",
+                subject=f"{self.token_ms:g}",
+                setting="token_ms",
+            )
         if self.request_depth is not None and self.request_depth < 1:
-            raise InputError("must be at least 1, or all", subject=self.request_depth, setting="request_depth")
+            raise InputError(
+                "must be at least 1, or all",
+                subject=self.request_depth,
+                setting="request_depth",
+            )
 
     @property
     def takes_time(self) -> bool:

@@ -109,7 +109,10 @@ class PlanOptions:
                     setting=setting,
                 )
         if not any(size is None or size for size in self.usable()):
-            raise InputError("no tier has any room", "give one with `cpu_mem_gb` or `storage_capacity_gb`")
+            raise InputError(
+                "no tier has any room",
+                "give one with `cpu_mem_gb` or `storage_capacity_gb`",
+            )
 
     def capacity(self) -> Usable:
         """Return the bytes of each tier, headroom included: floor(GiB × 2^30).
@@ -158,7 +161,7 @@ class Plan:
 
     @property
     def ops(self) -> int:
-        """Number of positions in the plan; in trace order op_ids, including those of ops left out."""
+        """Number of positions in the plan; in trace order, ops left out have one, too."""
         if self.options.order.kind == "trace":
             return int(self.trace.ops * self.options.selection.cycles)
         return len(self._rows) if self._rows is not None else self.workload.ops
@@ -179,7 +182,8 @@ class Plan:
         assert order.op_ids is not None, "the order of a run has op_ids"
         op_ids = self.workload.op_ids()
         rows = np.searchsorted(op_ids, order.op_ids)
-        if len(rows) and (rows.max() >= len(op_ids) or not np.array_equal(op_ids[rows], order.op_ids)):
+        is_known = not len(rows) or rows.max() < len(op_ids)
+        if not is_known or not np.array_equal(op_ids[rows], order.op_ids):
             raise InputError(
                 "it executed ops that this trace, or this selection of its ops, does not have",
                 "name the trace that the run replayed, and select the same ops",
@@ -189,7 +193,7 @@ class Plan:
         is_closed = self.options.demand.pace.kind == "closed"
         if is_closed and not self.workload.has_whole_requests(rows):
             raise InputError(
-                "users in it ask again before they have their answer, which `pace=closed` rules out",
+                "users in it ask again before they have their answer, unlike with `pace=closed`",
                 "pass the pace of that run",
                 subject=order.name,
                 setting="order",
@@ -311,7 +315,12 @@ class Planner:
         """Yield the plan in stretches of about `ops_at_once` ops, each valid until the next one."""
         ops = ctypes.c_void_p()
         moves = ctypes.c_void_p()
-        while count := _planner_next(self.handle, ops_at_once, ctypes.byref(ops), ctypes.byref(moves)):
+        while count := _planner_next(
+            self.handle,
+            ops_at_once,
+            ctypes.byref(ops),
+            ctypes.byref(moves),
+        ):
             assert count > 0, "the reference system cannot go on: this is a defect of the replayer"
             planned = view(ops.value, count, PLANNED_OP)
             yield Stretch(planned, view(moves.value, int(planned["moves"].sum()), PLANNED))

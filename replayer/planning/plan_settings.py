@@ -109,7 +109,12 @@ def read_replay_recipe(trace: Trace) -> dict[str, Any]:
     return recipe
 
 
-def resolve_setting(trace: Trace, settings: Mapping[str, Any], name: str, key: str | None = None) -> Any:
+def resolve_setting(
+    trace: Trace,
+    settings: Mapping[str, Any],
+    name: str,
+    key: str | None = None,
+) -> Any:
     """Return a setting, else the value in the trace's recipe; None if it is unlimited or unknown.
 
     Args:
@@ -157,7 +162,11 @@ def resolve_demand(trace: Trace, settings: PlanSettings) -> Demand:
     )
 
 
-def resolve_plan(trace: Trace, settings: PlanSettings, part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
+def resolve_plan(
+    trace: Trace,
+    settings: PlanSettings,
+    part: tuple[int, int] = (0, 1),
+) -> tuple[str, PlanOptions]:
     """Return the model's name and the options of a plan.
 
     Args:
@@ -171,10 +180,17 @@ def resolve_plan(trace: Trace, settings: PlanSettings, part: tuple[int, int] = (
     demand = resolve_demand(trace, settings)
     name = resolve_setting(trace, settings, "model")
     if name is None:
-        raise InputError("it names no model", f"pass `model`, one of {', '.join(MODELS)}", subject=trace.path)
+        raise InputError(
+            "it names no model",
+            f"pass `model`, one of {', '.join(MODELS)}",
+            subject=trace.path,
+        )
     model = find_model(name)
     return model.name, PlanOptions(
-        bytes_per_token=model.sizes(settings.get("kv_dtype", "fp16"), settings.get("tensor_parallel", 1)),
+        bytes_per_token=model.sizes(
+            settings.get("kv_dtype", "fp16"),
+            settings.get("tensor_parallel", 1),
+        ),
         capacity_gib=(
             _capacity(trace, settings, "gpu_mem_gb") or Decimal(0),
             _capacity(trace, settings, "cpu_mem_gb") or Decimal(0),
@@ -184,7 +200,12 @@ def resolve_plan(trace: Trace, settings: PlanSettings, part: tuple[int, int] = (
         arrangement=settings.get("arrangement", "waterfall"),
         promote=settings.get("promote", False),
         lookup=settings.get("lookup"),
-        selection=Selection(settings.get("decode", "reread"), settings.get("users"), part, settings.get("cycles", 1)),
+        selection=Selection(
+            settings.get("decode", "reread"),
+            settings.get("users"),
+            part,
+            settings.get("cycles", 1),
+        ),
         order=_resolve_order(settings, demand.pace),
         demand=demand,
     )

@@ -16,11 +16,17 @@ from replayer.record.columns import LOG_SCHEMA, PLANNED_COLUMNS
 from replayer.record.run_directory import array_of
 from tracegen.errors import InputError
 
-_SCHEMA: Final = pa.schema([LOG_SCHEMA.field(name) for name in PLANNED_COLUMNS], metadata=LOG_SCHEMA.metadata)
+_FIELDS: Final = [LOG_SCHEMA.field(name) for name in PLANNED_COLUMNS]
+_SCHEMA: Final = pa.schema(_FIELDS, metadata=LOG_SCHEMA.metadata)
 _FINGERPRINTED: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
 
 
-def tabulate(workload: Workload, stretch: Stretch, positions: NDArray[np.int64], moves: NDArray[np.int64]) -> pa.Table:
+def tabulate(
+    workload: Workload,
+    stretch: Stretch,
+    positions: NDArray[np.int64],
+    moves: NDArray[np.int64],
+) -> pa.Table:
     """Return the moves of a stretch as a table with the columns PLANNED_COLUMNS.
 
     Args:

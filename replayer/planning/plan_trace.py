@@ -43,7 +43,11 @@ class PlannedTrace:
 
         tables: list[pa.Table] = []
 
-        def collect(stretch: Stretch, positions: NDArray[np.int64], moves: NDArray[np.int64]) -> None:
+        def collect(
+            stretch: Stretch,
+            positions: NDArray[np.int64],
+            moves: NDArray[np.int64],
+        ) -> None:
             tables.append(tabulate(self.plan.workload, stretch, positions, moves))
 
         self.plan.simulate(looks=[collect])

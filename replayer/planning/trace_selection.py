@@ -50,7 +50,8 @@ class Selection:
                     yield batch | {name: batch[name] + shift[name] for name in _SHIFTED}
                     continue
                 if len(batch["op_id"]):
-                    ends = {name: max(end, int(batch[name].max()) + 1) for name, end in ends.items()}
+                    highest = {name: int(batch[name].max()) for name in _SHIFTED}
+                    ends = {name: max(ends[name], highest[name] + 1) for name in _SHIFTED}
                 yield batch
             shift = {name: shift[name] + ends[name] for name in _SHIFTED}
 

@@ -141,7 +141,8 @@ class Workload:
 
         It is the sum of the trace's times, thinking, generation and prefill.
         """
-        generated, computed = (self._op[name].sum(dtype=np.float64) for name in ("new_tokens", "tokens"))
+        generated = self._op["new_tokens"].sum(dtype=np.float64)
+        computed = self._op["tokens"].sum(dtype=np.float64)
         think_ns = self._request["think_ns"].sum(dtype=np.float64)
         asked_ns = self._request["time_ns"].max(initial=0) + think_ns
         prefill_ns = 1e9 / pace.prefill_tok_s if pace.prefill_tok_s else 0.0
@@ -164,7 +165,7 @@ class Workload:
         return bool((in_order | is_absent).all())
 
     def shortest_s(self, pace: str, speedup: float) -> float:
-        """Return the seconds that pass until the last request starts, on an infinitely fast system."""
+        """Return the seconds until the last request starts on an infinitely fast system."""
         requests = self._request[self._request["count"] > 0]
         if pace == "asap" or not len(requests):
             return 0.0

@@ -10,12 +10,17 @@ from replayer.record.run_info import Conditions, RanksInfo, RunInfo
 RARE: Final = ("windowed_bytes_per_token", "attention_window", "gpu")
 
 
-def encode(info: RunInfo | RanksInfo) -> bytes:
-    """Encode a run.json as it is on the disk: UTF-8, indented by one space, fields in the order of the type."""
-    content = msgspec.to_builtins(info)
+def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:
+    """Convert a run.json to what JSON has; fields are in the order of the type."""
+    content: dict[str, Any] = json.loads(msgspec.json.encode(info))
     if isinstance(info, RunInfo):
         content["conditions"] = to_plain(info.conditions)
-    return json.dumps(content, indent=1).encode()
+    return content
+
+
+def encode(info: RunInfo | RanksInfo) -> bytes:
+    """Encode a run.json as it is on the disk: UTF-8, indented by one space."""
+    return json.dumps(to_json(info), indent=1).encode()
 
 
 def to_plain(value: msgspec.Struct) -> dict[str, Any]:

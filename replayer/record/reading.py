@@ -3,7 +3,6 @@
 import json
 import re
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -54,16 +53,6 @@ _MOST_PARQUET: Final = 1 << 30  # bytes: a part holds 131,072 rows
 _MEMORY: Final = 1 << 24  # bytes beside those of rows
 _BYTE_ROWS: Final = 4  # of the file: honest logs take 24 bytes a row or more
 _ROW_BYTES: Final = 1 << 11  # of memory; the longest error is a path
-
-
-def ops_executed(info: Mapping[str, Any]) -> int | None:
-    """Return the number of ops that a run executed, from a run.json as a dict; None if the run was killed.
-
-    `executed_ops` of one process is a position: all ops of this run below it were executed.
-    """
-    executed = info.get("executed")
-    count: int | None = executed["ops"] if executed else info.get("executed_ops")
-    return count
 
 
 def _parse_integer(digits: str) -> int:

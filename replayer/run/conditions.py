@@ -7,7 +7,13 @@ from replayer.run.opening import OpenTiers
 from replayer.run.settings import Settings
 
 
-def make_conditions(model: str, plan: Plan, settings: Settings, tiers: OpenTiers, ranks: int) -> Conditions:
+def make_conditions(
+    model: str,
+    plan: Plan,
+    settings: Settings,
+    tiers: OpenTiers,
+    ranks: int,
+) -> Conditions:
     """Return the conditions of a run of `ranks` processes on these tiers."""
     options = plan.options
     selection = options.selection

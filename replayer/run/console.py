@@ -30,7 +30,7 @@ class RunConsole:
         total: int,  # noqa: ARG002
         unit: str,  # noqa: ARG002
     ) -> Iterator[Callable[[int], object]]:
-        """Show the progress of a task; give a function that takes the units done since its last call."""
+        """Show the progress of a task; give a function that takes the units newly done."""
         yield lambda _done: None
 
     @contextmanager

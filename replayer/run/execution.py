@@ -17,7 +17,6 @@ from replayer.record.run_directory import RunDirectory
 from replayer.record.run_info import (
     Clock,
     PlanInfo,
-    RanksInfo,
     RunInfo,
     Status,
     Totals,
@@ -35,7 +34,8 @@ from replayer.run.settings import Settings
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
 
-_DELIVERED_SHARE: Final = 0.9  # a device that delivered less of the bytes read did not serve all reads
+"""Fields of run.json that are unknown until the execution begins or ends."""
+_DELIVERED_SHARE: Final = 0.9  # of the bytes read: a device that delivered less did not serve all
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,13 @@ class Execution:
         info: run.json as of now; replaced at each stage.
     """
 
-    def __init__(self, prepared: Prepared, info: RunInfo, ranks: Ranks, console: RunConsole) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        info: RunInfo,
+        ranks: Ranks,
+        console: RunConsole,
+    ) -> None:
         settings = prepared.settings
         tiers = prepared.tiers
         payload = prepared.payload
@@ -110,7 +116,7 @@ class Execution:
             reason = str(error) or "interrupted"
         except TooManyErrorsError as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 (run.json says what ended the run; the log so far stays)
+        except Exception as error:  # noqa: BLE001 (run.json says what ended the run)
             reason = f"{type(error).__name__}: {error}"
         self._record_end(status, reason)
         self._record_counters(sampler, directory)
@@ -119,7 +125,7 @@ class Execution:
 
     def _start(self, directory: RunDirectory) -> None:
         self.update(clock=self._ranks.start_clock())
-        save_info(directory, self.info)
+        directory.save(self.info)
 
     def _replay_moves(self, directory: RunDirectory, log: LogWriter, sampler: Sampler) -> None:
         """Run the engine to its end."""
@@ -152,7 +158,7 @@ class Execution:
         zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
         zero_ns += clock.offset_ns or 0
         self.update(clock=msgspec.structs.replace(clock, zero_ns=zero_ns))
-        save_info(directory, self.info)
+        directory.save(self.info)
 
     def _judge(self) -> tuple[Status, str | None]:
         """Return the status of an execution that came to its end, and the reason if it failed."""
@@ -246,17 +252,3 @@ def _plan_executed(executed: Totals, fingerprint: str) -> PlanInfo:
     """Return the plan of a run whose placement was decided on the way: the moves it executed."""
     totals = {name: getattr(executed, name) for name in executed.__struct_fields__}
     return PlanInfo(**totals, plan_fingerprint=fingerprint)
-
-
-def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:
-    """Return the content of run.json."""
-    content: dict[str, Any] = msgspec.to_builtins(info)
-    if isinstance(info, RunInfo):
-        texts = [one if isinstance(one, str) else one.text for one in info.warnings]
-        content["warnings"] = texts
-    return content
-
-
-def save_info(directory: RunDirectory, info: RunInfo | RanksInfo) -> None:
-    """Write run.json."""
-    directory.save(to_json(info))

@@ -33,7 +33,8 @@ class LogWriter:
         self._directory = directory
         self._rank = rank
         self._columns = {name: np.empty(PART_ROWS, RECORD[name]) for name in _NAMES}
-        self._layout = np.array([(offsets[name][1], RECORD[name].itemsize) for name in _NAMES], np.int64)
+        layout = [(offsets[name][1], RECORD[name].itemsize) for name in _NAMES]
+        self._layout = np.array(layout, np.int64)
         self._errors: dict[int, str] = {}
         self._written_at = monotonic()
         self.rows = 0
@@ -79,7 +80,9 @@ class LogWriter:
             OSError: the part cannot be written.
         """
         if self.rows:
-            columns: dict[str, Any] = {name: column[: self.rows] for name, column in self._columns.items()}
+            columns: dict[str, Any] = {}
+            for name, column in self._columns.items():
+                columns[name] = column[: self.rows]
             columns["rank"] = np.full(self.rows, self._rank)
             columns["error"] = None
             if self._errors:

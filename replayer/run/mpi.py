@@ -1,4 +1,4 @@
-"""Several processes as one run, under mpirun or srun: each rank has its own log and cache folder."""
+"""Several processes as one run, under mpirun or srun: each has its own log and cache folder."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -53,7 +53,10 @@ class Ranks:
         raise problem if self.comm is None else _name_rank(problem, first)
 
     @contextmanager
-    def abort_together(self, report: Callable[[BaseException], None] = lambda _error: None) -> Iterator[None]:
+    def abort_together(
+        self,
+        report: Callable[[BaseException], None] = lambda _error: None,
+    ) -> Iterator[None]:
         """Abort all ranks if this one dies: the others would otherwise wait for it for ever.
 
         Errors that all ranks agreed on (`in_step`), and interrupts that reached all of them, pass.
@@ -108,7 +111,7 @@ class Ranks:
         return Clock(offset_ns=offset_ns, round_trip_ns=round_trip_ns)
 
     def _measure_offset(self) -> tuple[int, int]:
-        """Return rank 0's clock minus this one's, and the round trip that it was found by, in ns."""
+        """Return rank 0's clock minus this one's, and the round trip of that ping, in ns."""
         best = (1 << 62, 0)
         for peer in range(1, self.size):
             for _ in range(_PINGS):

@@ -66,11 +66,19 @@ def precondition(
             advance(size)
         _discard(nvme, stored)
     except OSError as error:
-        raise InputError(f"{settings.cache_dir}: {error.strerror}", "ask for less", setting="precondition") from None
+        problem = f"{settings.cache_dir}: {error.strerror}"
+        raise InputError(problem, "ask for less", setting="precondition") from None
     return Precondition(gib=settings.precondition_gib, s=monotonic() - began)
 
 
-def _write_object(nvme: Tier, key: int, size: int, buffer: Buffer, chunk: int, payload: Payload) -> None:
+def _write_object(
+    nvme: Tier,
+    key: int,
+    size: int,
+    buffer: Buffer,
+    chunk: int,
+    payload: Payload,
+) -> None:
     with nvme.create(key, size) as target:
         for offset in range(0, size, chunk):
             length = min(chunk, size - offset)

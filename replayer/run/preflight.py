@@ -23,7 +23,12 @@ _GIB: Final = 2**30
 _OTHER_FILES: Final = 256  # files that the process may have open besides those of the nvme tier
 
 
-def check_footprint(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int = 1) -> Warning | None:
+def check_footprint(
+    plan: Plan,
+    summary: PlanSummary | None,
+    settings: Settings,
+    ranks: int = 1,
+) -> Warning | None:
     """Refuse a plan whose peak does not fit the memory or the disk.
 
     How far a run with a time limit gets is not known in advance: if its disk could fill, that is a
@@ -72,7 +77,8 @@ def describe_time(plan: Plan, span: Span) -> str:
         if span.drain_s is not None:
             limit_s = span.duration_s + span.drain_s
             return f"time: at most {limit_s:,.4g} s (duration and drain)"
-        return f"time: {span.duration_s:,.4g} s, then until every op that was issued has ended (the drain has no limit)"
+        drain = "until every op that was issued has ended (the drain has no limit)"
+        return f"time: {span.duration_s:,.4g} s, then {drain}"
     pace = plan.options.demand.pace
     shortest_s = plan.workload.shortest_s(pace.kind, pace.speedup)
     known = ""
@@ -114,8 +120,13 @@ def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, r
         )
 
 
-def _check_disk(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> Warning | None:
-    """Refuse a plan that does not fit the disk; warn if a part of it does, and the run may end there."""
+def _check_disk(
+    plan: Plan,
+    summary: PlanSummary | None,
+    settings: Settings,
+    ranks: int,
+) -> Warning | None:
+    """Refuse a plan that does not fit the disk; only warn if a limit may end the run before."""
     if plan.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
         return None
     peak = nvme_room(plan, summary, settings.window)
@@ -131,9 +142,8 @@ def _check_disk(plan: Plan, summary: PlanSummary | None, settings: Settings, ran
     is_limited = span.duration_s is not None or span.ops is not None
     if plan.usable[NVME] is None and is_limited and settings.layout == "files":
         limit = f"{span.duration_s:g} s" if span.duration_s else f"{span.ops:,} ops"
-        text = (
-            f"{lack}: this disk cannot hold the whole plan; if the run gets that far within {limit}, its stores fail."
-        )
+        fate = f"if the run gets that far within {limit}, its stores fail"
+        text = f"{lack}: this disk cannot hold the whole plan; {fate}."
         return Warning(kind="little room", text=text)
     room = _gib_below(free * 0.95)
     remedy = "name another directory"

@@ -1,5 +1,6 @@
 """One replay, from a trace to a run directory: plan, refuse what cannot work, execute, clean up."""
 
+import json
 import os
 import secrets
 from contextlib import ExitStack
@@ -15,19 +16,18 @@ from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import RUN_VERSION
+from replayer.record.plain_json import to_json
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import (
-    Gpu,
     Machine,
     RanksInfo,
     RunInfo,
     Status,
-    Storage,
     TraceInfo,
 )
 from replayer.run.conditions import make_conditions
 from replayer.run.console import RunConsole
-from replayer.run.execution import Execution, Prepared, save_info, to_json
+from replayer.run.execution import Execution, Prepared
 from replayer.run.footprint import nvme_room
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE, Ranks, combine_ranks
@@ -192,7 +192,13 @@ class Replay:
         name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}"
         return name if self.ranks.comm is None else f"{name}-{self.ranks.rank:04}"
 
-    def _first_info(self, plan: Plan, summary: PlanSummary | None, tiers: OpenTiers, started: datetime) -> RunInfo:
+    def _first_info(
+        self,
+        plan: Plan,
+        summary: PlanSummary | None,
+        tiers: OpenTiers,
+        started: datetime,
+    ) -> RunInfo:
         """Return run.json as it is before the execution starts."""
         metadata = asdict(self.trace.metadata)
         facts: dict[str, Any] = {"path": str(self.trace.path), "ops": self.trace.ops} | metadata
@@ -230,14 +236,22 @@ class Replay:
             self._save_first(directory, info, *([top] if top is not None else []))
         return directory, top
 
-    def _save_first(self, directory: RunDirectory, info: RunInfo | RanksInfo, *above: RunDirectory) -> None:
+    def _save_first(
+        self,
+        directory: RunDirectory,
+        info: RunInfo | RanksInfo,
+        *above: RunDirectory,
+    ) -> None:
         try:
-            save_info(directory, info)
+            directory.save(info)
         except OSError as error:
             for made in (directory, *above):
                 made.abandon()
             raise InputError(
-                str(error.strerror), "name another directory", subject=self.output, setting="output"
+                str(error.strerror),
+                "name another directory",
+                subject=self.output,
+                setting="output",
             ) from None
 
     def _unfinished(self, status: Status) -> RanksInfo:
@@ -261,7 +275,7 @@ class Replay:
         except OSError as error:
             execution.fail(f"the log's last rows cannot be written: {error.strerror}")
         try:
-            save_info(directory, execution.info)
+            directory.save(execution.info)
         except OSError as error:
             reason = f"{directory.path}: cannot write how the run ended ({error.strerror})"
             execution.fail(reason)
@@ -274,7 +288,7 @@ class Replay:
         else:
             above = combine_ranks(self.ranks.gather(execution.info))
         if top is not None:
-            save_info(top, above)
+            top.save(above)
         return ReplayResult(execution.info, above)
 
 
@@ -316,12 +330,7 @@ def replay(
 
 
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
-    storage = tiers.storage()
-    described = msgspec.convert(machine.describe(), Machine)
-    if storage is not None:
-        drive = msgspec.convert(storage, Storage)
-        described = msgspec.structs.replace(described, storage=drive)
+    facts = machine.describe() | {"storage": tiers.storage()}
     if tiers.all[GPU] is not None:
-        device = msgspec.convert(gpu.describe(settings.gpu_device), Gpu)
-        described = msgspec.structs.replace(described, gpu=device)
-    return described
+        facts["gpu"] = gpu.describe(settings.gpu_device)
+    return msgspec.json.decode(json.dumps(facts), type=Machine)  # plain texts: torch has its own

@@ -43,10 +43,9 @@ def _drive_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
         return
     storage = machine.storage(nvme.folder)
     place = f"{settings.cache_dir} ({storage['filesystem']})"
+    root = f"{settings.cache_dir} is on the root file system ({storage['filesystem']})"
     if storage["mount_point"] == "/":
-        text = (
-            f"{settings.cache_dir} is on the root file system ({storage['filesystem']}), which the whole machine uses."
-        )
+        text = f"{root}, which the whole machine uses."
         yield Warning(kind="root file system", text=text)
     if settings.io.direct == "off":
         text = f"direct I/O is off: the page cache of {place} may serve its reads."

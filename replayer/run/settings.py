@@ -38,7 +38,8 @@ class Settings:
     Attributes:
         workers: moves in flight at most.
         cache_dir: directory in which the nvme tier makes its folder.
-        layout: how the nvme tier stores objects: a file each, extents of large files, or not at all.
+        layout: how the nvme tier stores objects: a file each, extents of large files, or
+            not at all.
         io: requests to the file system.
         pace: when requests start.
         verify: what is checked of the bytes read: nothing, the stamp of each sector, or every byte.

@@ -65,9 +65,9 @@ def test_workbooks_need_xlsxwriter(without: str, tmp_path: Path) -> None:
 def test_ranks_need_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(
-        InputError, match=r"--ranks needs mpi4py \(.*EXTRAS=mpi.*`pip install mpi4py`, and an MPI library"
+        InputError, match=r"ranks needs mpi4py \(.*EXTRAS=mpi.*`pip install mpi4py`, and an MPI library"
     ):
-        ranks.world()
+        ranks.find_ranks()
 
 
 def test_the_demos_commands_need_no_extra(tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ def test_sweeps_refuse_empty_flags_before_anything_runs(tmp_path: Path, small: T
     ("flags", "times"),
     [
         ([], "the replayer's own"),
-        (["--throttle", "nvme=4000,10"], "those of --throttle, 4000 MiB/s and 10 us"),
-        (["--throttle", "nvme=r4G/w2G"], "those of --throttle, 4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
+        (["--throttle", "nvme=4000,10"], "those of its throttle, 4000 MiB/s and 10 us"),
+        (["--throttle", "nvme=r4G/w2G"], "those of its throttle, 4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
     ],
     ids=["alone", "throttled", "each side"],
 )

@@ -1,5 +1,6 @@
 """Runs of several ranks under MPI, and ranks that fail."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,11 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from replayer.run.mpi import combined
+from replayer.record.run_info import Clock, RunInfo
+from replayer.run.mpi import combine_ranks
 from replayer.tiers.cache_dir import MARKER
 from tests.support.going_runs import CACHE, MODEL, SLOW, Going, info, log_of, ranks_under
+from tests.support.paths import ROOT
 from tests.support.run_json import run_json
 from tracegen.schema import Trace
 
@@ -58,14 +62,16 @@ def test_ranks_log_their_share(mpirun: list[object], short: Path, tmp_path: Path
 
 
 def test_one_rank_that_fails_fails_the_run() -> None:
+    whole = json.loads((ROOT / "tests" / "data" / "run" / "run.json").read_text())
+    complete = msgspec.convert(whole, RunInfo)
     ends = [
-        {"rank": rank, "status": status, "reason": reason, "executed": {"ops": 7}, "clock": {"offset_ns": rank}}
+        msgspec.structs.replace(complete, rank=rank, status=status, reason=reason, clock=Clock(offset_ns=rank))
         for rank, (status, reason) in enumerate([("complete", None), ("failed", "2 moves failed"), ("complete", None)])
     ]
-    found = combined(ends)
-    assert (found["status"], found["reason"]) == ("failed", "rank 1: 2 moves failed")
-    assert found["executed_ops"] == 21
-    assert combined([ends[0], ends[2]])["status"] == "complete"
+    found = combine_ranks(ends)
+    assert (found.status, found.reason) == ("failed", "rank 1: 2 moves failed")
+    assert found.executed_ops == 3 * whole["executed"]["ops"]
+    assert combine_ranks([ends[0], ends[2]]).status == "complete"
 
 
 @pytest.fixture
