@@ -90,12 +90,12 @@ def _check_memory(plan: Plan, settings: Settings, ranks: int) -> None:
         need = arena_bytes(plan.capacity[CPU] or 0, most_objects(plan, plan.peak_objects, settings.window)[CPU])
     if found.bytes and need > free:
         raise InputError(
-            f"--cpu-mem-gb: {need / _GIB:.1f} GiB, but {found.said(ranks)}; pass at most {_gib_below(free * 0.9)}."
+            f"--cpu-mem-gb: {need / _GIB:.1f} GiB, but {found.format(ranks)}; pass at most {_gib_below(free * 0.9)}."
         )
     buffers = settings.workers * settings.chunk
     if found.bytes and need + buffers > free:
         raise InputError(
-            f"--workers {settings.workers}: their buffers take {buffers / _GIB:.1f} GiB, {found.said(ranks)};"
+            f"--workers {settings.workers}: their buffers take {buffers / _GIB:.1f} GiB, {found.format(ranks)};"
             " pass fewer, or a smaller --io-size or --io-depth."
         )
 

@@ -62,7 +62,7 @@ def test_a_limit_less_what_is_used_and_not_given_up_first(groups: Groups) -> Non
     found = groups.available("/a")
     assert found.bytes == (200 - 50 + 20) * MIB
     limit = groups.place / "sys/fs/cgroup/a" / groups.files["limit"]
-    assert found.said(2) == f"0.1 GiB of memory are available ({limit} allows 200 MiB)"
+    assert found.format(2) == f"0.1 GiB of memory are available ({limit} allows 200 MiB)"
 
 
 def test_the_least_of_all_groups_above(groups: Groups) -> None:
