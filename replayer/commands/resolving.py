@@ -11,7 +11,7 @@ from replayer.planning.pace import TOKEN_MS, Demand, Pace, Span, Window
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.run.opening import Settings, request_bytes
-from replayer.tiers.nvme import BlockIO, uring_error
+from replayer.tiers.disk import BlockIO, uring_error
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 

@@ -50,7 +50,7 @@ struct Tier {
     int64_t slab, slabs;        /* bytes of one; how many */
     BlockIO io;
     int64_t throttled;          /* a number of its own, where it is */
-    int hurry;
+    int stopped_waiting;
     Channel sides[2];           /* reads, writes */
 };
 
@@ -136,7 +136,7 @@ void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latenc
     }
 }
 
-void tier_hurry(Tier *t) { __atomic_store_n(&t->hurry, 1, __ATOMIC_RELAXED); }
+void tier_stop_waiting(Tier *t) { __atomic_store_n(&t->stopped_waiting, 1, __ATOMIC_RELAXED); }
 
 /* A sleep ends late; by so much earlier this thread's next transfer of the tier's side counts as begun, or small ones
  * would never reach the device's bandwidth. At most LATE_NS: the rest is the machine's. */
@@ -161,7 +161,7 @@ static void pass_through(Tier *t, int side, int64_t bytes, int64_t began) {
     double until = (c->free_ns > (double)began ? c->free_ns : (double)began) + c->latency_ns;
     pthread_mutex_unlock(&c->lock);
     int64_t end = (int64_t)until, now;
-    while ((now = clock_ns()) < end && !__atomic_load_n(&t->hurry, __ATOMIC_RELAXED)) {
+    while ((now = clock_ns()) < end && !__atomic_load_n(&t->stopped_waiting, __ATOMIC_RELAXED)) {
         int64_t to = end - now > NAP_NS ? now + NAP_NS : end;
         struct timespec at = {to / 1000000000, to % 1000000000};
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
@@ -170,7 +170,7 @@ static void pass_through(Tier *t, int side, int64_t bytes, int64_t began) {
 }
 
 /* For moves made elsewhere: return when the throttled tier would have moved so many bytes. */
-void tier_pass(Tier *t, int side, int64_t bytes, int64_t began) { pass_through(t, side, bytes, began); }
+void tier_wait_turn(Tier *t, int side, int64_t bytes, int64_t began) { pass_through(t, side, bytes, began); }
 
 /* ---- What is held. ---- */
 static int fault(Fault *f, int error, int kind, const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -332,7 +332,7 @@ static int promise(Tier *t, Object *o, Fault *f) {
     struct statvfs now;
     int error = fstatvfs(t->folder, &now) ? of_path(t, o->key, NONE, errno, f) : 0;
     int64_t left = error ? 0 : (int64_t)now.f_bavail * (int64_t)now.f_frsize - t->reserve - promised;
-    if (left < 0) error = fault(f, ENOSPC, FAULT_OWN, "No space left above the reserve that the file system keeps (--reserve)");
+    if (left < 0) error = fault(f, ENOSPC, FAULT_OWN, "No space left above the reserve of free space");
     if (error) keep_promise(o, o->promised);
     __atomic_store_n(&t->allowed, error ? 0 : left < LOOK_BYTES ? left : LOOK_BYTES, __ATOMIC_RELAXED);
     return error;

@@ -49,7 +49,7 @@ def conditions(model: str, options: PlanOptions, plan: Plan, settings: Settings,
         "gpu_device": settings.gpu_device if tiers.all[GPU] is not None else None,
         "gpu_read": settings.gpu_read if tiers.all[GPU] is not None else None,
         "gds": settings.gds,
-        "throttle": {tier: throttle.recorded() for tier, throttle in settings.throttles.items()},
+        "throttle": {tier: throttle.as_dict() for tier, throttle in settings.throttles.items()},
         "window_ops": settings.window.ops,
         "window_bytes": settings.window.bytes,
     }

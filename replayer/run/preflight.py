@@ -9,10 +9,10 @@ from replayer.planning.pace import Span, Window
 from replayer.planning.plan import Plan
 from replayer.record.wording import drive
 from replayer.run.opening import CPU, NVME, Settings, most_objects, nvme_room
-from replayer.tiers.memory import arena_bytes
-from replayer.tiers.nvme import SLAB
+from replayer.tiers.cpu import arena_bytes
 from replayer.tiers.payload import MAX_OBJECT
-from replayer.tiers.reserve import existing, free_bytes
+from replayer.tiers.reserve import find_existing, free_bytes
+from replayer.tiers.slab import SLAB
 from tracegen.errors import InputError
 
 _GIB: Final = 2**30
@@ -39,11 +39,11 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
     _allow_files(plan, planned, settings)
     if not _uses_disk(plan, settings) or settings.cache_dir is None:
         return None
-    peak, reserve = nvme_room(plan, planned, settings.window), settings.reserve.of(settings.cache_dir)
+    peak, reserve = nvme_room(plan, planned, settings.window), settings.reserve.bytes_on(settings.cache_dir)
     free = max(0, free_bytes(settings.cache_dir) - reserve) // ranks
     if peak <= free:
         return None
-    kept = f" beside the {reserve / _GIB:,.2f} GiB that --reserve {settings.reserve.said()} keeps" if reserve else ""
+    kept = f" beside the {reserve / _GIB:,.2f} GiB that --reserve {settings.reserve.format()} keeps" if reserve else ""
     lack = f"the plan needs {peak / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free{kept}"
     cut = f"--duration {settings.span.duration_s:g}" if settings.span.duration_s else f"--ops {settings.span.ops}"
     limited = settings.span.duration_s is not None or settings.span.ops is not None
@@ -58,7 +58,7 @@ def check_room(plan: Plan, planned: dict[str, Any] | None, settings: Settings, r
 def place(settings: Settings) -> str:
     """Directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    return f"nvme tier: {settings.cache_dir} on {drive(machine.storage(existing(settings.cache_dir)))}"
+    return f"nvme tier: {settings.cache_dir} on {drive(machine.storage(find_existing(settings.cache_dir)))}"
 
 
 def needs(plan: Plan, planned: dict[str, Any] | None, window: Window) -> str:

@@ -14,7 +14,7 @@ import click
 
 from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine, Records, Rows, TooManyErrorsError
-from replayer.engine.move_executor import Elsewhere
+from replayer.engine.move_executor import MoveExecutor
 from replayer.machine import description as machine
 from replayer.machine.device_counters import Sampler
 from replayer.planning.plan import Plan, PlanHash, PlanOptions
@@ -72,7 +72,8 @@ def replay(
             payload_nonce = secrets.randbits(64) if nonce is None else nonce
             run = _prepare(trace, model, options, settings, ranks, opened, payload_nonce)
         except InputError as problem:
-            ranks.agree(str(problem))
+            if ranks.comm is not None:
+                ranks.agree(str(problem))
             raise
         ranks.agree(None)
         directory, top = _directories(output, settings, ranks, run.info)
@@ -160,7 +161,7 @@ def _prepare(
     doubt = check_room(plan, planned, settings, ranks.on_host())
     started = datetime.now(UTC)
     name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}" + (f"-{ranks.rank:04}" if ranks.comm is not None else "")
-    tiers = OpenTiers(plan, planned, settings, name, opened)
+    tiers = OpenTiers(plan, planned, settings, name, opened, lambda text: _warn(text, ALONE))
     if tiers.nvme is not None:
         _say(needs(plan, planned, settings.window), ranks)
     _say(takes(plan, settings.span), ranks)
@@ -204,9 +205,9 @@ class _Run:
     ) -> None:
         self._plan, self._planned, self._settings, self._tiers, self._ranks = plan, planned, settings, tiers, ranks
         self.info, self._hash = info, PlanHash(plan.options.order.plan_version)
-        elsewhere = Elsewhere(tiers.all, payload, settings.verify)
+        executor = MoveExecutor(tiers.all, payload, settings.verify)
         self._engine = Engine(
-            plan, tiers.all, payload, tiers.staging, elsewhere, settings.verify, settings.chunk, settings.window,
+            plan, tiers.all, payload, tiers.staging, executor, settings.verify, settings.chunk, settings.window,
             settings.span,
         )  # fmt: skip
 
@@ -232,7 +233,7 @@ class _Run:
                     try:
                         INTERRUPTS.check()
                     except KeyboardInterrupt:
-                        self._tiers.hurry()
+                        self._tiers.stop_waiting()
                         raise
 
                 self._engine.run(flush, poll, begun=sampler.start)

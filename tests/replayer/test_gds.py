@@ -140,12 +140,12 @@ def test_machines_and_runs_that_cannot_are_refused(
     kvikio: ModuleType, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for more, gpu_tokens in (({"layout": "slab"}, 20), ({}, 0)):
-        with pytest.raises(InputError, match="--gds reads files into the gpu's memory"):
+        with pytest.raises(InputError, match="GPUDirect Storage reads files into the gpu's memory"):
             go(trace, tmp_path, gpu_tokens, **more)
     kvikio.cufile_driver.properties.is_gds_available = False  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="--gds needs cuFile"):
+    with pytest.raises(InputError, match="lacks cuFile"):
         go(trace, tmp_path, 20)
     monkeypatch.setitem(sys.modules, "kvikio", None)
-    with pytest.raises(InputError, match=r"--gds needs kvikio-cu12 .*pip install"):
+    with pytest.raises(InputError, match=r"GPUDirect Storage needs kvikio-cu12 .*pip install"):
         go(trace, tmp_path, 20)
     assert list((tmp_path / "cache").glob("*")) == []

@@ -29,7 +29,7 @@ def test_a_cache_directory_that_is_not_mounted_is_refused(run: Run, trace: Trace
     before = sorted(tmp_path.iterdir())
     missing = tmp_path / "typo" / "nvme"
     told = run("replayer", *COMMANDS[name], "--cache-dir", missing, "-o", "out", ok=False, cwd=tmp_path)
-    sentence(told, f"--cache-dir {missing}: no such directory; is it mounted? --make-cache-dir makes it.")
+    sentence(told, f"--cache-dir {missing}: no such directory; mount or create it, or pass --make-cache-dir.")
     assert sorted(tmp_path.iterdir()) == before, "nothing is made"
     assert trace.path in before
 

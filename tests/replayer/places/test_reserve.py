@@ -11,7 +11,8 @@ from analysis.summary.summary import summarise
 from replayer.run import preflight as room
 from replayer.schema import causes_of, commonest
 from replayer.tiers.base import ALIGNMENT
-from replayer.tiers.nvme import BlockIO, FileTier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.files import FileTier
 from replayer.tiers.reserve import Reserve
 from tests.replayer.places.replays import MIB, replayed
 from tests.replayer.tiers.contract import put
@@ -77,7 +78,7 @@ def test_a_disk_that_others_fill_fails_the_run_with_the_cause(
         (place / "anothers").write_bytes(bytes(3 * MIB))
         info = replayed(trace, tmp_path, cache_dir=place)
         assert info["status"] == "failed"
-        cause = "No space left above the reserve that the file system keeps (--reserve)"
+        cause = "No space left above the reserve of free space"
         assert info["reason"].endswith(f" × {cause}")
         assert (os.statvfs(place).f_bavail * os.statvfs(place).f_frsize) >= 4 * MIB // 20
         (told,) = [one for one in summarise(tmp_path / "run")["doubts"] if one["kind"] == "errors"]
@@ -86,8 +87,8 @@ def test_a_disk_that_others_fill_fails_the_run_with_the_cause(
 
 def test_a_reserve_is_a_share_or_gib(run: Run, trace: Trace, tmp_path: Path) -> None:
     whole = os.statvfs(tmp_path)
-    assert Reserve(0.05).of(tmp_path / "missing") == int(whole.f_blocks * whole.f_frsize * 0.05)
-    assert (Reserve(bytes=3 << 29).of(tmp_path), Reserve(bytes=3 << 29).said()) == (3 << 29, "1.5")
+    assert Reserve(0.05).bytes_on(tmp_path / "missing") == int(whole.f_blocks * whole.f_frsize * 0.05)
+    assert (Reserve(bytes=3 << 29).bytes_on(tmp_path), Reserve(bytes=3 << 29).format()) == (3 << 29, "1.5")
     for wrong in ("100%", "-1", "much"):
         flags = ["--model", "tiny-1b", "--reserve", wrong, "--cache-dir", tmp_path, "-o", tmp_path / "run"]
         sentence(run("replayer", "run", trace.path, *flags, ok=False), repr(wrong), "as 5%, nor GiB, as 10")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from replayer.bindings.compiled import call
-from replayer.run import opening
 from replayer.run.opening import Settings
 from replayer.run.replay import replay
 from replayer.schema import read_run
-from replayer.tiers.memory import CpuTier
+from replayer.tiers import BACKENDS
+from replayer.tiers.cpu import CpuTier
 from tests.replayer.run.replays import options
 from tracegen.schema import Trace
 
@@ -38,7 +38,7 @@ class Dying(CpuTier):
 def test_a_dead_worker_fails_the_run(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(opening, "CpuTier", Dying)
+    monkeypatch.setitem(BACKENDS, "cpu", Dying.from_request)
     chosen = Settings(workers=workers, cache_dir=tmp_path / "cache", make_cache_dir=True)
     info = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
     assert info["status"] == "failed"

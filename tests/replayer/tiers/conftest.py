@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.files import FileTier
+from replayer.tiers.slab import SlabTier
 from tests.replayer.tiers.contract import MIB, Disk
 
 

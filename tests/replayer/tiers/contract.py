@@ -7,51 +7,57 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from replayer.bindings.compiled import Extent, variable
-from replayer.tiers.base import ALIGNMENT, Buffer, Tier
+from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.files import FileTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.payload import Payload
+from replayer.tiers.slab import SlabTier
+from replayer.tiers.throttled import Throttle, ThrottledTier
 from tests.support import system_calls
 from tracegen.errors import InputError
 
 CHUNK = 4 << 20
 MIB = 1 << 20
 PAYLOAD = Payload(0)
-BUFFER = Buffer(CHUNK)
+BUFFER = HostBuffer(CHUNK)
 FAST = 1e6  # MiB/s
 DEEP = BlockIO(size=64 << 10, depth=4, engine="uring")
 
 
-def staging(tier: Any) -> Any:
-    """The host end of moves to and from this tier: the gpu's own pinned buffer, else one for all tiers."""
+def host_buffer(tier: Any) -> Any:
+    """The host buffer for moves to and from this tier: the gpu tier's own pinned one, or BUFFER."""
+    if isinstance(tier, ThrottledTier):
+        return host_buffer(tier._tier)
     if not isinstance(tier, GpuTier):
         return BUFFER
-    found = vars(tier).setdefault("tests_buffer", None) or tier.buffer(CHUNK)
-    tier.tests_buffer = found  # type: ignore[attr-defined]
-    return found
+    buffer = vars(tier).setdefault("tests_buffer", None) or tier.make_host_buffer(CHUNK)
+    tier.tests_buffer = buffer  # type: ignore[attr-defined]
+    return buffer
 
 
 def read(tier: Tier, source: Any, offset: int, length: int) -> Any:
-    """Read into a buffer of nothing but zeros; where the tier is to read into the device, by way of there."""
-    buffer, landing = staging(tier), vars(tier).get("tests_landing")
+    """Read into a buffer of zeros; by way of the device, if the tier's test asks for that."""
+    buffer: Any = host_buffer(tier)
+    on_device = vars(tier).get("tests_on_device")
     buffer.bytes[:] = 0
-    if landing is None:
+    if on_device is None:
         source.read(offset, length, buffer)
     else:
-        landing.tensor.zero_()
-        source.read(offset, length, landing)
+        on_device.tensor.zero_()
+        source.read(offset, length, on_device)
         assert not buffer.bytes[:length].any(), "nothing came to the host"
-        landing.fetch(length, buffer)
+        on_device.copy_to_host(buffer, length)
     return buffer
 
 
 def put(tier: Tier, key: int, size: int) -> None:
-    buffer = staging(tier)
+    buffer = host_buffer(tier)
     with tier.create(key, size) as target:
         for offset in range(0, size, CHUNK):
             length = min(CHUNK, size - offset)
@@ -135,7 +141,8 @@ class TierContract:
         size, problems = 150_000, list[Any]()
 
         def work(worker: int) -> None:
-            own = tier.buffer(size + ALIGNMENT) if isinstance(tier, GpuTier) else Buffer(size + ALIGNMENT)
+            make = tier.make_host_buffer if isinstance(tier, GpuTier) else HostBuffer
+            own = make(size + ALIGNMENT)
             try:
                 for round_ in range(6):
                     key, value = 10 * worker + round_ % 3, 1 + worker * 10 + round_
@@ -242,9 +249,6 @@ def one_sentence(error: InputError, *words: str) -> None:
 Disk = Callable[..., Any]
 
 
-Slowed = TypeVar("Slowed", bound=Tier)
-
-
-def throttled(tier: Slowed, mib_s: float, latency_us: float = 0) -> Slowed:
-    tier.throttle(mib_s, latency_us)
-    return tier
+def throttled(tier: Tier, mib_s: float, latency_us: float = 0) -> Tier:
+    """The tier behind a throttle."""
+    return ThrottledTier(tier, Throttle(mib_s, latency_us))

@@ -18,7 +18,7 @@ from replayer.planning.plan import PlanOptions
 from replayer.run.opening import Settings
 from replayer.run.replay import replay
 from replayer.schema import parts
-from replayer.tiers.base import ALIGNMENT, Buffer
+from replayer.tiers.base import ALIGNMENT, HostBuffer
 from tests.replayer.tiers.contract import BUFFER, CHUNK, PAYLOAD, Disk, in_flight, one_sentence, put, rings, wrong
 from tests.support import system_calls, traces
 from tests.support.mounts import tmpfs
@@ -76,7 +76,7 @@ def test_file_systems_without_o_direct(disk: Disk, tmp_path: Path, monkeypatch: 
     refuse_o_direct(monkeypatch, errno.EINVAL)
     with pytest.raises(InputError) as refused:
         disk(direct="on")
-    one_sentence(refused.value, f"--cache-dir {tmp_path} refuses O_DIRECT", "--direct auto")
+    one_sentence(refused.value, f"cache_dir {tmp_path}: refuses O_DIRECT", "`direct=auto`")
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
     tier = disk(direct="auto")
     assert tier.direct is False
@@ -92,7 +92,7 @@ def test_a_probe_that_fails_otherwise_is_no_missing_o_direct(
     refuse_o_direct(monkeypatch, errno.EIO)
     with pytest.raises(InputError) as refused:
         disk(direct="auto")
-    one_sentence(refused.value, "--cache-dir", "Input/output error")
+    one_sentence(refused.value, f"cache_dir {tmp_path}", "Input/output error")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -230,5 +230,5 @@ def test_an_execution_may_have_more_objects_than_its_plan(tmp_path: Path, tier: 
 
 
 def test_buffers_are_aligned_for_o_direct() -> None:
-    assert Buffer(CHUNK).words.ctypes.data % ALIGNMENT == 0
+    assert HostBuffer(CHUNK).words.ctypes.data % ALIGNMENT == 0
     assert np.shares_memory(BUFFER.words, BUFFER.bytes)

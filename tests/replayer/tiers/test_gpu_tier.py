@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from replayer.tiers import gpu
 from replayer.tiers.base import ALIGNMENT, Tier
+from replayer.tiers.files import FileTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.nvme import FileTier
 from tests.replayer.tiers.contract import (
     CHUNK,
     MIB,
     PAYLOAD,
     TierContract,
     has_cuda,  # noqa: F401  # the conditions of skipif name it
+    host_buffer,
     one_sentence,
     put,
-    staging,
     throttled,
     wrong,
 )
@@ -38,8 +38,8 @@ class GpuContract(TierContract):
         pytest.importorskip("torch")
         tier = GpuTier(32 * MIB, self.device)
         if request.param == "device":
-            tier.tests_landing = tier.landing(CHUNK)  # type: ignore[attr-defined]
-            assert tier.tests_landing.tensor.device.type == self.device  # type: ignore[attr-defined]
+            tier.tests_on_device = tier.make_device_buffer(CHUNK)  # type: ignore[attr-defined]
+            assert tier.tests_on_device.tensor.device.type == self.device  # type: ignore[attr-defined]
         yield tier
         tier.close()
 
@@ -62,19 +62,19 @@ class GpuContract(TierContract):
         tier.discard(1)
         tier.discard(3)
         put(tier, 4, 6000)
-        assert tier._room.of(4) == [(0, 3000), (7000, 3000)]
+        assert tier._room.extents_of(4) == [(0, 3000), (7000, 3000)]
         assert wrong(tier, 2, 4000) is None
         assert wrong(tier, 4, 6000) is None
 
     def test_times_are_the_devices(self) -> None:
         pytest.importorskip("torch")
         tier = GpuTier(2 * CHUNK, self.device)
-        landing, buffer = tier.landing(CHUNK), tier.buffer(CHUNK)
+        on_device, buffer = tier.make_device_buffer(CHUNK), tier.make_host_buffer(CHUNK)
         with tier.create(1, CHUNK) as target:
             began = time.perf_counter_ns()
             target.write(0, CHUNK, buffer)
             assert 0 < target.device_ns <= time.perf_counter_ns() - began
-        for where in (buffer, landing):
+        for where in (buffer, on_device):
             with tier.open(1, CHUNK) as source:
                 began = time.perf_counter_ns()
                 source.read(0, CHUNK, where)
@@ -86,29 +86,29 @@ class GpuContract(TierContract):
         tier = throttled(GpuTier(2 * CHUNK, self.device), 40)
         with tier.create(1, CHUNK) as target:
             began = time.perf_counter_ns()
-            target.write(0, CHUNK, staging(tier))
+            target.write(0, CHUNK, host_buffer(tier))
             assert 90_000_000 <= target.device_ns <= time.perf_counter_ns() - began
             assert time.perf_counter_ns() - began >= 100_000_000
         with tier.open(1, CHUNK) as source:
             began = time.perf_counter_ns()
-            source.read(0, CHUNK, staging(tier))
+            source.read(0, CHUNK, host_buffer(tier))
             assert source.device_ns >= 90_000_000
             assert time.perf_counter_ns() - began >= 100_000_000
-        tier.throttle(0.01, 0)
-        tier.hurry()
+        slow = throttled(tier, 0.01)
+        slow.stop_waiting()
         with tier.open(1, CHUNK) as source:
-            source.read(0, CHUNK, staging(tier))
+            source.read(0, CHUNK, host_buffer(tier))
             assert source.device_ns < 10_000_000_000
 
     def test_what_is_staged_in_the_device_is_written(self) -> None:
         pytest.importorskip("torch")
         tier = GpuTier(2 * CHUNK, self.device)
-        landing, buffer = tier.landing(CHUNK), tier.buffer(CHUNK)
+        on_device, buffer = tier.make_device_buffer(CHUNK), tier.make_host_buffer(CHUNK)
         PAYLOAD.fill(buffer.words, 1, 0, CHUNK)
-        landing.stage(CHUNK, buffer)
+        on_device.copy_from_host(buffer, CHUNK)
         buffer.bytes[:] = 0
         with tier.create(1, CHUNK) as target:
-            target.write(0, CHUNK, landing)
+            target.write(0, CHUNK, on_device)
         assert wrong(tier, 1, CHUNK) is None
 
     def test_buffers_will_do_for_o_direct(self, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ class GpuContract(TierContract):
         pytest.importorskip("torch")
         tier = GpuTier(4096, self.device)
         for size in (4096, 70_000 // 4096 * 4096, CHUNK):
-            buffer = tier.buffer(size)
+            buffer = tier.make_host_buffer(size)
             assert buffer.words.ctypes.data % ALIGNMENT == 0
             assert len(buffer.view) == len(buffer.bytes) == buffer.words.nbytes == size
             assert np.shares_memory(buffer.words, buffer.bytes)
@@ -138,7 +138,7 @@ class GpuContract(TierContract):
         pytest.importorskip("torch")
         with pytest.raises(InputError) as refused:
             GpuTier(1 << 60, self.device)
-        one_sentence(refused.value, "--gpu-mem-gb", "GiB")
+        one_sentence(refused.value, "gpu_mem_gb", "GiB")
 
 
 class TestGpuTierOnTheCpu(GpuContract):
@@ -156,7 +156,7 @@ class TestGpuTier(GpuContract):
             tier = GpuTier(4 << 30, self.device)
             put(tier, 1, CHUNK)
             with tier.create(2, (4 << 30) - CHUNK) as rest:
-                rest.write((4 << 30) - 2 * CHUNK, CHUNK, staging(tier))
+                rest.write((4 << 30) - 2 * CHUNK, CHUNK, host_buffer(tier))
             assert wrong(tier, 1, CHUNK) is None
             tier.close()
 
@@ -167,7 +167,7 @@ def test_devices_that_are_not_there_are_refused(device: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(InputError) as refused:
         GpuTier(MIB, device)
-    one_sentence(refused.value, f"--gpu-device {device}", "--gpu-mem-gb 0")
+    one_sentence(refused.value, f"gpu_device: {device}", "`gpu_mem_gb=0`")
 
 
 @pytest.mark.parametrize("device", ["cpu:0", "meta"])
@@ -177,7 +177,7 @@ def test_devices_that_cannot_work_are_refused_or_work(device: str) -> None:
         tier = GpuTier(32 * MIB, device)
         gpu.describe(device)
     except InputError as refused:
-        one_sentence(refused, f"--gpu-device {device}")
+        one_sentence(refused, f"gpu_device: {device}")
         return
     put(tier, 1, 5000)
     assert wrong(tier, 1, 5000) is None
@@ -188,7 +188,7 @@ def test_without_torch_the_gpu_tier_is_refused(monkeypatch: pytest.MonkeyPatch) 
     for make in (lambda: GpuTier(MIB, "cpu"), lambda: gpu.describe("cpu")):
         with pytest.raises(InputError) as refused:
             make()
-        one_sentence(refused.value, "--gpu-mem-gb", "pip install")
+        one_sentence(refused.value, "the gpu tier needs torch", "pip install", "`gpu_mem_gb=0`")
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3000)), min_size=25, max_size=60))

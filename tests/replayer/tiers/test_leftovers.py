@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
-from replayer.tiers.nvme import FileTier
+from replayer.tiers.files import FileTier
 from tests.replayer.tiers.contract import one_sentence
 from tracegen.errors import InputError
 
@@ -31,7 +31,7 @@ def test_strangers_files_survive_cleaning(tmp_path: Path) -> None:
         (dead / name).write_text("x")
     with pytest.raises(InputError) as refused:
         clean(dead)
-    one_sentence(refused.value, str(dead), "look what is in it")
+    one_sentence(refused.value, str(dead), "check what it contains")
     assert {path.name for path in dead.iterdir()} - {"lock"} == {"notes.txt", "backup-0000002a.kv", "0000002a.kv.gz"}
 
 

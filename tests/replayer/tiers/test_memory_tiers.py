@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.tiers.base import Tier
-from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers.cpu import CpuTier
+from replayer.tiers.null import NullTier
 from tests.replayer.tiers.contract import TierContract, put, wrong
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.tiers import nvme
+from replayer.tiers import slab
 from replayer.tiers.base import ALIGNMENT
-from replayer.tiers.nvme import BlockIO, SlabTier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.slab import SlabTier
 from tests.replayer.tiers.contract import (
     BUFFER,
     DEEP,
@@ -54,11 +55,11 @@ class TestSlabTier(TierContract):
         assert wrong(tier, 3, 2 * ALIGNMENT) is None
 
     def test_room_is_claimed_before_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(nvme, "SLAB", MIB)
+        monkeypatch.setattr(slab, "SLAB", MIB)
         tier = SlabTier(tmp_path, "test", 2 * MIB + 5000)
         slabs = sorted(tier.folder.glob("slab-*.kv"))
-        assert [slab.stat().st_size for slab in slabs] == [MIB, MIB, 8192]
-        assert all(slab.stat().st_blocks * 512 >= slab.stat().st_size for slab in slabs), "claimed, not sparse"
+        assert [file.stat().st_size for file in slabs] == [MIB, MIB, 8192]
+        assert all(file.stat().st_blocks * 512 >= file.stat().st_size for file in slabs), "claimed, not sparse"
         put(tier, 1, MIB)
         assert sorted(tier.folder.glob("*.kv")) == slabs, "no other file, however much is written"
         tier.close()
@@ -69,7 +70,7 @@ class TestSlabTier(TierContract):
             with pytest.raises(InputError) as refused:
                 SlabTier(place, "test", 2 * MIB)
             assert list(place.iterdir()) == [], "nothing is left behind"
-            one_sentence(refused.value, "--cache-dir", str(place), "0.00 GiB", "--layout files")
+            one_sentence(refused.value, f"cache_dir {place}", "0.00 GiB", "`layout=files`")
             with pytest.raises(InputError):
                 SlabTier(place, "test", 2 * MIB, keep=True)
             assert list(place.iterdir()) == [], "nor where it was to be kept"
@@ -86,19 +87,19 @@ class TestSlabTier(TierContract):
     def test_an_object_may_lie_across_slabs(
         self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(nvme, "SLAB", 64 << 10)
+        monkeypatch.setattr(slab, "SLAB", 64 << 10)
         small = SlabTier(tmp_path, "small", 8 * (64 << 10), io_of(tier))
         put(small, 1, 50_000)
         put(small, 2, 200_000)
         ((start, size),) = extents_of(small, 2, 200_000)
-        assert start // nvme.SLAB < (start + size - 1) // nvme.SLAB, "one extent, which goes on in the next slabs"
+        assert start // slab.SLAB < (start + size - 1) // slab.SLAB, "one extent, which goes on in the next slabs"
         put(small, 3, 50_000)
         small.discard(1)
         put(small, 4, 250_000)
         assert len(extents_of(small, 4, 250_000)) > 1, "fragmented: in the gap of 1, and after 3"
         for key, size in ((2, 200_000), (3, 50_000), (4, 250_000)):
             assert wrong(small, key, size) is None
-        assert {slab.stat().st_size for slab in small.folder.glob("slab-*.kv")} == {nvme.SLAB}, "none has grown"
+        assert {file.stat().st_size for file in small.folder.glob("slab-*.kv")} == {slab.SLAB}, "none has grown"
 
     def test_a_slab_cut_short_is_a_short_read(self, tier: SlabTier) -> None:
         put(tier, 1, 70_000)
@@ -122,7 +123,7 @@ class TestSlabTier(TierContract):
         self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch, failing: int
     ) -> None:
         """One request of four fails, and is waited for with the others: the worker's buffer is used again at once."""
-        monkeypatch.setattr(nvme, "SLAB", 64 << 10)
+        monkeypatch.setattr(slab, "SLAB", 64 << 10)
         small = SlabTier(tmp_path, "small", 4 * (64 << 10), io_of(tier))
         put(small, 1, 4 * (64 << 10))
         blind = os.open(small.folder / f"slab-{failing}.kv", os.O_WRONLY)
@@ -166,7 +167,7 @@ class TestSlabTier(TierContract):
         assert [path.name for path in tier.folder.iterdir()] == ["slab-0.kv"]
 
     def test_all_slabs_under_an_object_are_synced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(nvme, "SLAB", 64 << 10)
+        monkeypatch.setattr(slab, "SLAB", 64 << 10)
         tier, synced = SlabTier(tmp_path, "sync", 4 * (64 << 10), BlockIO(fsync="data")), set[int]()
         with system_calls.replaced("fdatasync", synced.add):
             put(tier, 1, 150_000)
@@ -196,7 +197,7 @@ def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple
     """Against a model: padded sizes; whatever fits by them is taken, nobody's bytes change."""
     room, held = 24 * ALIGNMENT, dict[int, int]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nvme, "SLAB", 3 * ALIGNMENT)
+        patch.setattr(slab, "SLAB", 3 * ALIGNMENT)
         tier = SlabTier(tmp_path_factory.mktemp("slabs"), "test", room, BlockIO(ALIGNMENT))
         for key, size in steps:
             if key in held:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from replayer.tiers.base import Tier
-from replayer.tiers.memory import CpuTier, NullTier
-from replayer.tiers.nvme import BlockIO, FileTier
+from replayer.tiers.cpu import CpuTier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.files import FileTier
+from replayer.tiers.null import NullTier
 from tests.replayer.tiers.contract import BUFFER, FAST, MIB, TierContract, throttled
 from tests.support import system_calls
 
@@ -25,7 +27,7 @@ class TestThrottledNullTier(TierContract):
     def tier(self, tmp_path: Path) -> Tier:
         return throttled(NullTier(), FAST)
 
-    def test_it_keeps_what_the_tier_below_keeps(self, tier: NullTier) -> None:
+    def test_it_keeps_what_the_tier_below_keeps(self, tier: Tier) -> None:
         assert tier.keeps_bytes is False
         assert throttled(CpuTier(512), FAST).keeps_bytes is True
 
@@ -131,7 +133,7 @@ def test_a_tiers_lateness_is_no_other_tiers_gain(tmp_path: Path) -> None:
 
 def test_who_hurries_need_not_wait() -> None:
     tier = throttled(NullTier(), 0.01)
-    threading.Timer(0.2, tier.hurry).start()
+    threading.Timer(0.2, tier.stop_waiting).start()
     began = time.perf_counter()
     move(tier, ["read", "read", "write"], 2, MIB)
     assert time.perf_counter() - began < 10, "not 300 s"
