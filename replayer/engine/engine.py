@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.bindings.compiled import (
+    NONE,
     RECORD,
     UNLIMITED,
     EngineSettings,
@@ -36,7 +37,7 @@ from replayer.tiers.base import Tier
 from replayer.tiers.payload import Payload
 
 POLL_S: Final = 0.05
-_NONE: Final = -1
+
 _VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
 _ROW: Final = 7  # numbers per row of a plan
 
@@ -275,7 +276,7 @@ def _settings_struct(plan: Plan, verify: Verify, chunk: int, window: Window, spa
         window_bytes=UNLIMITED if window.bytes is None else window.bytes,
         duration_ns=_nanoseconds(span.duration_s),
         drain_ns=_nanoseconds(span.drain_s),
-        most_ops=_NONE if span.ops is None else span.ops,
+        most_ops=NONE if span.ops is None else span.ops,
         warmup_position=span.warmup_ops,
         warmup_ns=_nanoseconds(span.warmup_s),
         max_errors=span.max_errors,
@@ -284,4 +285,4 @@ def _settings_struct(plan: Plan, verify: Verify, chunk: int, window: Window, spa
 
 
 def _nanoseconds(seconds: float | None) -> int:
-    return _NONE if seconds is None else int(seconds * 1e9)
+    return NONE if seconds is None else int(seconds * 1e9)
