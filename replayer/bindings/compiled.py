@@ -128,9 +128,9 @@ class ObjectStruct(Structure):
     _fields_ = (
         ("tier", c_void_p),
         ("key", c_uint64),
-        *_numbers("size device_ns extents promised"),
-        ("one", Extent),
-        ("many", c_void_p),
+        *_numbers("size device_ns extents claimed"),
+        ("extent", Extent),
+        ("extent_list", c_void_p),
         ("descriptor", c_int),
     )
 

@@ -20,7 +20,7 @@ C_TYPES: dict[str, Any] = {
 }  # fmt: skip
 OURS: dict[str, Any] = {
     "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
-    "Workload": compiled.WorkloadStruct, "Planned": compiled.PLANNED, "Rules": compiled.Rules,
+    "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "Rules": compiled.Rules,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
     "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
@@ -28,9 +28,9 @@ OURS: dict[str, Any] = {
 }  # fmt: skip
 RENAMED = {
     "Job": {"from": "source", "to": "target"}, "Move": {"from": "source", "to": "target"},
-    "Planned": {"kind": "move", "from": "from_tier", "to": "to_tier"}, "Object": {"fd": "descriptor"},
+    "PlannedMove": {"kind": "move", "from": "from_tier", "to": "to_tier"}, "Object": {"fd": "descriptor"},
 }  # fmt: skip
-NOT_SHARED = {"Request", "TraceColumns"}  # of tiers.c and uring.c; pointers alone
+NOT_SHARED = {"IoRequest", "TraceColumns"}  # only between tiers.c and uring.c; only pointers
 
 
 def declared() -> dict[str, type[ctypes.Structure]]:

@@ -179,9 +179,10 @@ def deep(tier: Any) -> Any:
 def extents_of(tier: SlabTier, key: int, size: int) -> list[tuple[int, int]]:
     """(start, bytes) in the room of all slabs."""
     with tier.open(key, size) as source:
-        found = source.struct  # type: ignore[attr-defined]
-        many = ctypes.cast(found.many or ctypes.addressof(found.one), ctypes.POINTER(Extent))
-        return [(many[i].start, many[i].bytes) for i in range(found.extents)]
+        opened = source.struct  # type: ignore[attr-defined]
+        first = opened.extent_list or ctypes.addressof(opened.extent)
+        extents = ctypes.cast(first, ctypes.POINTER(Extent))
+        return [(extents[i].start, extents[i].bytes) for i in range(opened.extents)]
 
 
 @contextmanager
