@@ -77,7 +77,7 @@ struct Engine {
     bool exhausted;             /* the whole plan has been admitted */
     bool over;                  /* no worker takes another move */
     bool stopping;              /* the run ends before its plan does */
-    int64_t limit, highest;     /* positions: where the run is cut; the highest started */
+    int64_t limit, highest;     /* positions: where the run is cut; the highest one started */
     State state;
     Totals totals;
     RecordBuffer records, rows;

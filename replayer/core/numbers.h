@@ -40,8 +40,8 @@ static inline void numbers_remove(Numbers *set, uint32_t number) {
 
 /* Return the least number of a set that is not empty. */
 static inline uint32_t numbers_least(const Numbers *set) {
-    uint32_t found = 0;
+    uint32_t least = 0;
     for (int level = set->levels - 1; level >= 0; level--)
-        found = found << 6 | (uint32_t)__builtin_ctzll(set->words[level][found]);
-    return found;
+        least = least << 6 | (uint32_t)__builtin_ctzll(set->words[level][least]);
+    return least;
 }

@@ -94,9 +94,9 @@ FAST static int64_t wrong_stamps(const Payload *p, const uint64_t *words, uint64
     return wrong;
 }
 
-FAST static bool same_words(const uint64_t *found, const uint64_t *pool, uint64_t mask) {
+FAST static bool same_words(const uint64_t *words, const uint64_t *pool, uint64_t mask) {
     uint64_t different = 0;
-    for (int i = 1; i < WORDS; i++) different |= found[i] ^ pool[i] ^ mask;
+    for (int i = 1; i < WORDS; i++) different |= words[i] ^ pool[i] ^ mask;
     return !different;
 }
 

@@ -58,9 +58,9 @@ static PlannedMove *reserve_moves(Planner *p, int64_t count) {
         p->moves = realloc(p->moves, (size_t)p->moves_room * sizeof *p->moves);
         if (!p->moves) abort();
     }
-    PlannedMove *found = &p->moves[p->moves_used];
+    PlannedMove *moves = &p->moves[p->moves_used];
     p->moves_used += count;
-    return found;
+    return moves;
 }
 
 /* Hand out the ops that have just been decided; the scheduler keeps each op until its moves are

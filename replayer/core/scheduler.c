@@ -129,10 +129,10 @@ void scheduler_free(Scheduler *s) {
                 s->free_one = (int32_t)i;                                                   \
             }                                                                               \
         }                                                                                   \
-        int32_t found = s->free_one;                                                        \
-        s->free_one = s->pool[found].next;                                                  \
-        s->pool[found].next = NONE;                                                         \
-        return found;                                                                       \
+        int32_t slot = s->free_one;                                                         \
+        s->free_one = s->pool[slot].next;                                                   \
+        s->pool[slot].next = NONE;                                                          \
+        return slot;                                                                        \
     }                                                                                       \
     static void free_##name(Scheduler *s, int32_t at) {                                     \
         s->pool[at].next = s->free_one;                                                     \

@@ -247,25 +247,25 @@ static int no_room_fault(Tier *t, int64_t size, Fault *f) {
 static int take_room(Tier *t, Object *o, Fault *f) {
     int64_t units = (o->size + t->unit - 1) / t->unit, room = 16;
     if (o->size > t->budget) return no_room_fault(t, o->size, f);
-    Extent few[16], *found = few;
+    Extent few[16], *extents = few;
     for (;;) {
-        int64_t count = extents_take(t->room, units, found, room);
+        int64_t count = extents_take(t->room, units, extents, room);
         if (!count) return no_room_fault(t, o->size, f);
         if (count > 0) {
             o->extents = count;
             break;
         }
         room *= 8;
-        found = realloc(found == few ? NULL : found, (size_t)room * sizeof *found);
+        extents = realloc(extents == few ? NULL : extents, (size_t)room * sizeof *extents);
     }
     for (int64_t i = 0; i < o->extents; i++)
-        found[i] = (Extent){found[i].start * t->unit, found[i].bytes * t->unit};
-    o->extent = found[0];
+        extents[i] = (Extent){extents[i].start * t->unit, extents[i].bytes * t->unit};
+    o->extent = extents[0];
     if (o->extents > 1) {
         o->extent_list = malloc((size_t)o->extents * sizeof *o->extent_list);
-        memcpy(o->extent_list, found, (size_t)o->extents * sizeof *o->extent_list);
+        memcpy(o->extent_list, extents, (size_t)o->extents * sizeof *o->extent_list);
     }
-    if (found != few) free(found);
+    if (extents != few) free(extents);
     t->budget -= o->size;
     return 0;
 }

@@ -117,13 +117,13 @@ static void make_room(Waterfall *w, int tier, int64_t size) {
 /* Return the tier that takes a new object, or TIERS: the fastest that can hold it. If stores spill:
  * the fastest that has room; if none has, the slowest that can hold it. */
 static int tier_for(const Waterfall *w, int64_t size) {
-    int found = TIERS;
+    int choice = TIERS;
     for (int tier = TIERS - 1; tier >= 0; tier--) {
         bool takes =
-            w->rules.spills && found != TIERS ? has_room(w, tier, size) : can_hold(w, tier, size);
-        if (takes) found = tier;
+            w->rules.spills && choice != TIERS ? has_room(w, tier, size) : can_hold(w, tier, size);
+        if (takes) choice = tier;
     }
-    return found;
+    return choice;
 }
 
 static void store(Waterfall *w, uint32_t key) {
