@@ -1,4 +1,4 @@
-"""What killed runs leave, and folders that are swapped for links."""
+"""Leftovers of killed runs, and folders that are swapped for links."""
 
 import errno
 import os
@@ -44,12 +44,12 @@ def test_folders_killed_while_made_or_removed_are_found(tmp_path: Path, name: st
         (f"{MARKER}-{NAMED}", ("notes.txt",)),
     ],
 )
-def test_folders_that_may_be_a_users_are_not(tmp_path: Path, name: str, files: tuple[str, ...]) -> None:
+def test_folders_that_may_be_a_users_are_no_leftovers(tmp_path: Path, name: str, files: tuple[str, ...]) -> None:
     folder(tmp_path, name, *files)
     assert leftovers(tmp_path) == []
 
 
-def test_a_folder_that_is_being_made_is_no_leftover(tmp_path: Path) -> None:
+def test_a_new_folder_is_no_leftover(tmp_path: Path) -> None:
     folder(tmp_path, f".new-{MARKER}-{NAMED}", age_s=1)
     assert leftovers(tmp_path) == []
 

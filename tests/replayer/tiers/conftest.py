@@ -1,4 +1,4 @@
-"""Either layout of the nvme tier."""
+"""Fixtures for both layouts of the nvme tier."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.replayer.tiers.contract import MIB, Disk
 
 @pytest.fixture(params=["files", "slab"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
-    """Makes a tier of either layout."""
+    """Make tiers of either layout."""
 
     def make(place: Path = tmp_path, **io: Any) -> Any:
         if request.param == "files":
