@@ -154,15 +154,8 @@ class Engine:
 
         All exceptions are raised after the moves in flight have been finished.
         """
-        started: list[threading.Thread] = []
-        if self._planner is not None:
-            started.append(threading.Thread(target=_feed, args=(self._handle,)))
-        workers = [
-            threading.Thread(target=self._work, args=(number, self._staging(number)))
-            for number in range(self._plan.options.demand.workers)
-        ]
-        for feeder in started:
-            feeder.start()
+        workers = self._make_workers()
+        started = self._start_feeder()
         gc.disable()  # a collection would stop the threads that make moves in Python
         try:
             self._wait_for_window(poll)
@@ -178,6 +171,20 @@ class Engine:
             gc.enable()
             flush(*self._take_batch())
         self._raise_failure()
+
+    def _make_workers(self) -> list[threading.Thread]:
+        return [
+            threading.Thread(target=self._work, args=(number, self._staging(number)))
+            for number in range(self._plan.options.demand.workers)
+        ]
+
+    def _start_feeder(self) -> list[threading.Thread]:
+        """Start the thread that plans ahead; none if placement is decided during the run."""
+        if self._planner is None:
+            return []
+        feeder = threading.Thread(target=_feed, args=(self._handle,))
+        feeder.start()
+        return [feeder]
 
     def _flush_until_over(self, flush: Flush, poll: Callable[[], None], every_s: float) -> None:
         flushed = perf_counter_ns()

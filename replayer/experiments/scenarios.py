@@ -56,7 +56,7 @@ def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:
     """What is free on this machine."""
     absent, free, device = {}, {"gpu": 0, "cpu": memory.available().bytes, "nvme": 0}, "no cache directory"
     try:
-        free["gpu"] = gpu.free_bytes(gpu_device)
+        free["gpu"] = gpu.free_gpu_bytes(gpu_device)
     except gpu.MissingGpuError as error:
         absent["gpu"] = error.reason
     if cache_dir is None:

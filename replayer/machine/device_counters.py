@@ -131,12 +131,7 @@ class Sampler:
             "system_cpu": (now.system_ns - before.system_ns) / span,
             "steal_cpu": (now.steal_ns - before.steal_ns) / span,
         }
-        for name, value in now.sums.items():
-            earlier = before.sums[name]
-            if value is None or earlier is None:
-                row[name] = None
-            else:
-                row[name] = max(0, value - earlier)
+        row |= {name: _subtract(value, before.sums[name]) for name, value in now.sums.items()}
         if now.disk is not None and before.disk is not None:
             row |= _disk_columns(before.disk, now.disk, span)
         self.rows.append(row)
@@ -185,6 +180,11 @@ class Sampler:
         if self._last.disk is None or self._first.disk is None:
             return None
         return (self._last.disk.read_sectors - self._first.disk.read_sectors) * _SECTOR
+
+
+def _subtract(now: int | None, before: int | None) -> int | None:
+    """Return the growth of a sum; None if it is not counted."""
+    return None if now is None or before is None else max(0, now - before)
 
 
 def _disk_columns(before: _Disk, now: _Disk, span_ns: int) -> dict[str, float]:
@@ -244,6 +244,12 @@ def cpu_stats() -> list[Path]:
         groups = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
+    files = _list_cpu_stats(mounts, groups)
+    return [file for file in files if _THROTTLED.keys() & _read_numbers(file).keys()]
+
+
+def _list_cpu_stats(mounts: list[str], groups: list[str]) -> list[Path]:
+    """List where cpu.stat would be, from the lines of mountinfo and of the process's cgroup file."""
     paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in groups)}
     files = []
     for line in mounts:
@@ -255,7 +261,7 @@ def cpu_stats() -> list[Path]:
             inside = Path(mount) / path.removeprefix(root).lstrip("/")
             above = (folder for folder in inside.parents if folder.is_relative_to(mount))
             files += [folder / "cpu.stat" for folder in (inside, *above)]
-    return [file for file in files if _THROTTLED.keys() & _read_numbers(file).keys()]
+    return files
 
 
 def _find_cpu_group(kind: str, options: str, paths: dict[str, str]) -> str | None:

@@ -178,7 +178,7 @@ def _prepare(
         "warnings": [*([doubt] if doubt else []), *warnings(settings, tiers)],
     }
     if tiers.all[GPU] is not None:
-        info["machine"]["gpu"] = gpu.describe(settings.gpu_device)
+        info["machine"]["gpu"] = gpu.describe_gpu(settings.gpu_device)
     payload = Payload((trace.metadata.seed + ranks.rank) % 2**64, nonce)
     with bar("preconditioning", int(settings.precondition_gib * 2**30), "B") as shown:
         room = nvme_room(plan, planned, settings.window)

@@ -10,7 +10,7 @@ from replayer.tiers.native import NativeTier
 
 _probe_uring = call("uring_probe")
 
-Engine = Literal["psync", "uring"]
+IoEngine = Literal["psync", "uring"]
 
 
 def uring_error() -> int:
@@ -34,7 +34,7 @@ class BlockIO:
     depth: int = 1
     direct: Direct = "auto"
     fsync: Literal["none", "data"] = "none"
-    engine: Engine = "psync"
+    engine: IoEngine = "psync"
 
     def struct(self) -> BlockIOStruct:
         """Return the structure that the compiled core reads."""

@@ -66,7 +66,7 @@ def load_torch(device: str) -> Any:
     return torch
 
 
-def free_bytes(device: str) -> int:
+def free_gpu_bytes(device: str) -> int:
     """Return the bytes that are free on a device; for cpu, a quarter of the host's free memory.
 
     Raises:
@@ -78,7 +78,7 @@ def free_bytes(device: str) -> int:
     return int(torch.cuda.mem_get_info(device)[0])
 
 
-def describe(device: str) -> dict[str, Any]:
+def describe_gpu(device: str) -> dict[str, Any]:
     """Describe a device for run.json.
 
     Raises:

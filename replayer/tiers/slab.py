@@ -47,21 +47,18 @@ class SlabTier(DiskTier):
     ) -> None:
         unit = choose_unit(room)
         room = -(-align_up(room) // unit) * unit
+        names = [f"slab-{number}.kv" for number in range(-(-room // SLAB))]
         cache = CacheFolder(parent, run, io.direct, say)
+        self._names = names
         self._slabs = list[int]()
         try:
             self._claim(cache, room)
         except BaseException as error:  # Ctrl-C, too: claiming gigabytes takes time
             self._close_files()
-            cache.remove([_slab_name(number) for number in range(-(-room // SLAB))])
+            cache.remove(names)
             if not isinstance(error, OSError):
                 raise
-            raise InputError(
-                f"cannot claim {room / 2**30:.2f} GiB for slabs ({error.strerror})",
-                "pass a smaller `storage_capacity_gb` or `layout=files`",
-                subject=parent,
-                setting="cache_dir",
-            ) from None
+            raise _make_refusal(parent, room, error) from None
         files: Any = np.array(self._slabs, np.int32)
         path = os.fsencode(cache.path)
         struct = reference(io.struct())
@@ -83,10 +80,9 @@ class SlabTier(DiskTier):
     def _claim(self, cache: CacheFolder, room: int) -> None:
         """Create the slabs, open them, and have the file system allocate all their blocks."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | (os.O_DIRECT if cache.direct else 0)
-        for number, start in enumerate(range(0, room, SLAB)):
-            self._slabs.append(cache.open(_slab_name(number), flags))
+        for name, start in zip(self._names, range(0, room, SLAB), strict=True):
+            self._slabs.append(cache.open(name, flags))
             os.posix_fallocate(self._slabs[-1], 0, min(SLAB, room - start))
-        self._names = [_slab_name(number) for number in range(len(self._slabs))]
 
     def _list_files(self) -> list[str]:
         return self._names
@@ -96,5 +92,10 @@ class SlabTier(DiskTier):
             os.close(self._slabs.pop())
 
 
-def _slab_name(number: int) -> str:
-    return f"slab-{number}.kv"
+def _make_refusal(parent: Path, room: int, error: OSError) -> InputError:
+    return InputError(
+        f"cannot claim {room / 2**30:.2f} GiB for slabs ({error.strerror})",
+        "pass a smaller `storage_capacity_gb` or `layout=files`",
+        subject=parent,
+        setting="cache_dir",
+    )

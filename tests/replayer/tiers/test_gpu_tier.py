@@ -130,7 +130,7 @@ class GpuContract(TierContract):
 
     def test_the_device_is_described(self) -> None:
         pytest.importorskip("torch")
-        facts = gpu.describe(self.device)
+        facts = gpu.describe_gpu(self.device)
         assert facts["emulated"] is (self.device == "cpu")
         assert facts["torch"] == sys.modules["torch"].__version__
 
@@ -175,7 +175,7 @@ def test_unusual_devices_work_or_are_refused(device: str) -> None:
     pytest.importorskip("torch")
     try:
         tier = GpuTier(32 * MIB, device)
-        gpu.describe(device)
+        gpu.describe_gpu(device)
     except InputError as refused:
         check_sentence(refused, f"gpu_device: {device}")
         return
@@ -185,7 +185,7 @@ def test_unusual_devices_work_or_are_refused(device: str) -> None:
 
 def test_without_torch_the_gpu_tier_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    for make in (lambda: GpuTier(MIB, "cpu"), lambda: gpu.describe("cpu")):
+    for make in (lambda: GpuTier(MIB, "cpu"), lambda: gpu.describe_gpu("cpu")):
         with pytest.raises(InputError) as refused:
             make()
         check_sentence(refused.value, "the gpu tier needs torch", "pip install", "`gpu_mem_gb=0`")
