@@ -1,6 +1,7 @@
-"""The compiled core, through ctypes: structures as `core/core.h` and `core/engine.h` declare them, and functions.
+"""The compiled core through ctypes: its functions, and its structures as the headers declare them.
 
-Calls release the interpreter's lock. Arrays that are passed must stay alive as long as the core uses them.
+The headers are `core/core.h` and `core/engine.h`. Calls release the GIL. The caller keeps arrays
+that it passes alive for as long as the core uses them.
 """
 
 import ctypes
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from tracegen.trace.compiled import library
 
 UNLIMITED: Final = 1 << 62
+"""A capacity without a limit."""
 NONE: Final = -1
 
 
@@ -22,7 +24,7 @@ def _numbers(names: str) -> list[tuple[str, Any]]:
 
 
 class WorkloadStruct(Structure):
-    """The ops of a trace that are taken."""
+    """The selected ops of a trace, and indices over them."""
 
     _fields_ = (
         *_numbers("ops requests users keys"),
@@ -31,13 +33,16 @@ class WorkloadStruct(Structure):
 
 
 class Rules(Structure):
-    """Options of the waterfall."""
+    """Rules of placement: capacities in bytes, and flags."""
 
     _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous first_writes spills"))
 
 
 class Load(Structure):
-    """When requests ask, and how much at once; codes of `pace`: asap 0, closed 1, open 2."""
+    """The load: when requests start, and how much may be in flight.
+
+    Codes of `pace`: asap 0, closed 1, open 2.
+    """
 
     _fields_ = (
         ("pace", c_int64),
@@ -65,7 +70,7 @@ class TotalsStruct(Structure):
 
 
 class EngineSettings(Structure):
-    """How a plan is executed; -1: none."""
+    """Settings of an execution; -1: no limit."""
 
     _fields_ = tuple(
         _numbers(
@@ -76,13 +81,16 @@ class EngineSettings(Structure):
 
 
 class FaultStruct(Structure):
-    """Why a move failed; kind 0: text is a path, 1: text says it, 2: what was read is wrong."""
+    """Why a move failed.
+
+    Kind 0: `text` is a path; 1: `text` is the reason; 2: the bytes read are wrong, `text` says how.
+    """
 
     _fields_ = (*_numbers("error kind"), ("text", c_char * 240))
 
 
 class Job(Structure):
-    """A move, and how it went."""
+    """A move, its times and its outcome."""
 
     _fields_ = (
         *_numbers("kind key source target size"),
@@ -92,7 +100,7 @@ class Job(Structure):
 
 
 class State(Structure):
-    """Where an execution stands."""
+    """Counters and times of an execution so far."""
 
     _fields_ = tuple(
         _numbers(
@@ -103,26 +111,26 @@ class State(Structure):
 
 
 class BlockIOStruct(Structure):
-    """How tiers on a file system make requests."""
+    """Requests of a tier to its file system."""
 
     _fields_ = tuple(_numbers("request_bytes depth fsync uring"))
 
 
 class Extent(Structure):
-    """Bytes of a tier's room."""
+    """A range of a tier's bytes."""
 
     _fields_ = tuple(_numbers("start bytes"))
 
 
 class ObjectStruct(Structure):
-    """An object of a tier, open."""
+    """An open object of a tier."""
 
     _fields_ = (
         ("tier", c_void_p),
         ("key", c_uint64),
-        *_numbers("size device_ns extents promised"),
-        ("one", Extent),
-        ("many", c_void_p),
+        *_numbers("size device_ns extents claimed"),
+        ("extent", Extent),
+        ("extent_list", c_void_p),
         ("descriptor", c_int),
     )
 
@@ -193,8 +201,8 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "tier_budget": (_VOID, (_P, _I)),
     "tier_reserve": (_VOID, (_P, _I)),
     "tier_throttle": (_VOID, (_P, c_double, c_double, c_double)),
-    "tier_pass": (_VOID, (_P, c_int, _I, _I)),
-    "tier_hurry": (_VOID, (_P,)),
+    "tier_wait_turn": (_VOID, (_P, c_int, _I, _I)),
+    "tier_stop_waiting": (_VOID, (_P,)),
     "object_create": (c_int, (_P, _P, c_uint64, _I, _P)),
     "object_open": (c_int, (_P, _P, c_uint64, _I, _P)),
     "object_read": (c_int, (_P, _I, _I, _P, _P)),
@@ -221,32 +229,40 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
 
 
 def call(name: str) -> Callable[..., Any]:
-    """A function of the core."""
-    function = getattr(_LIBRARY, name)
-    function.restype, function.argtypes = _SIGNATURES[name]
-    found: Callable[..., Any] = function
-    return found
+    """Return a function of the core, with its signature set."""
+    function: Any = getattr(_LIBRARY, name)
+    result, arguments = _SIGNATURES[name]
+    function.restype = result
+    function.argtypes = arguments
+    callee: Callable[..., Any] = function
+    return callee
 
 
 def variable(name: str) -> c_void_p:
-    """A function pointer of the core, which tests may replace."""
+    """Return a variable of the core, for example a function pointer that tests replace."""
     return c_void_p.in_dll(_LIBRARY, name)
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where an array's data lies."""
+    """Return the address of an array's data."""
     return int(array.ctypes.data)
 
 
 def view(pointer: int | None, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array over memory of the core; valid for as long as the core says."""
+    """Return an array over memory of the core, without a copy.
+
+    Args:
+        pointer: of the memory; it is valid for as long as the core's function says.
+        count: elements.
+        dtype: of an element.
+    """
     if not count or not pointer:
         return np.empty(0, dtype)
     memory: Any = (c_char * (count * dtype.itemsize)).from_address(pointer)
-    found: NDArray[Any] = np.frombuffer(memory, dtype)
-    return found
+    array: NDArray[Any] = np.frombuffer(memory, dtype)
+    return array
 
 
 def reference(structure: Any) -> Any:
-    """A structure's address as an argument."""
+    """Return a structure's address as an argument of a call."""
     return ctypes.byref(structure)

@@ -1,4 +1,4 @@
-"""Failed I/O of compiled code, as exceptions and as the log words them."""
+"""Failed I/O of compiled code, as exceptions and as the log words it."""
 
 import errno
 import os
@@ -6,25 +6,26 @@ from typing import Final
 
 from replayer.bindings.compiled import FaultStruct
 
-_OF_PATH, _OWN, _CORRUPT = range(3)  # kinds of faults
+_OF_PATH, _OWN, _CORRUPT = range(3)
+"""Kinds of faults: FAULT_CALL, FAULT_OWN and FAULT_CORRUPT of `core/core.h`."""
 _TEXT: Final = 239
 
 
 class CorruptionError(OSError):
-    """What was read is not what was written."""
+    """The bytes read are not the bytes written."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
 
-def described(fault: FaultStruct) -> str:
-    """As an exception reads."""
-    error = raised(fault)
+def describe_fault(fault: FaultStruct) -> str:
+    """Format a fault as the exception it stands for: its type and its text."""
+    error = make_error(fault)
     return f"{type(error).__name__}: {error}"
 
 
-def raised(fault: FaultStruct) -> OSError:
-    """A fault of the core as an exception."""
+def make_error(fault: FaultStruct) -> OSError:
+    """Make the exception that a fault of the core stands for."""
     text = fault.text.decode(errors="replace")
     if fault.kind == _CORRUPT:
         return CorruptionError(errno.EIO, text)
@@ -33,8 +34,8 @@ def raised(fault: FaultStruct) -> OSError:
     return OSError(fault.error, text)
 
 
-def noted(error: OSError) -> FaultStruct:
-    """An exception as a fault of the core."""
+def make_fault(error: OSError) -> FaultStruct:
+    """Make the fault of the core that stands for an exception."""
     if isinstance(error, CorruptionError):
         kind, text = _CORRUPT, error.strerror
     elif error.filename is not None:

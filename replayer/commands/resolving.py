@@ -13,7 +13,7 @@ from replayer.planning.plan_settings import (
     resolve_setting,
 )
 from replayer.run.settings import Settings, choose_request_bytes
-from replayer.tiers.nvme import BlockIO, uring_error
+from replayer.tiers.disk import BlockIO, uring_error
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 

@@ -1,4 +1,7 @@
-"""Builds the package and its compiled core; where a machine has no C compiler, pip brings one (Zig's, as a wheel)."""
+"""Build backend for the package and its compiled core.
+
+If the machine has no C compiler, pip installs one for the build (Zig's, as a wheel).
+"""
 
 import os
 import shutil
@@ -24,6 +27,7 @@ def _lacks_compiler() -> bool:
 
 @contextmanager
 def _compiler() -> Iterator[None]:
+    """Name a C compiler for setuptools."""
     if _lacks_compiler():
         zig = f"{sys.executable} -m ziglang cc"
         os.environ |= {"CC": zig, "LDSHARED": f"{zig} -shared"}
@@ -31,13 +35,15 @@ def _compiler() -> Iterator[None]:
 
 
 def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
-    """What pip installs for the build."""
-    return [*build_meta.get_requires_for_build_wheel(settings), *([ZIG] if _lacks_compiler() else [])]
+    """Return the packages that pip installs for the build of a wheel."""
+    requires: list[str] = build_meta.get_requires_for_build_wheel(settings)
+    return [*requires, *([ZIG] if _lacks_compiler() else [])]
 
 
 def get_requires_for_build_editable(settings: Any = None) -> list[str]:
-    """The same, for an editable install."""
-    return [*build_meta.get_requires_for_build_editable(settings), *([ZIG] if _lacks_compiler() else [])]
+    """Return the packages that pip installs for an editable install."""
+    requires: list[str] = build_meta.get_requires_for_build_editable(settings)
+    return [*requires, *([ZIG] if _lacks_compiler() else [])]
 
 
 def build_wheel(*args: Any, **kwargs: Any) -> str:
@@ -47,6 +53,6 @@ def build_wheel(*args: Any, **kwargs: Any) -> str:
 
 
 def build_editable(*args: Any, **kwargs: Any) -> str:
-    """Build for an editable install: the core lies beside its sources' package."""
+    """Build an editable install: the compiled core goes into the source tree's packages."""
     with _compiler():
         return str(build_meta.build_editable(*args, **kwargs))

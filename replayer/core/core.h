@@ -1,10 +1,17 @@
-/* The compiled core: what its files share. docs/waterfall.md, docs/ordering.md and docs/core.md say what it does.
+/* The compiled core: the declarations that its files share. docs/waterfall.md, docs/ordering.md and
+ * docs/core.md describe what it does.
  *
- * One file each: heap.h, numbers.h (a set whose least is found at once), memory.h, waterfall.c (what lies where),
- * scheduler.c (what may run, and when it is due), devices.c (shared bandwidth on the virtual clock), planner.c (a plan in
- * some order), payload.c, extents.c, tiers.c, uring.c (I/O), engine.c (workers on the real clock). Times are nanoseconds.
- * Indices of moves and ops are pool slots; -1 is none.
- * No file knows Python: replayer/bindings/compiled.py calls these functions through ctypes, which releases the interpreter's lock.
+ * The files: heap.h, numbers.h (a set whose least number is found at once), memory.h, waterfall.c
+ * (which tier holds which object), scheduler.c (which moves may run, and when ops are due),
+ * devices.c (shared bandwidth on the virtual clock), planner.c (a plan in some order), payload.c,
+ * extents.c, tiers.c, uring.c (I/O), engine.c (workers on the real clock). Times are nanoseconds.
+ * Indices of moves and ops are pool slots; -1: none.
+ *
+ * No file knows Python: replayer/bindings/compiled.py calls these functions through ctypes, which
+ * releases the GIL.
+ *
+ * Locks: Engine has one (engine.c), each Tier one for the objects it holds and one per direction
+ * for its throttle (tiers.c). Everything else belongs to one thread at a time.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,7 +21,7 @@
 
 enum { GPU, CPU, NVME, TIERS };
 enum { HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE };
-enum { WRITE, READ, REMOVE };           /* what an op asks for: tracegen.schema's codes of `op` */
+enum { WRITE, READ, REMOVE };   /* what an op asks for: `op` of a trace */
 enum { PREFILL, DECODE };
 enum { OK, ERROR, UPSTREAM };
 enum { WAIT_NONE = -1, WAIT_DATA, WAIT_EVICTION, WAIT_ROOM };
@@ -24,8 +31,9 @@ enum { WAIT_NONE = -1, WAIT_DATA, WAIT_EVICTION, WAIT_ROOM };
 #define NEVER (-1)
 #define FAR (INT64_C(1) << 62)
 
-/* ---- The ops of a trace that are taken, in memory; the arrays belong to the caller. What one step of the core needs of an op,
- * a request or a key lies in one structure, because it is seldom in the CPU's caches. ---- */
+/* The selected ops of a trace, in memory; the arrays belong to the caller. All that one step of the
+ * core needs of an op, a request or a key is in one structure, because it is seldom in the CPU's
+ * caches. Nothing here changes after workload_index, so threads read it without a lock. */
 typedef struct {
     int64_t op_id;
     uint32_t key;
@@ -33,15 +41,15 @@ typedef struct {
     uint8_t op, phase, qos, source;
 } TraceOp;
 typedef struct {
-    int64_t time_ns, think_ns, session, user;   /* of its first op */
+    int64_t time_ns, think_ns, session, user;   /* of the request's first op */
     int32_t turn;
     int32_t next;               /* the user's next request, or -1 */
     int32_t begin, count;       /* its ops in `rows` */
 } TraceRequest;
 typedef struct {
-    int64_t size;               /* bytes */
+    int64_t size;               /* in bytes */
     int32_t tokens;
-    int32_t has_write;          /* its write is among the ops */
+    int32_t has_write;          /* one of the ops writes it */
 } TraceKey;
 typedef struct {
     int64_t ops, requests, users, keys;
@@ -49,9 +57,9 @@ typedef struct {
     const TraceRequest *request;
     const TraceKey *key;
     const int32_t *rows;        /* by request, in order */
-    const int32_t *first;       /* per user: its first request, or -1 */
+    const int32_t *first;       /* per user: the first request, or -1 */
 } Workload;
-/* Columns of a trace as tracegen.schema has them. */
+/* Columns of a trace, as tracegen.schema declares them. */
 typedef struct {
     const int64_t *op_id, *time_ns, *request_id, *session_id, *user_id, *key, *think_ns;
     const int32_t *turn, *step, *tokens, *new_tokens;
@@ -63,37 +71,39 @@ typedef struct {
     int64_t size;
     uint32_t key;
     int8_t kind, from, to;      /* tiers; -1: the host */
-} Planned;
+} PlannedMove;
 
 /* ---- waterfall.c ---- */
 typedef struct Waterfall Waterfall;
 typedef struct {
     int64_t usable[TIERS];      /* UNLIMITED; 0: no such tier */
-    int64_t capacity[TIERS];    /* the same with the headroom, which holds what is in transit */
-    int64_t promote, contiguous, first_writes;  /* flags; first_writes: whoever comes first to a key writes it */
-    int64_t spills;             /* a store takes the fastest tier with room, and nothing is demoted */
+    int64_t capacity[TIERS];    /* usable plus the headroom, which holds objects in transit */
+    int64_t promote, contiguous; /* flags */
+    int64_t first_writes;       /* flag: the first op on a key writes it */
+    int64_t spills;             /* flag: a store takes the fastest tier with room; no demotions */
 } Rules;
 
 Waterfall *waterfall_new(const Workload *workload, const Rules *rules);
 void waterfall_free(Waterfall *w);
-/* Decide the op of a row, the next in order: its role (WRITE, READ, REMOVE) and its moves, valid until the next call. */
-int waterfall_decide(Waterfall *w, int64_t row, const Planned **moves, int64_t *count);
-/* used, resident, peak bytes and peak objects per tier, then the largest object: 13 numbers. */
+/* Decide the op of a row, the next in order. Returns its role (WRITE, READ, REMOVE); its moves are
+ * valid until the next call. */
+int waterfall_decide(Waterfall *w, int64_t row, const PlannedMove **moves, int64_t *count);
+/* Write 13 numbers: used, resident, peak bytes, peak objects per tier; the largest object. */
 void waterfall_account(const Waterfall *w, int64_t *out);
 
-/* ---- Sums over moves: counts and bytes per (move, from, to), -1 the last of four. ---- */
+/* ---- Sums over moves: counts and bytes per (move, from, to); tier -1 is the last of four. ---- */
 typedef struct {
     int64_t ops, reads, recomputed_tokens, moved_bytes;
     int64_t counts[8][4][4], bytes[8][4][4];
 } Totals;
 void totals_op(Totals *t, int role);
-void totals_move(Totals *t, const Workload *w, int64_t seq, const Planned *m);
+void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m);
 
-/* ---- scheduler.c: one state for a plan that is executed and for a placement that is decided on the way. ---- */
+/* ---- scheduler.c: for executing a plan, and for deciding placement during the run. ---- */
 typedef struct {
     int64_t pace;               /* 0 asap, 1 closed, 2 open */
     double speedup, token_ms, prefill_tok_s;   /* prefill_tok_s 0: takes no time */
-    int64_t depth;              /* ops of a step at once; 0: all */
+    int64_t depth;              /* ops of a step in flight; 0: all */
     int64_t allocs;             /* stores in flight; 0: any number */
     int64_t workers;            /* asap without a plan: requests in progress */
 } Load;
@@ -109,35 +119,40 @@ typedef struct {
 
 typedef struct {
     int64_t number, size, ready_ns;
-    int64_t order_ns;           /* of ready - due: waiting for what was not due itself */
-    int64_t pulled_ns;          /* an eviction that another op needs before its own op is due: since when; else NEVER */
+    int64_t order_ns;           /* of ready_ns - due_ns: waiting for moves that were not due */
+    int64_t pulled_ns;          /* when an eviction was pulled (scheduler.c); else NEVER */
     uint32_t key;
     int32_t op, next, dependents, blockers, group, ledger;
-    int32_t needs;              /* of a plan: what it was told to wait for */
+    int32_t needs;              /* of a plan: moves that it waited for when it was admitted */
     int32_t seq;
     int8_t kind, from, to, waited_for;
 } Move;
 
 typedef struct Scheduler Scheduler;
-Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load, Waterfall *decides);
+Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
+                         Waterfall *decides);
 void scheduler_free(Scheduler *s);
 void scheduler_begin(Scheduler *s, int64_t now);
-void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role, const Planned *moves, int64_t count, int64_t now);
+void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role,
+                     const PlannedMove *moves, int64_t count, int64_t now);
 void scheduler_release(Scheduler *s, int64_t now);
 int64_t scheduler_next_due(const Scheduler *s);
-int32_t scheduler_take(Scheduler *s);   /* a move to start, or NONE */
+int32_t scheduler_take(Scheduler *s);   /* returns a move to start, or NONE */
 void scheduler_give_back(Scheduler *s, int32_t move);
 void scheduler_complete(Scheduler *s, int32_t move, int64_t end_ns, int64_t now);
 int64_t scheduler_ready(const Scheduler *s);
 Op *scheduler_op(Scheduler *s, int32_t op);
 Move *scheduler_move(Scheduler *s, int32_t move);
-int32_t scheduler_lowest(const Scheduler *s);           /* the op of the lowest position not retired, or NONE */
-void scheduler_retire(Scheduler *s);                    /* the caller needs it no more: it goes when its moves are done */
+/* The op of the lowest position not retired, or NONE. */
+int32_t scheduler_lowest(const Scheduler *s);
+/* The caller is done with the lowest op, which is freed when its moves are done. */
+void scheduler_retire(Scheduler *s);
 int64_t scheduler_decided(const Scheduler *s);
 void scheduler_decide_no_more(Scheduler *s, int64_t positions);  /* none from this position on */
 int64_t scheduler_window_bytes(const Scheduler *s);
 int64_t scheduler_in_window(const Scheduler *s);
-/* For tests, what is remembered: entries of each tier's ledger; ops, moves, edges, groups and needs in use; keys waited for. */
+/* For tests: entries of each tier's ledger; ops, moves, edges, groups, needs in use; keys waited
+ * for. */
 void scheduler_account(const Scheduler *s, int64_t *out);
 
 /* ---- devices.c ---- */
@@ -148,19 +163,21 @@ typedef struct Devices Devices;
 Devices *devices_new(const Device *tiers);
 void devices_free(Devices *d);
 void devices_start(Devices *d, int32_t id, int from, int to, int64_t bytes, int64_t now);
-int64_t devices_next(const Devices *d);                 /* when something happens next, or FAR */
-int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most);  /* ids whose last transfer ended */
+int64_t devices_next(const Devices *d);                 /* time of the next event, or FAR */
+/* Returns the number of moves whose last transfer ended, and their ids. */
+int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most);
 
 /* ---- planner.c ---- */
 enum { BY_TRACE, BY_ROWS, BY_REFERENCE };
 typedef struct Planner Planner;
 typedef struct { int64_t row, role, moves; } PlannedOp;
-Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order, const int32_t *rows, int64_t count,
-                     const Load *load, const Device *devices, int64_t workers);
+Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order,
+                     const int32_t *rows, int64_t count, const Load *load, const Device *devices,
+                     int64_t workers);
 void planner_free(Planner *p);
-/* The next ops and their moves, valid until the next call, about `most` ops; how many. 0: there are no more; -1: nothing
- * can go on, which would be a defect. */
-int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Planned **moves);
+/* Plan about `most` more ops; they and their moves are valid until the next call. Returns the
+ * number of ops; 0: the plan is complete; -1: no op can proceed, which would be a defect. */
+int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
 const Waterfall *planner_waterfall(const Planner *p);
 
 /* ---- payload.c ---- */
@@ -169,15 +186,17 @@ typedef struct Payload Payload;
 Payload *payload_new(const uint64_t *pool);
 void payload_free(Payload *p);
 void payload_fill(const Payload *p, void *buffer, uint64_t key, int64_t offset, int64_t length);
-void payload_pad(const Payload *p, void *buffer, uint64_t key, int64_t offset, int64_t length, int64_t whole);
-int payload_check(const Payload *p, const void *buffer, uint64_t key, int64_t offset, int64_t length, int every_byte,
-                  char *text, int64_t size);            /* 0, or 1 and what is wrong */
+void payload_pad(const Payload *p, void *buffer, uint64_t key, int64_t offset, int64_t length,
+                 int64_t whole);
+/* Returns 0 if the bytes are right, else 1, and `text` says what is wrong. */
+int payload_check(const Payload *p, const void *buffer, uint64_t key, int64_t offset,
+                  int64_t length, int every_byte, char *text, int64_t size);
 
-/* ---- tiers.c: I/O and nothing else. Calls return 0 or an errno, and say more in the fault. ---- */
+/* ---- tiers.c: I/O. Calls return 0 or an errno, and describe the error in the fault. ---- */
 enum { ALIGNMENT = 4096 };
 enum { FAULT_CALL, FAULT_OWN, FAULT_CORRUPT };
 typedef struct {
-    int64_t error, kind;        /* errno; FAULT_CALL: text is a path, else it is what went wrong */
+    int64_t error, kind;        /* error: errno; FAULT_CALL: text is a path, else the reason */
     char text[240];
 } Fault;
 typedef struct {
@@ -189,22 +208,23 @@ typedef struct {
     Tier *tier;
     uint64_t key;
     int64_t size, device_ns, extents;
-    int64_t promised;           /* bytes of a new file that are not written yet */
-    Extent one;
-    Extent *many;
+    int64_t claimed;           /* bytes of a new file that are not written yet */
+    Extent extent;              /* the first of several */
+    Extent *extent_list;        /* NULL: there is one extent */
     int fd;
 } Object;
 Tier *tier_null(void);
 Tier *tier_memory(void *arena, int64_t bytes, int64_t unit, const char *name);
 Tier *tier_files(int folder, const char *path, const BlockIO *io, int direct);
-Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, int64_t unit, const BlockIO *io, const char *path);
+Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, int64_t unit,
+                const BlockIO *io, const char *path);
 Tier *tier_elsewhere(void);     /* its moves are made by the caller of engine_work */
 void tier_free(Tier *t);
 void tier_budget(Tier *t, int64_t bytes);
 void tier_reserve(Tier *t, int64_t bytes);
 void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latency_us);
-void tier_pass(Tier *t, int side, int64_t bytes, int64_t began);
-void tier_hurry(Tier *t);
+void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began);
+void tier_stop_waiting(Tier *t);
 int tier_keeps_bytes(const Tier *t);
 int tier_chunked(const Tier *t);
 int tier_is_elsewhere(const Tier *t);
@@ -216,18 +236,27 @@ int object_finish(Object *o, Fault *f);
 void object_close(Object *o);
 int object_discard(Tier *t, uint64_t key, Fault *f);
 
-/* ---- extents.c: free room as runs of units; an allocation is as many extents as it takes. ---- */
+/* ---- extents.c: free room as runs of units; an allocation takes one or more. ---- */
 typedef struct Extents Extents;
 Extents *extents_new(int64_t units);
 void extents_free(Extents *e);
 int64_t extents_room(const Extents *e);
-/* Up to `most` extents (in units) for so many units; how many, 0: not so much is free, -1: `most` are too few. */
+/* Take `units` as up to `most` extents, in units. Returns their number; 0: too few units are free;
+ * -1: `most` extents are too few. */
 int64_t extents_take(Extents *e, int64_t units, Extent *out, int64_t most);
 void extents_give(Extents *e, int64_t start, int64_t units);
 
 /* ---- uring.c ---- */
-typedef struct { int fd; int write; int64_t at; char *memory; int64_t bytes, least, done; int error; } Request;
-int uring_probe(void);          /* 0, or the errno that forbids it */
-int uring_run(Request *requests, int64_t count, int64_t depth);  /* each request to its end; 0 or an errno of the ring */
+typedef struct {
+    int fd;
+    int write;
+    int64_t at;
+    char *memory;
+    int64_t bytes, least, done; /* asked for; needed; transferred so far */
+    int error;
+} IoRequest;
+int uring_probe(void);          /* 0, or the errno with which io_uring is refused */
+/* Completes all requests; returns 0 or an errno of the ring. */
+int uring_run(IoRequest *requests, int64_t count, int64_t depth);
 
 int64_t clock_ns(void);

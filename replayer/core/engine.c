@@ -1,5 +1,10 @@
-/* Workers on the real clock: take the most urgent move, make it, record it. One lock guards the scheduler; moves are made
- * outside it. Threads are the caller's: each calls engine_work. */
+/* The engine: workers on the real clock take the most urgent move, make it and record it. Moves are
+ * made outside the lock. The threads are the caller's: each worker calls engine_work, the feeder
+ * calls engine_feed, and the main thread the other functions.
+ *
+ * `Engine.lock` guards the scheduler and all fields that change, unless their comment says
+ * otherwise.
+ */
 #define _GNU_SOURCE
 #include "engine.h"
 #include <errno.h>
@@ -16,11 +21,12 @@
 
 enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 18, FAULTS_MOST = 1 << 16 };
 
-/* Filled under the lock, swapped for an empty one when its content is taken. It has room for many from the start, which the
- * kernel backs as it is used: a copy to a larger place would hold everyone up. */
-typedef struct { char *filling, *taken; int64_t count, room, taken_room; } Buffer;
+/* Appended to under the lock, and swapped for an empty buffer when the caller takes its content. It
+ * has room for many from the start, which the kernel backs when it is used: while a growing buffer
+ * was copied, every thread would wait. */
+typedef struct { char *filling, *taken; int64_t count, room, taken_room; } RecordBuffer;
 
-static void *add_to(Buffer *b, size_t size) {
+static void *append(RecordBuffer *b, size_t size) {
     if (b->count == b->room) {
         b->room = b->room ? 2 * b->room : RECORDS_MOST;
         b->filling = realloc(b->filling, (size_t)b->room * size);
@@ -29,7 +35,7 @@ static void *add_to(Buffer *b, size_t size) {
     return b->filling + (size_t)b->count++ * size;
 }
 
-static int64_t take_from(Buffer *b, const void **out) {
+static int64_t swap_buffer(RecordBuffer *b, const void **out) {
     int64_t count = b->count, room = b->room;
     char *full = b->filling;
     b->filling = b->taken;
@@ -41,28 +47,45 @@ static int64_t take_from(Buffer *b, const void **out) {
     return count;
 }
 
-/* How long a worker waited for a CPU: as it said when it ended, and as it was last seen while it worked. */
+/* How long a worker waited for a CPU: as it reported when it ended, and as last seen while it
+ * worked. `thread` and `ended_ns` are atomic; `seen_ns` belongs to the caller of
+ * engine_run_delay. */
 typedef struct { int64_t thread, ended_ns, seen_ns; } Delay;
 
 struct Engine {
+    /* Set by engine_new and not changed afterwards. */
     const Workload *ops;
     Settings set;
-    Scheduler *scheduler;
-    Planner *planner;           /* NULL: placement is decided on the way */
-    Waterfall *live;
     Tier *tiers[TIERS];
     const Payload *payload;
-    pthread_mutex_t lock;
-    pthread_cond_t work, timer, ended, room, prefilled, drained;
-    int64_t began, timer_due, idle, cores;
-    bool full, exhausted, over, stopping;
-    int64_t limit, highest;     /* positions: where the run is cut, and the highest that was started */
+    int64_t cores;
+    Planner *planner;           /* the feeder's alone; NULL: placement is decided during the run */
+
+    pthread_mutex_t lock;       /* guards all fields below, and what they point to */
+    pthread_cond_t work;        /* for followers: a move is ready */
+    pthread_cond_t timer;       /* for the leader: an op is due earlier than it waits for */
+    pthread_cond_t ended;       /* for the main thread: the run is over */
+    pthread_cond_t room;        /* for the feeder: the window has room */
+    pthread_cond_t prefilled;   /* for the main thread: the window is full, the clock may start */
+    pthread_cond_t drained;     /* for workers: the main thread has taken the records */
+    Scheduler *scheduler;
+    Waterfall *live;            /* decides placement during the run; NULL: a plan is executed */
+    int64_t began;              /* clock_ns() at the run's time 0 */
+    int64_t timer_due;          /* what the leader waits for; FAR: there is no leader */
+    int64_t idle;               /* followers that wait */
+    bool full;                  /* the window was full once */
+    bool exhausted;             /* the whole plan has been admitted */
+    bool over;                  /* no worker takes another move */
+    bool stopping;              /* the run ends before its plan does */
+    int64_t limit, highest;     /* positions: where the run is cut; the highest one started */
     State state;
     Totals totals;
-    uint8_t *lost;              /* per key: a move on it failed, and no store has made it anew */
-    Buffer records, rows;
+    RecordBuffer records, rows;
     Fault *faults;
     int64_t faults_count, faults_room;
+
+    /* Atomic: not guarded by the lock. */
+    uint8_t *lost;              /* per key: a move failed, and no store has replaced the object */
     Delay *delays;              /* per worker */
 };
 
@@ -74,8 +97,9 @@ static void new_condition(pthread_cond_t *condition) {
     pthread_condattr_destroy(&attributes);
 }
 
-Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load, Planner *planner, Waterfall *live,
-                   const Rules *rules, Tier *const *tiers, const Payload *payload) {
+Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,
+                   Planner *planner, Waterfall *live, const Rules *rules, Tier *const *tiers,
+                   const Payload *payload) {
     Engine *e = calloc(1, sizeof *e);
     e->ops = ops;
     e->set = *settings;
@@ -88,7 +112,8 @@ Engine *engine_new(const Workload *ops, const Settings *settings, const Load *lo
     e->delays = calloc((size_t)settings->workers, sizeof *e->delays);
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);  /* it is held for less time than a sleep takes */
+    /* Adaptive: the lock is held for less time than a sleep takes. */
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
     pthread_mutex_init(&e->lock, &attributes);
     pthread_mutexattr_destroy(&attributes);
     cpu_set_t cores;
@@ -117,7 +142,7 @@ void engine_free(Engine *e) {
     free(e);
 }
 
-static int64_t now_of(const Engine *e) { return e->began ? clock_ns() - e->began : 0; }
+static int64_t run_time(const Engine *e) { return e->began ? clock_ns() - e->began : 0; }
 
 static void wait_until(Engine *e, pthread_cond_t *condition, int64_t when) {
     int64_t at = e->began + when;
@@ -134,8 +159,9 @@ static void wake_all(Engine *e) {
     pthread_cond_broadcast(&e->drained);
 }
 
-/* Cut the run, end its drain, end the warm-up, when it is time. */
-static void mark(Engine *e, int64_t now) {
+/* Apply the time limits: cut the run, end its drain, end the warm-up. Workers call this, too, as
+ * the main thread may be busy with the log. Holds the lock. */
+static void apply_limits(Engine *e, int64_t now) {
     if (e->set.duration_ns >= 0 && !e->state.cut && now >= e->set.duration_ns) {
         e->state.cut = 1;
         e->state.cut_ns = now;
@@ -146,17 +172,20 @@ static void mark(Engine *e, int64_t now) {
         }
         wake_all(e);
     }
-    if (e->state.cut && e->set.drain_ns >= 0 && !e->stopping && now >= e->set.duration_ns + e->set.drain_ns) {
+    if (e->state.cut && e->set.drain_ns >= 0 && !e->stopping &&
+        now >= e->set.duration_ns + e->set.drain_ns) {
         e->state.stopped_ns = now;
         e->stopping = true;
         wake_all(e);
     }
-    if (e->state.warmup_position == FAR && now >= e->set.warmup_ns) e->state.warmup_position = e->highest + 1;
+    if (e->state.warmup_position == FAR && now >= e->set.warmup_ns)
+        e->state.warmup_position = e->highest + 1;
 }
 
-static bool finished(const Engine *e) {
+static bool is_finished(const Engine *e) {
     int32_t lowest = scheduler_lowest(e->scheduler);
-    if (lowest != NONE) return e->state.cut && scheduler_op(e->scheduler, lowest)->position > e->limit;
+    if (lowest != NONE)
+        return e->state.cut && scheduler_op(e->scheduler, lowest)->position > e->limit;
     if (e->state.cut) return true;
     if (!e->live) return e->exhausted;
     int64_t wanted = e->ops->ops;
@@ -164,18 +193,19 @@ static bool finished(const Engine *e) {
     return scheduler_decided(e->scheduler) >= wanted;
 }
 
-static bool is_over(Engine *e) {
-    if (!e->over && (e->stopping || finished(e))) {
+static bool end_if_over(Engine *e) {
+    if (!e->over && (e->stopping || is_finished(e))) {
         e->over = true;
         wake_all(e);
     }
     return e->over;
 }
 
-/* ---- The plan comes in. ---- */
+/* ---- The feeder: the plan comes in. ---- */
 static bool has_room(const Engine *e) {
     int64_t inside = scheduler_in_window(e->scheduler);
-    return !inside || (inside < e->set.window_ops && scheduler_window_bytes(e->scheduler) < e->set.window_bytes && !e->state.cut);
+    return !inside || (inside < e->set.window_ops &&
+                       scheduler_window_bytes(e->scheduler) < e->set.window_bytes && !e->state.cut);
 }
 
 static void wake_workers(Engine *e, bool quick);
@@ -183,7 +213,7 @@ static void wake_workers(Engine *e, bool quick);
 void engine_feed(Engine *e) {
     int64_t position = 0, taken = 0, most = e->set.most_ops >= 0 ? e->set.most_ops : INT64_MAX;
     const PlannedOp *ops;
-    const Planned *moves;
+    const PlannedMove *moves;
     while (position < most && (taken = planner_next(e->planner, FEED_OPS, &ops, &moves)) > 0) {
         pthread_mutex_lock(&e->lock);
         for (int64_t i = 0; i < taken && position < most; i++, position++) {
@@ -192,14 +222,15 @@ void engine_feed(Engine *e) {
                     e->full = true;
                     pthread_cond_broadcast(&e->prefilled);
                 }
-                wake_workers(e, false);  /* for what has been admitted since they were last */
+                wake_workers(e, false);  /* for ops admitted since the last wake-up */
                 pthread_cond_wait(&e->room, &e->lock);
             }
             if (e->over) break;
             int64_t row = ops[i].row, at = e->set.trace_order ? e->ops->op[row].op_id : position;
-            scheduler_admit(e->scheduler, at, row, (int)ops[i].role, moves, ops[i].moves, now_of(e));
+            scheduler_admit(e->scheduler, at, row, (int)ops[i].role, moves, ops[i].moves,
+                            run_time(e));
             moves += ops[i].moves;
-            if (i % ADMIT_OPS == ADMIT_OPS - 1) {  /* the others wait meanwhile */
+            if (i % ADMIT_OPS == ADMIT_OPS - 1) {  /* the workers wait for the lock meanwhile */
                 wake_workers(e, false);
                 pthread_mutex_unlock(&e->lock);
                 pthread_mutex_lock(&e->lock);
@@ -212,9 +243,9 @@ void engine_feed(Engine *e) {
     }
     pthread_mutex_lock(&e->lock);
     if (position < most && taken < 0) e->state.stuck = e->stopping = true;
-    e->exhausted = position >= most || !taken;  /* not where it was stopped */
+    e->exhausted = position >= most || !taken;  /* false if the run was stopped */
     e->full = true;
-    is_over(e);
+    end_if_over(e);
     wake_all(e);
     pthread_mutex_unlock(&e->lock);
 }
@@ -232,8 +263,8 @@ int64_t engine_start(Engine *e, int64_t most_ns) {
     return ready ? e->began : 0;
 }
 
-/* ---- What has been executed. ---- */
-static void retire(Engine *e) {
+/* ---- Executed ops leave the window. ---- */
+static void retire_ops(Engine *e) {
     bool some = false;
     for (int32_t at; (at = scheduler_lowest(e->scheduler)) != NONE; some = true) {
         const Op *op = scheduler_op(e->scheduler, at);
@@ -242,10 +273,10 @@ static void retire(Engine *e) {
         totals_op(&e->totals, op->role);
         for (int32_t move = op->first_move; move != NONE; seq++) {
             const Move *m = scheduler_move(e->scheduler, move);
-            Planned planned = {m->size, m->key, m->kind, m->from, m->to};
+            PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to};
             totals_move(&e->totals, e->ops, seq, &planned);
             int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
-            memcpy(add_to(&e->rows, sizeof row), row, sizeof row);
+            memcpy(append(&e->rows, sizeof row), row, sizeof row);
             move = m->next;
         }
         e->state.retired++;
@@ -254,13 +285,15 @@ static void retire(Engine *e) {
     }
     if (!some || !e->planner || !has_room(e)) return;
     int64_t inside = scheduler_in_window(e->scheduler), free = e->set.window_ops - inside;
-    bool enough = free >= FEED_OPS || free >= e->set.window_ops / 2;  /* so that the feeder need not wake for each op */
+    /* Enough room that the feeder need not wake up for each op. */
+    bool enough = free >= FEED_OPS || free >= e->set.window_ops / 2;
     if (enough || !inside || e->set.window_bytes < UNLIMITED) pthread_cond_signal(&e->room);
 }
 
 /* ---- Workers. ---- */
-/* Wake one worker per move that is ready, and one to watch the clock if none does. `quick`: the caller will be back for
- * the next move before another could wake up, so one more worker at a time will do, and none where no core is free. */
+/* Wake one idle worker per ready move, and one to watch the clock if nobody does. `quick`: the
+ * caller will be back for the next move before another thread could wake up, so it wakes at most
+ * one more worker, and none if no core is free. */
 static void wake_workers(Engine *e, bool quick) {
     int64_t ready = scheduler_ready(e->scheduler), wake = ready < e->idle ? ready : e->idle;
     if (quick && wake) wake = ready > 1 && e->set.workers - e->idle < e->cores;
@@ -274,7 +307,8 @@ static void wake_workers(Engine *e, bool quick) {
     }
 }
 
-/* Wait for work. One of those who wait watches the clock for ops that will be due. */
+/* Wait for work. One idle worker, the leader, watches the clock for ops that will be due; the
+ * others are followers and wait to be woken (leader/followers: Schmidt et al., PLoP 2000). */
 static void sleep_for_work(Engine *e) {
     int64_t due = scheduler_next_due(e->scheduler);
     if (due == FAR || due >= e->timer_due) {
@@ -283,15 +317,22 @@ static void sleep_for_work(Engine *e) {
         e->idle--;
         return;
     }
-    if (e->timer_due != FAR) pthread_cond_signal(&e->timer);  /* another watches a later time: let it work */
+    /* The leader waits for a later time: relieve it. */
+    if (e->timer_due != FAR) pthread_cond_signal(&e->timer);
     e->timer_due = due;
     wait_until(e, &e->timer, due);
     if (e->timer_due == due) e->timer_due = FAR;
 }
 
-static bool is_elsewhere(const Engine *e, int tier) { return tier >= 0 && tier_is_elsewhere(e->tiers[tier]); }
-static bool is_chunked(const Engine *e, int tier) { return tier >= 0 && tier_chunked(e->tiers[tier]); }
-static bool transfers(int kind) { return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE; }
+static bool is_elsewhere(const Engine *e, int tier) {
+    return tier >= 0 && tier_is_elsewhere(e->tiers[tier]);
+}
+static bool is_chunked(const Engine *e, int tier) {
+    return tier >= 0 && tier_chunked(e->tiers[tier]);
+}
+static bool transfers(int kind) {
+    return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE;
+}
 
 static void wait_for_log(Engine *e) {
     int64_t began = clock_ns();
@@ -300,13 +341,13 @@ static void wait_for_log(Engine *e) {
 }
 
 static int32_t next_move(Engine *e) {
-    while (!is_over(e)) {
+    while (!end_if_over(e)) {
         if (e->records.count >= RECORDS_MOST) {
             wait_for_log(e);
             continue;
         }
-        int64_t now = now_of(e);
-        mark(e, now);
+        int64_t now = run_time(e);
+        apply_limits(e, now);
         scheduler_release(e->scheduler, now);
         if (e->stopping) continue;
         int32_t move = scheduler_take(e->scheduler);
@@ -318,15 +359,16 @@ static int32_t next_move(Engine *e) {
                 continue;
             }
             if (position > e->highest && m->pulled_ns == NEVER) e->highest = position;
-            wake_workers(e, !transfers(m->kind) || !(is_chunked(e, m->from) || is_chunked(e, m->to)));
+            wake_workers(e,
+                         !transfers(m->kind) || !(is_chunked(e, m->from) || is_chunked(e, m->to)));
             return move;
         }
-        if (!is_over(e)) sleep_for_work(e);
+        if (!end_if_over(e)) sleep_for_work(e);
     }
     return NONE;
 }
 
-static void describe(Engine *e, int32_t move, int64_t worker, Record *r, Job *job) {
+static void describe_move(Engine *e, int32_t move, int64_t worker, Record *r, Job *job) {
     const Move *m = scheduler_move(e->scheduler, move);
     const Op *op = scheduler_op(e->scheduler, m->op);
     const TraceOp *asked = &e->ops->op[op->row];
@@ -336,34 +378,58 @@ static void describe(Engine *e, int32_t move, int64_t worker, Record *r, Job *jo
     outside = outside < 0 ? 0 : outside < wait ? outside : wait;
     wait -= outside;
     *r = (Record){
-        .op_id = asked->op_id, .position = op->position, .request_id = op->request, .session_id = request->session,
-        .user_id = request->user, .key = m->key, .size_bytes = m->size, .due_ns = due, .ready_ns = m->ready_ns,
-        .window_ns = outside, .order_ns = m->order_ns < wait ? m->order_ns : wait, .seq = m->seq, .turn = request->turn,
-        .step = asked->step, .new_tokens = m->seq ? 0 : asked->new_tokens, .tokens = e->ops->key[m->key].tokens,
-        .worker = (int32_t)worker, .error = NONE, .qos = op->qos, .phase = (int8_t)asked->phase, .op = op->role,
-        .source = (int8_t)asked->source, .move = m->kind, .from_tier = m->from, .to_tier = m->to,
+        .op_id = asked->op_id,
+        .position = op->position,
+        .request_id = op->request,
+        .session_id = request->session,
+        .user_id = request->user,
+        .key = m->key,
+        .size_bytes = m->size,
+        .due_ns = due,
+        .ready_ns = m->ready_ns,
+        .window_ns = outside,
+        .order_ns = m->order_ns < wait ? m->order_ns : wait,
+        .seq = m->seq,
+        .turn = request->turn,
+        .step = asked->step,
+        .new_tokens = m->seq ? 0 : asked->new_tokens,
+        .tokens = e->ops->key[m->key].tokens,
+        .worker = (int32_t)worker,
+        .error = NONE,
+        .qos = op->qos,
+        .phase = (int8_t)asked->phase,
+        .op = op->role,
+        .source = (int8_t)asked->source,
+        .move = m->kind,
+        .from_tier = m->from,
+        .to_tier = m->to,
         .waited_for = m->waited_for,
     };
     *job = (Job){.kind = m->kind, .key = m->key, .from = m->from, .to = m->to, .size = m->size};
     if (m->kind == STORE) __atomic_store_n(&e->lost[m->key], 0, __ATOMIC_RELAXED);
-    else if (m->kind != MISS && m->kind != BYPASS && __atomic_load_n(&e->lost[m->key], __ATOMIC_RELAXED)) job->status = UPSTREAM;
+    else if (m->kind != MISS && m->kind != BYPASS &&
+             __atomic_load_n(&e->lost[m->key], __ATOMIC_RELAXED))
+        job->status = UPSTREAM;
 }
 
-/* ---- One move. What is left to be checked after the others may go on: */
-typedef struct { int64_t offset, length; bool due; } Check;
+/* ---- Moves. ---- */
+/* The check of a hit's last chunk, which is made after the moves that wait for the hit may
+ * start. */
+typedef struct { int64_t offset, length; bool due; } PendingCheck;
 
-static void fill(Engine *e, Job *job, int64_t offset, int64_t length, char *buffer) {
+static void make_bytes(Engine *e, Job *job, int64_t offset, int64_t length, char *buffer) {
     if (!tier_keeps_bytes(e->tiers[job->to])) return;
     int64_t began = clock_ns(), whole = (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (job->from < 0) payload_fill(e->payload, buffer, (uint64_t)job->key, offset, whole);
-    else if (whole > length) payload_pad(e->payload, buffer, (uint64_t)job->key, offset, length, whole);
+    else if (whole > length)
+        payload_pad(e->payload, buffer, (uint64_t)job->key, offset, length, whole);
     job->verify_ns += clock_ns() - began;
 }
 
-static int check(Engine *e, Job *job, int64_t offset, int64_t length, const char *buffer) {
+static int check_bytes(Engine *e, Job *job, int64_t offset, int64_t length, const char *buffer) {
     int64_t began = clock_ns();
-    int wrong = payload_check(e->payload, buffer, (uint64_t)job->key, offset, length, e->set.verify == 2, job->fault.text,
-                              sizeof job->fault.text);
+    int wrong = payload_check(e->payload, buffer, (uint64_t)job->key, offset, length,
+                              e->set.verify == 2, job->fault.text, sizeof job->fault.text);
     job->verify_ns += clock_ns() - began;
     if (wrong) {
         job->fault.kind = FAULT_CORRUPT;
@@ -372,17 +438,18 @@ static int check(Engine *e, Job *job, int64_t offset, int64_t length, const char
     return wrong;
 }
 
-/* The time since `began`, which becomes now: what follows begins where this ended. */
+/* Return the time since `began`, and set it to now, where the next interval begins. */
 static int64_t lap(int64_t *began) {
     int64_t now = clock_ns(), spent = now - *began;
     *began = now;
     return spent;
 }
 
-/* Piece by piece: read, verify, and write to the target if there is one. */
-static int read_object(Engine *e, Job *job, Object *to, char *buffer, Check *left) {
+/* Read chunk by chunk: verify each chunk, and write it to the target if there is one. */
+static int read_object(Engine *e, Job *job, Object *to, char *buffer, PendingCheck *left) {
     Tier *tier = e->tiers[job->from];
-    int64_t step = tier_chunked(tier) || to ? e->set.chunk : job->size, began = to ? clock_ns() : job->start_ns;
+    int64_t step = tier_chunked(tier) || to ? e->set.chunk : job->size,
+            began = to ? clock_ns() : job->start_ns;
     Object from;
     int error = object_open(tier, &from, (uint64_t)job->key, job->size, &job->fault);
     if (error) {
@@ -395,10 +462,10 @@ static int read_object(Engine *e, Job *job, Object *to, char *buffer, Check *lef
         bool checked = e->set.verify && tier_keeps_bytes(tier), last = offset + length == job->size;
         if (error || (!checked && !to)) continue;
         job->read_ns += lap(&began);
-        if (checked && last && job->kind == HIT) *left = (Check){offset, length, true};
-        else if (checked) error = check(e, job, offset, length, buffer);
+        if (checked && last && job->kind == HIT) *left = (PendingCheck){offset, length, true};
+        else if (checked) error = check_bytes(e, job, offset, length, buffer);
         if (to && !error) {
-            fill(e, job, offset, length, buffer);
+            make_bytes(e, job, offset, length, buffer);
             began = clock_ns();
             error = object_write(to, offset, length, buffer, &job->fault);
             job->write_ns += lap(&began);
@@ -412,7 +479,7 @@ static int read_object(Engine *e, Job *job, Object *to, char *buffer, Check *lef
     return error;
 }
 
-/* Piece by piece: make the object's bytes, the first of which are there, and write them. */
+/* Write chunk by chunk: make the object's bytes, the first chunk's excepted, and write them. */
 static int write_object(Engine *e, Job *job, Object *to, char *buffer, int64_t *began) {
     int64_t step = tier_chunked(e->tiers[job->to]) ? e->set.chunk : job->size;
     int error = 0;
@@ -420,7 +487,7 @@ static int write_object(Engine *e, Job *job, Object *to, char *buffer, int64_t *
         int64_t length = job->size - offset < step ? job->size - offset : step;
         if (offset) {
             job->write_ns += lap(began);
-            fill(e, job, offset, length, buffer);
+            make_bytes(e, job, offset, length, buffer);
             *began = clock_ns();
         }
         error = object_write(to, offset, length, buffer, &job->fault);
@@ -428,12 +495,12 @@ static int write_object(Engine *e, Job *job, Object *to, char *buffer, int64_t *
     return error;
 }
 
-static int transfer(Engine *e, Job *job, char *buffer, Check *left) {
+static int transfer(Engine *e, Job *job, char *buffer, PendingCheck *left) {
     if (job->to < 0) return read_object(e, job, NULL, buffer, left);
     Tier *tier = e->tiers[job->to];
     int64_t began = job->start_ns;
     if (job->from < 0 && tier_chunked(tier)) {
-        fill(e, job, 0, job->size < e->set.chunk ? job->size : e->set.chunk, buffer);
+        make_bytes(e, job, 0, job->size < e->set.chunk ? job->size : e->set.chunk, buffer);
         began = clock_ns();
     }
     Object to;
@@ -452,26 +519,30 @@ static int transfer(Engine *e, Job *job, char *buffer, Check *left) {
     return error;
 }
 
-static bool leaves(int64_t kind) { return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE; }
+static bool leaves_source(int64_t kind) {
+    return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE;
+}
 
-/* Remove what a lost key left in the tiers that the plan takes it out of or was bringing it into. */
-static void forget(Engine *e, const Job *job) {
+/* Remove a lost key from the tiers that the move takes it out of or brings it into. */
+static void discard_lost(Engine *e, const Job *job) {
     Fault ignored;  /* the move's own row carries the error */
-    if (leaves(job->kind) && job->from >= 0) object_discard(e->tiers[job->from], (uint64_t)job->key, &ignored);
+    if (leaves_source(job->kind) && job->from >= 0)
+        object_discard(e->tiers[job->from], (uint64_t)job->key, &ignored);
     if (job->to >= 0) object_discard(e->tiers[job->to], (uint64_t)job->key, &ignored);
 }
 
-static void make_move(Engine *e, Job *job, char *buffer, Check *left) {
+static void make_move(Engine *e, Job *job, char *buffer, PendingCheck *left) {
     job->start_ns = clock_ns();
     if (job->status == UPSTREAM) {
-        forget(e, job);
+        discard_lost(e, job);
     } else if (job->kind != MISS && job->kind != BYPASS) {
         int error = transfers((int)job->kind) ? transfer(e, job, buffer, left) : 0;
-        if (!error && leaves(job->kind) && job->from >= 0) error = object_discard(e->tiers[job->from], (uint64_t)job->key, &job->fault);
+        if (!error && leaves_source(job->kind) && job->from >= 0)
+            error = object_discard(e->tiers[job->from], (uint64_t)job->key, &job->fault);
         if (error) {
             job->status = ERROR;
             __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
-            forget(e, job);
+            discard_lost(e, job);
             left->due = false;
         }
     }
@@ -492,11 +563,11 @@ static void note_fault(Engine *e, Record *r, const Job *job) {
     if (e->state.failures > e->set.max_errors && !e->stopping) {
         e->state.too_many_errors = 1;
         e->stopping = true;
-        is_over(e);
+        end_if_over(e);
     }
 }
 
-static void record(Engine *e, Record *r, const Job *job, int64_t late_ns) {
+static void finish_record(Engine *e, Record *r, const Job *job, int64_t late_ns) {
     r->status = (int8_t)job->status;
     r->start_ns = job->start_ns - e->began;
     r->end_ns = job->done_ns - e->began - (job->verify_ns - late_ns);
@@ -510,19 +581,22 @@ static void record(Engine *e, Record *r, const Job *job, int64_t late_ns) {
     State *s = &e->state;
     if (r->start_ns > s->issued_ns) s->issued_ns = r->start_ns;
     if (r->end_ns > s->ended_ns) s->ended_ns = r->end_ns;
-    if (!r->warmup && (s->steady_ns == NEVER || r->start_ns < s->steady_ns)) s->steady_ns = r->start_ns;
-    if (job->status == OK && r->from_tier == NVME && transfers(r->move)) s->nvme_read_bytes += r->size_bytes;
-    *(Record *)add_to(&e->records, sizeof *r) = *r;
+    if (!r->warmup && (s->steady_ns == NEVER || r->start_ns < s->steady_ns))
+        s->steady_ns = r->start_ns;
+    if (job->status == OK && r->from_tier == NVME && transfers(r->move))
+        s->nvme_read_bytes += r->size_bytes;
+    *(Record *)append(&e->records, sizeof *r) = *r;
 }
 
-/* The move is done: what waits for it may go on. */
-static void complete(Engine *e, int32_t move, const Job *job) {
+/* The move is done: moves that wait for it may start. */
+static void complete_move(Engine *e, int32_t move, const Job *job) {
     int64_t end_ns = job->done_ns - e->began;
     scheduler_complete(e->scheduler, move, end_ns, end_ns);
-    retire(e);
+    retire_ops(e);
 }
 
-/* How long a thread has waited for a CPU while it was ready to run (schedstat's second number); -1: the kernel does not say. */
+/* Return how long a thread was ready but waited for a CPU (second number of schedstat); -1:
+ * unknown. */
 static int64_t run_delay(int64_t thread) {
     char path[64], text[96];
     snprintf(path, sizeof path, "/proc/self/task/%lld/schedstat", (long long)thread);
@@ -547,7 +621,8 @@ int64_t engine_run_delay(Engine *e) {
     int64_t sum = 0;
     for (int64_t worker = 0; worker < e->set.workers; worker++) {
         Delay *d = &e->delays[worker];
-        int64_t thread = __atomic_load_n(&d->thread, __ATOMIC_ACQUIRE), now = thread ? run_delay(thread) : 0;
+        int64_t thread = __atomic_load_n(&d->thread, __ATOMIC_ACQUIRE),
+                now = thread ? run_delay(thread) : 0;
         int64_t ended = __atomic_load_n(&d->ended_ns, __ATOMIC_ACQUIRE);
         if (now < 0 && !d->seen_ns && ended <= 0) return -1;
         if (now > d->seen_ns) d->seen_ns = now;
@@ -556,9 +631,9 @@ int64_t engine_run_delay(Engine *e) {
     return sum;
 }
 
-/* What a worker has in hand while its move is made elsewhere. */
-typedef struct { int32_t move; Record record; } Hand;
-static _Thread_local Hand hand;
+/* The move of a worker while its caller makes it elsewhere. */
+typedef struct { int32_t move; Record record; } MoveInHand;
+static _Thread_local MoveInHand in_hand;
 
 int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) {
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
@@ -566,45 +641,47 @@ int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) 
     pthread_mutex_lock(&e->lock);
     if (resumed) {
         if (job->status == ERROR) __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
-        complete(e, hand.move, job);
-        record(e, &hand.record, job, 0);
+        complete_move(e, in_hand.move, job);
+        finish_record(e, &in_hand.record, job, 0);
     }
-    while ((hand.move = next_move(e)) != NONE) {
-        describe(e, hand.move, worker, &hand.record, job);
+    while ((in_hand.move = next_move(e)) != NONE) {
+        describe_move(e, in_hand.move, worker, &in_hand.record, job);
         pthread_mutex_unlock(&e->lock);
         if (is_elsewhere(e, (int)job->from) || is_elsewhere(e, (int)job->to)) return 1;
-        Check left = {0, 0, false};
+        PendingCheck left = {0, 0, false};
         make_move(e, job, buffer, &left);
         pthread_mutex_lock(&e->lock);
-        complete(e, hand.move, job);
+        complete_move(e, in_hand.move, job);
         int64_t early_ns = job->verify_ns;
-        if (left.due) {  /* nothing waits for it any more */
+        if (left.due) {  /* no move waits for it any more */
             wake_workers(e, false);
             pthread_mutex_unlock(&e->lock);
-            if (check(e, job, left.offset, left.length, buffer)) {
+            if (check_bytes(e, job, left.offset, left.length, buffer)) {
                 job->status = ERROR;
                 __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
             }
             pthread_mutex_lock(&e->lock);
         }
-        record(e, &hand.record, job, job->verify_ns - early_ns);
+        finish_record(e, &in_hand.record, job, job->verify_ns - early_ns);
     }
     pthread_mutex_unlock(&e->lock);
     worker_ends(e, worker);
     return 0;
 }
 
-/* ---- The caller's view. ---- */
+/* ---- Functions of the main thread. ---- */
 int engine_wait(Engine *e, int64_t most_ns) {
     pthread_mutex_lock(&e->lock);
-    int64_t now = now_of(e), until = now + most_ns;
-    mark(e, now);
-    int64_t marks[] = {e->set.duration_ns, e->set.drain_ns >= 0 ? e->set.duration_ns + e->set.drain_ns : -1, e->set.warmup_ns};
+    int64_t now = run_time(e), until = now + most_ns;
+    apply_limits(e, now);
+    int64_t limits[] = {e->set.duration_ns,
+                        e->set.drain_ns >= 0 ? e->set.duration_ns + e->set.drain_ns : -1,
+                        e->set.warmup_ns};
     for (int i = 0; i < 3; i++)
-        if (marks[i] > now && marks[i] < until) until = marks[i];
-    if (!is_over(e)) wait_until(e, &e->ended, until);
-    mark(e, now_of(e));
-    int over = is_over(e);
+        if (limits[i] > now && limits[i] < until) until = limits[i];
+    if (!end_if_over(e)) wait_until(e, &e->ended, until);
+    apply_limits(e, run_time(e));
+    int over = end_if_over(e);
     pthread_mutex_unlock(&e->lock);
     return over;
 }
@@ -619,10 +696,11 @@ void engine_stop(Engine *e) {
 void engine_state(Engine *e, State *out) {
     pthread_mutex_lock(&e->lock);
     *out = e->state;
-    out->over = finished(e);
+    out->over = is_finished(e);
     out->reads = e->totals.reads;
     for (int tier = 0; tier < TIERS; tier++)
-        for (int to = 0; to < 4; to++) out->hits += e->totals.counts[HIT][tier][to] + e->totals.counts[PROMOTE][tier][to];
+        for (int to = 0; to < 4; to++)
+            out->hits += e->totals.counts[HIT][tier][to] + e->totals.counts[PROMOTE][tier][to];
     out->moved_bytes = e->totals.moved_bytes;
     out->in_window = scheduler_in_window(e->scheduler);
     out->left = out->cut && e->limit >= out->executed ? e->limit + 1 - out->executed : 0;
@@ -637,7 +715,7 @@ void engine_totals(Engine *e, Totals *out) {
 
 int64_t engine_take_records(Engine *e, const Record **out) {
     pthread_mutex_lock(&e->lock);
-    int64_t count = take_from(&e->records, (const void **)out);
+    int64_t count = swap_buffer(&e->records, (const void **)out);
     pthread_cond_broadcast(&e->drained);
     pthread_mutex_unlock(&e->lock);
     return count;
@@ -645,14 +723,16 @@ int64_t engine_take_records(Engine *e, const Record **out) {
 
 int64_t engine_take_rows(Engine *e, const int64_t **out) {
     pthread_mutex_lock(&e->lock);
-    int64_t count = take_from(&e->rows, (const void **)out);
+    int64_t count = swap_buffer(&e->rows, (const void **)out);
     pthread_mutex_unlock(&e->lock);
     return count;
 }
 
-/* Records as columns, a block that stays in the CPU's caches at a time; fields: offset and bytes (1, 4 or 8) of each. A worker
- * that has been woken on this core comes first: the kernel would let it wait for milliseconds. */
-void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2], char *const *out, int64_t columns) {
+/* Split records into columns, a block at a time that stays in the CPU's caches. `fields` gives the
+ * offset and bytes (1, 4 or 8) of each. It yields the core to a worker that has been woken on it:
+ * the kernel would otherwise let the worker wait for milliseconds. */
+void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2],
+                   char *const *out, int64_t columns) {
     enum { BLOCK_RECORDS = 64 };
     for (int64_t begin = 0; begin < count; begin += BLOCK_RECORDS) {
         sched_yield();
@@ -661,7 +741,8 @@ void records_split(const char *records, int64_t count, int64_t stride, const int
             const char *from = records + begin * stride + fields[column][0];
             for (int64_t i = begin; i < end; i++, from += stride) {
                 if (fields[column][1] == 8) ((int64_t *)out[column])[i] = *(const int64_t *)from;
-                else if (fields[column][1] == 4) ((int32_t *)out[column])[i] = *(const int32_t *)from;
+                else if (fields[column][1] == 4)
+                    ((int32_t *)out[column])[i] = *(const int32_t *)from;
                 else out[column][i] = *from;
             }
         }
@@ -676,9 +757,11 @@ void engine_fault(Engine *e, int64_t number, Fault *out) {
 
 int64_t core_sizes(int64_t *out) {
     const int64_t sizes[] = {
-        sizeof(TraceOp), sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload), sizeof(Planned), sizeof(Rules),
-        sizeof(Totals), sizeof(Load), sizeof(Op), sizeof(Move), sizeof(Device), sizeof(PlannedOp), sizeof(Fault),
-        sizeof(BlockIO), sizeof(Extent), sizeof(Object), sizeof(Settings), sizeof(Job), sizeof(Record), sizeof(State),
+        sizeof(TraceOp),     sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload),
+        sizeof(PlannedMove), sizeof(Rules),        sizeof(Totals),   sizeof(Load),
+        sizeof(Op),          sizeof(Move),         sizeof(Device),   sizeof(PlannedOp),
+        sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
+        sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),
     };
     memcpy(out, sizes, sizeof sizes);
     return sizeof sizes / sizeof *sizes;

@@ -1,6 +1,7 @@
-/* Free room as runs of units. An allocation takes one run where one is large enough, else as many as it needs: whatever
- * the free room looks like, an object of that many units fits. Runs carry their length at both ends (boundary tags), so
- * that neighbours join at once; runs of like size are linked. Not thread-safe: its tier holds a lock.
+/* Free room as runs of units. An allocation takes one run if one is large enough, else several:
+ * however fragmented the free room is, an object of that many units fits. Runs carry their length
+ * at both ends (boundary tags), so that neighbours are joined at once; runs of similar size are
+ * linked. No lock of its own: Tier.lock guards it.
  */
 #include "core.h"
 #include <stdlib.h>
@@ -9,8 +10,8 @@ enum { BINS = 40 };
 
 struct Extents {
     int64_t units, room;
-    uint32_t *head, *tail;      /* at a free run's first unit, at its last one: its length; else 0 */
-    int32_t *next, *before;     /* by first unit: other free runs of its bin */
+    uint32_t *head, *tail;      /* at a free run's first and last unit: its length; else 0 */
+    int32_t *next, *before;     /* by first unit: neighbours in the list of the run's bin */
     int32_t bins[BINS];         /* runs of 2^i to 2^(i+1) - 1 units; -1: none */
 };
 
@@ -41,7 +42,7 @@ int64_t extents_room(const Extents *e) { return e->room; }
 
 static int bin_of(int64_t length) { return 63 - __builtin_clzll((unsigned long long)length); }
 
-static void add(Extents *e, int64_t start, int64_t length) {
+static void link_run(Extents *e, int64_t start, int64_t length) {
     int bin = bin_of(length);
     e->head[start] = e->tail[start + length - 1] = (uint32_t)length;
     e->before[start] = NONE;
@@ -50,7 +51,7 @@ static void add(Extents *e, int64_t start, int64_t length) {
     e->bins[bin] = (int32_t)start;
 }
 
-static void take_out(Extents *e, int64_t start) {
+static void unlink_run(Extents *e, int64_t start) {
     int64_t length = e->head[start];
     if (e->before[start] != NONE) e->next[e->before[start]] = e->next[start];
     else e->bins[bin_of(length)] = e->next[start];
@@ -58,8 +59,9 @@ static void take_out(Extents *e, int64_t start) {
     e->head[start] = e->tail[start + length - 1] = 0;
 }
 
-/* A run of at least so many units, if a look at few finds one; else the first of the largest there are. */
-static int64_t choose(const Extents *e, int64_t units) {
+/* Choose a run of at least `units` if one is among the first few of its bin or in a larger bin;
+ * else the first of the largest bin there is. */
+static int64_t choose_run(const Extents *e, int64_t units) {
     int bin = bin_of(units);
     int64_t at = e->bins[bin];
     for (int tries = 0; tries < 8 && at != NONE; tries++, at = e->next[at])
@@ -79,9 +81,10 @@ int64_t extents_take(Extents *e, int64_t units, Extent *out, int64_t most) {
             while (count--) extents_give(e, out[count].start, out[count].bytes);
             return -1;
         }
-        int64_t start = choose(e, left), length = e->head[start], used = length < left ? length : left;
-        take_out(e, start);
-        if (used < length) add(e, start + used, length - used);
+        int64_t start = choose_run(e, left), length = e->head[start],
+                used = length < left ? length : left;
+        unlink_run(e, start);
+        if (used < length) link_run(e, start + used, length - used);
         out[count++] = (Extent){start, used};
         e->room -= used;
         left -= used;
@@ -94,13 +97,13 @@ void extents_give(Extents *e, int64_t start, int64_t units) {
     int64_t after = start + units;
     if (after < e->units && e->head[after]) {
         units += e->head[after];
-        take_out(e, after);
+        unlink_run(e, after);
     }
     if (start && e->tail[start - 1]) {
         int64_t length = e->tail[start - 1];
         start -= length;
         units += length;
-        take_out(e, start);
+        unlink_run(e, start);
     }
-    add(e, start, units);
+    link_run(e, start, units);
 }

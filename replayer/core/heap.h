@@ -1,4 +1,4 @@
-/* A binary heap of (key, value), least first; equal keys by value. */
+/* A binary heap of (key, value), least first; equal keys are ordered by value. */
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ static inline void heap_sift(Heap *heap, int64_t at, Entry entry) {
     for (;;) {
         int64_t below = 2 * at + 1;
         if (below >= heap->count) break;
-        if (below + 1 < heap->count && entry_before(heap->entries[below + 1], heap->entries[below])) below++;
+        if (below + 1 < heap->count && entry_before(heap->entries[below + 1], heap->entries[below]))
+            below++;
         if (!entry_before(heap->entries[below], entry)) break;
         heap->entries[at] = heap->entries[below];
         at = below;
@@ -45,7 +46,7 @@ static inline Entry heap_pop(Heap *heap) {
     return top;
 }
 
-/* Put another entry in the place of the least. */
+/* Replace the least entry. */
 static inline void heap_replace(Heap *heap, uint64_t key, int64_t value) {
     heap_sift(heap, 0, (Entry){key, value});
 }

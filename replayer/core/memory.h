@@ -1,4 +1,4 @@
-/* Memory that there is, or the process ends. */
+/* Memory allocation that ends the process on failure. */
 #pragma once
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@ static inline void *checked(void *memory) {
     return memory;
 }
 
-/* Zeros, from the start of a cache line; a large array on huge pages where the kernel has them, as it is read here and there. */
+/* Allocate zeros from the start of a cache line; a large array, which is read at random, on huge
+ * pages if the kernel has them. */
 static inline void *array(size_t count, size_t size) {
     size_t bytes = count * size, unit = bytes < HUGE_PAGE ? LINE : HUGE_PAGE;
     bytes = (bytes + unit - 1) / unit * unit;

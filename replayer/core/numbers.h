@@ -1,5 +1,6 @@
-/* A set of numbers: a bit each, and above every 64 words one whose bits say which of them are not empty. Adding, removing and
- * finding the least touch a word per level, so they take the same time however many numbers there are. */
+/* A set of numbers as a hierarchical bitmap: one bit per number; on each higher level, one bit per
+ * word below that is not empty. Adding, removing and finding the least touch one word per level, so
+ * their time does not depend on how many numbers there are. */
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 enum { NUMBER_LEVELS = 6 };  /* 64^6 > 2^31 */
 typedef struct { uint64_t *words[NUMBER_LEVELS]; int levels; } Numbers;
 
-/* Room for numbers below `limit`; the kernel backs what is used. */
+/* Make room for numbers below `limit`; the kernel backs it when it is used. */
 static inline void numbers_new(Numbers *set, int64_t limit) {
     set->levels = 0;
     do {
@@ -37,10 +38,10 @@ static inline void numbers_remove(Numbers *set, uint32_t number) {
     }
 }
 
-/* The least number of a set that is not empty. */
+/* Return the least number of a set that is not empty. */
 static inline uint32_t numbers_least(const Numbers *set) {
-    uint32_t found = 0;
+    uint32_t least = 0;
     for (int level = set->levels - 1; level >= 0; level--)
-        found = found << 6 | (uint32_t)__builtin_ctzll(set->words[level][found]);
-    return found;
+        least = least << 6 | (uint32_t)__builtin_ctzll(set->words[level][least]);
+    return least;
 }

@@ -1,4 +1,5 @@
-/* A plan, op by op, in the order of the trace, of a list of rows, or of a reference system (docs/ordering.md). */
+/* A plan, op by op: in the order of the trace, of a list of rows, or of a reference system
+ * (docs/ordering.md). */
 #include "core.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +9,20 @@ struct Planner {
     Waterfall *waterfall;
     int64_t order, at, count;
     const int32_t *rows;
-    /* A reference system. */
+    /* of a reference system */
     Scheduler *scheduler;
     Devices *devices;
     int64_t now, workers, busy;
     int32_t *ended;
-    /* What is handed out. */
-    PlannedOp *told;
-    Planned *moves;
-    int64_t told_count, told_room, moves_room, moves_used;
+    /* the ops and moves handed out by the last call */
+    PlannedOp *out_ops;
+    PlannedMove *moves;
+    int64_t out_count, out_room, moves_room, moves_used;
 };
 
-Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order, const int32_t *rows, int64_t count,
-                     const Load *load, const Device *devices, int64_t workers) {
+Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order,
+                     const int32_t *rows, int64_t count, const Load *load, const Device *devices,
+                     int64_t workers) {
     Planner *p = calloc(1, sizeof *p);
     p->ops = workload;
     p->waterfall = waterfall_new(workload, rules);
@@ -43,61 +45,64 @@ void planner_free(Planner *p) {
     scheduler_free(p->scheduler);
     devices_free(p->devices);
     free(p->ended);
-    free(p->told);
+    free(p->out_ops);
     free(p->moves);
     free(p);
 }
 
 const Waterfall *planner_waterfall(const Planner *p) { return p->waterfall; }
 
-static Planned *more_moves(Planner *p, int64_t count) {
+static PlannedMove *reserve_moves(Planner *p, int64_t count) {
     if (p->moves_used + count > p->moves_room) {
         p->moves_room = 2 * (p->moves_used + count);
         p->moves = realloc(p->moves, (size_t)p->moves_room * sizeof *p->moves);
         if (!p->moves) abort();
     }
-    Planned *found = &p->moves[p->moves_used];
+    PlannedMove *moves = &p->moves[p->moves_used];
     p->moves_used += count;
-    return found;
+    return moves;
 }
 
-/* Tell the ops that have just been decided; the scheduler keeps each until its moves are done, and no longer. */
-static void tell(Planner *p) {
-    for (int32_t at; (at = scheduler_lowest(p->scheduler)) != NONE; scheduler_retire(p->scheduler)) {
+/* Hand out the ops that have just been decided; the scheduler keeps each op until its moves are
+ * done. */
+static void hand_out_decided(Planner *p) {
+    for (int32_t at; (at = scheduler_lowest(p->scheduler)) != NONE;
+         scheduler_retire(p->scheduler)) {
         const Op *op = scheduler_op(p->scheduler, at);
-        if (p->told_count == p->told_room) {
-            p->told_room *= 2;
-            p->told = realloc(p->told, (size_t)p->told_room * sizeof *p->told);
-            if (!p->told) abort();
+        if (p->out_count == p->out_room) {
+            p->out_room *= 2;
+            p->out_ops = realloc(p->out_ops, (size_t)p->out_room * sizeof *p->out_ops);
+            if (!p->out_ops) abort();
         }
-        p->told[p->told_count++] = (PlannedOp){op->row, op->role, op->moves};
-        Planned *out = more_moves(p, op->moves);
+        p->out_ops[p->out_count++] = (PlannedOp){op->row, op->role, op->moves};
+        PlannedMove *out = reserve_moves(p, op->moves);
         for (int32_t move = op->first_move; move != NONE;) {
             const Move *m = scheduler_move(p->scheduler, move);
-            *out++ = (Planned){m->size, m->key, m->kind, m->from, m->to};
+            *out++ = (PlannedMove){m->size, m->key, m->kind, m->from, m->to};
             move = m->next;
         }
     }
 }
 
-/* Start what can start now. */
+/* Start all moves that can start now. */
 static void start_moves(Planner *p) {
     while (p->busy < p->workers) {
         int32_t move = scheduler_take(p->scheduler);
-        tell(p);
+        hand_out_decided(p);
         if (move == NONE) return;
         Move *m = scheduler_move(p->scheduler, move);
         if (m->kind == HIT || m->kind == PROMOTE || m->kind == STORE || m->kind == DEMOTE) {
             p->busy++;
-            devices_start(p->devices, move, m->kind == STORE ? NONE : m->from, m->to, m->size, p->now);
+            devices_start(p->devices, move, m->kind == STORE ? NONE : m->from, m->to, m->size,
+                          p->now);
         } else {
             scheduler_complete(p->scheduler, move, p->now, p->now);
         }
     }
 }
 
-/* Go on to the next time at which something happens; whether there is one. */
-static bool tick(Planner *p) {
+/* Go on to the time of the next event. Returns whether there is one. */
+static bool advance_clock(Planner *p) {
     int64_t next = devices_next(p->devices), due = scheduler_next_due(p->scheduler);
     if (due < next) next = due;
     if (next == FAR) return false;
@@ -109,33 +114,34 @@ static bool tick(Planner *p) {
     return true;
 }
 
-/* Whether it could go on; once the last op is decided, the plan is known. */
+/* Simulate until `most` ops are decided. Returns false if nothing can proceed; once the last op is
+ * decided, the plan is complete. */
 static bool follow_reference(Planner *p, int64_t most) {
-    while (p->told_count < most) {
+    while (p->out_count < most) {
         start_moves(p);
         if (scheduler_decided(p->scheduler) == p->count) return true;
-        if (!tick(p)) return false;
+        if (!advance_clock(p)) return false;
     }
     return true;
 }
 
-int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Planned **moves) {
-    if (most > p->told_room) {
-        p->told_room = most;
-        p->told = realloc(p->told, (size_t)most * sizeof *p->told);
-        if (!p->told) abort();
+int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves) {
+    if (most > p->out_room) {
+        p->out_room = most;
+        p->out_ops = realloc(p->out_ops, (size_t)most * sizeof *p->out_ops);
+        if (!p->out_ops) abort();
     }
-    p->moves_used = p->told_count = 0;
+    p->moves_used = p->out_count = 0;
     bool goes_on = true;
     if (p->order == BY_REFERENCE) goes_on = follow_reference(p, most);
-    for (; p->order != BY_REFERENCE && p->told_count < most && p->at < p->count; p->at++) {
+    for (; p->order != BY_REFERENCE && p->out_count < most && p->at < p->count; p->at++) {
         int64_t row = p->order == BY_ROWS ? p->rows[p->at] : p->at, count;
-        const Planned *decided;
+        const PlannedMove *decided;
         int role = waterfall_decide(p->waterfall, row, &decided, &count);
-        p->told[p->told_count++] = (PlannedOp){row, role, count};
-        memcpy(more_moves(p, count), decided, (size_t)count * sizeof *decided);
+        p->out_ops[p->out_count++] = (PlannedOp){row, role, count};
+        memcpy(reserve_moves(p, count), decided, (size_t)count * sizeof *decided);
     }
-    *ops = p->told;
+    *ops = p->out_ops;
     *moves = p->moves;
-    return goes_on || p->told_count ? p->told_count : -1;
+    return goes_on || p->out_count ? p->out_count : -1;
 }

@@ -1,8 +1,13 @@
-/* What may run now, and when ops are due (docs/ordering.md). No clock of its own, no threads, no I/O.
+/* The scheduler: which moves may start now, and when ops are due (docs/ordering.md). It has no
+ * clock, no threads and does no I/O.
  *
- * Two ways of use. A plan is executed: ops come by scheduler_admit, in the plan's order, with their moves. Or placement is
- * decided on the way: the scheduler knows every request, and decides an op when something could start it. Dependencies
- * point backwards in plan order only, so the lowest unfinished op can always proceed.
+ * It is used in two ways. Executing a plan, ops come by scheduler_admit in the plan's order, with
+ * their moves. Deciding placement during the run, the scheduler knows every request from the start
+ * and decides an op when a worker could start it. Dependencies point backwards in plan order only,
+ * so the lowest unfinished op can always proceed.
+ *
+ * Locks: there are none here. One thread at a time may call: the engine holds `Engine.lock`, which
+ * therefore guards every field of a Scheduler; a planner has a scheduler of its own.
  */
 #include "core.h"
 #include "heap.h"
@@ -11,21 +16,22 @@
 #define QOS_SHIFT 60
 
 typedef struct {
-    int64_t start_ns, due_ns, end_ns, wait_ns;  /* start: of the request; due: of the present step */
-    int32_t next;               /* of the request's rows: the next to be let go */
+    int64_t start_ns, due_ns, end_ns, wait_ns;  /* due: of its current step */
+    int32_t next;               /* index among the request's rows of the next op to release */
     int32_t step, running;
     uint32_t slots : 31, begun : 1;
-    int32_t queue, queue_end;   /* of a plan: ops admitted and not let go; else: ops waiting to be decided */
-    int32_t freed, freed_count; /* ring of when places became free */
-} Request_;  /* a cache line */
+    int32_t queue, queue_end;   /* ops admitted but not released; without a plan: to be decided */
+    int32_t freed, freed_count; /* ring of the times at which slots became free */
+} RequestState;  /* one cache line */
 
 typedef struct { int32_t move, next; int8_t why; } Edge;
 typedef struct { int64_t number; int32_t move, next; } Need;
 typedef struct { int32_t left, waiter, next; } Group;  /* hits of a key since its last other move */
-typedef struct { int64_t bytes; int32_t move; } Room;
-typedef struct { Room *entries; int64_t head, tail, room; bool bounded; } Ledger;
+typedef struct { int64_t bytes; int32_t move; } LedgerEntry;
+typedef struct { LedgerEntry *entries; int64_t head, tail, room; bool bounded; } Ledger;
 
-/* The last move of a key that others wait for, and its hits since; plus one, 0: none. */
+/* What later moves of a key wait for: its last move that is no hit, and the group of its hits
+ * since. Both are indices plus one; 0: none. */
 typedef struct { int32_t barrier, group; } KeyOrder;
 
 struct Scheduler {
@@ -33,15 +39,15 @@ struct Scheduler {
     Waterfall *decides;         /* NULL: a plan is executed */
     Load load;
     double prefill_ns, token_ns;
-    Request_ *requests;
-    int64_t *freed;             /* per request, `depth` of them */
+    RequestState *requests;
+    int64_t *freed;             /* `depth` times per request */
     int64_t depth;
-    Heap timed;                 /* (due, row << 32 | op): ops let go whose time has not come */
-    Heap waiting;               /* (class, request's start; request): one for each op to be decided, in its request's queue */
+    Heap timed;                 /* (due, row << 32 | op): ops released before they are due */
+    Heap waiting;               /* (class, request's start; request): one entry per op to decide */
     Heap ready, set_aside;      /* (class, number; move) */
     int64_t permits;
-    int64_t entering;           /* row from which on requests have not begun: asap without a plan, open */
-    int64_t in_progress;        /* requests */
+    int64_t entering;           /* first row whose request may not have begun; not if closed */
+    int64_t in_progress;        /* requests begun and not ended */
     Op *op_pool;
     Move *move_pool;
     Edge *edge_pool;
@@ -56,7 +62,8 @@ struct Scheduler {
     int64_t decided, no_more, number, window_bytes;
 };
 
-Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load, Waterfall *decides) {
+Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
+                         Waterfall *decides) {
     Scheduler *s = checked(calloc(1, sizeof *s));
     s->ops = workload;
     s->decides = decides;
@@ -66,7 +73,7 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
     s->requests = array((size_t)workload->requests + 1, sizeof *s->requests);
     for (int64_t r = 0; r < workload->requests; r++) s->requests[r].start_ns = NEVER;
     s->depth = load->depth;
-    if (s->depth) {  /* no step has more places than the longest request has ops */
+    if (s->depth) {  /* no step needs more slots than the longest request has ops */
         int64_t longest = 1;
         for (int64_t r = 0; r < workload->requests; r++) {
             if (workload->request[r].count > longest) longest = workload->request[r].count;
@@ -82,7 +89,8 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
         l->bounded = capacity[tier] != UNLIMITED;
         l->room = 64;
         l->entries = checked(malloc((size_t)l->room * sizeof *l->entries));
-        if (l->bounded && capacity[tier]) l->entries[l->tail++] = (Room){capacity[tier], NONE};
+        if (l->bounded && capacity[tier])
+            l->entries[l->tail++] = (LedgerEntry){capacity[tier], NONE};
     }
     s->order_room = 1024;
     s->order = checked(malloc((size_t)s->order_room * sizeof *s->order));
@@ -109,7 +117,7 @@ void scheduler_free(Scheduler *s) {
     free(s);
 }
 
-/* ---- Pools: slots are linked through `next` while they are free. ---- */
+/* ---- Pools: free slots are linked through `next`. ---- */
 #define POOL(Type, name, pool, free_one, room)                                              \
     static int32_t new_##name(Scheduler *s) {                                               \
         if (s->free_one == NONE) {                                                          \
@@ -121,10 +129,10 @@ void scheduler_free(Scheduler *s) {
                 s->free_one = (int32_t)i;                                                   \
             }                                                                               \
         }                                                                                   \
-        int32_t found = s->free_one;                                                        \
-        s->free_one = s->pool[found].next;                                                  \
-        s->pool[found].next = NONE;                                                         \
-        return found;                                                                       \
+        int32_t slot = s->free_one;                                                         \
+        s->free_one = s->pool[slot].next;                                                   \
+        s->pool[slot].next = NONE;                                                          \
+        return slot;                                                                        \
     }                                                                                       \
     static void free_##name(Scheduler *s, int32_t at) {                                     \
         s->pool[at].next = s->free_one;                                                     \
@@ -143,21 +151,25 @@ POOL(Need, need, need_pool, free_need, need_room)
 
 Op *scheduler_op(Scheduler *s, int32_t op) { return &s->op_pool[op]; }
 Move *scheduler_move(Scheduler *s, int32_t move) { return &s->move_pool[move]; }
-int64_t scheduler_ready(const Scheduler *s) { return s->ready.count + (s->decided < s->no_more ? s->waiting.count : 0); }
+int64_t scheduler_ready(const Scheduler *s) {
+    return s->ready.count + (s->decided < s->no_more ? s->waiting.count : 0);
+}
 int64_t scheduler_decided(const Scheduler *s) { return s->decided; }
 void scheduler_decide_no_more(Scheduler *s, int64_t positions) { s->no_more = positions; }
 int64_t scheduler_window_bytes(const Scheduler *s) { return s->window_bytes; }
 int64_t scheduler_in_window(const Scheduler *s) { return s->tail - s->head; }
 
 void scheduler_account(const Scheduler *s, int64_t *out) {
-    for (int tier = 0; tier < TIERS; tier++) out[tier] = s->ledgers[tier].tail - s->ledgers[tier].head;
+    for (int tier = 0; tier < TIERS; tier++)
+        out[tier] = s->ledgers[tier].tail - s->ledgers[tier].head;
     out[TIERS] = used_op(s);
     out[TIERS + 1] = used_move(s);
     out[TIERS + 2] = used_edge(s);
     out[TIERS + 3] = used_group(s);
     out[TIERS + 4] = used_need(s);
     out[TIERS + 5] = 0;
-    for (int64_t key = 0; key < s->ops->keys; key++) out[TIERS + 5] += s->keys[key].barrier || s->keys[key].group;
+    for (int64_t key = 0; key < s->ops->keys; key++)
+        out[TIERS + 5] += s->keys[key].barrier || s->keys[key].group;
 }
 
 /* ---- Dependencies. ---- */
@@ -172,14 +184,18 @@ static void wait_for(Scheduler *s, int32_t move, int32_t blocker, int why) {
     s->move_pool[move].needs = need;
 }
 
-static int64_t due_of(const Scheduler *s, const Move *m) { return m->pulled_ns != NEVER ? m->pulled_ns : s->op_pool[m->op].due_ns; }
+static int64_t due_time(const Scheduler *s, const Move *m) {
+    return m->pulled_ns != NEVER ? m->pulled_ns : s->op_pool[m->op].due_ns;
+}
 
-/* How long a move has waited for the plan's order alone: till its blocker was due, and as long as that one did so itself.
- * The rest of its wait is work that a server without a plan would wait for, too. */
-static int64_t held_by_order(const Scheduler *s, const Move *m, const Move *blocker) {
-    int64_t due = due_of(s, m), blocker_due = due_of(s, blocker);
-    if (due == NEVER) return 0;  /* not let go yet: nothing waits */
-    int64_t until_due = blocker_due > due ? blocker_due - due : 0, from = blocker_due > due ? blocker_due : due;
+/* How long a move has waited only because of the plan's order: until its blocker was due, and then
+ * as long as the blocker itself waited for the order. The rest of the wait is work that a server
+ * without a plan would wait for, too. */
+static int64_t order_wait(const Scheduler *s, const Move *m, const Move *blocker) {
+    int64_t due = due_time(s, m), blocker_due = due_time(s, blocker);
+    if (due == NEVER) return 0;  /* not released yet: nothing waits */
+    int64_t until_due = blocker_due > due ? blocker_due - due : 0,
+            from = blocker_due > due ? blocker_due : due;
     int64_t own = blocker->ready_ns > from ? blocker->ready_ns - from : 0;
     return until_due + (blocker->order_ns < own ? blocker->order_ns : own);
 }
@@ -189,7 +205,7 @@ static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Mov
     if (when > m->ready_ns) {
         m->ready_ns = when;
         m->waited_for = (int8_t)why;
-        m->order_ns = blocker && !s->decides ? held_by_order(s, m, blocker) : 0;
+        m->order_ns = blocker && !s->decides ? order_wait(s, m, blocker) : 0;
     }
     if (--m->blockers) return;
     for (int32_t need = m->needs; need != NONE;) {
@@ -201,7 +217,7 @@ static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Mov
     heap_push(&s->ready, (uint64_t)s->op_pool[m->op].qos << QOS_SHIFT | (uint64_t)m->number, move);
 }
 
-/* Hits share a key; any other move on it waits for them, and holds back what follows. */
+/* Hits share a key; any other move on the key waits for them, and later moves wait for it. */
 static void order_by_key(Scheduler *s, int32_t move) {
     Move *m = &s->move_pool[move];
     if (m->kind == MISS || m->kind == BYPASS) return;
@@ -229,7 +245,7 @@ static void order_by_key(Scheduler *s, int32_t move) {
     key->barrier = move + 1;
 }
 
-static void key_done(Scheduler *s, int32_t move, int64_t end_ns) {
+static void finish_on_key(Scheduler *s, int32_t move, int64_t end_ns) {
     Move *m = &s->move_pool[move];
     KeyOrder *key = &s->keys[m->key];
     if (key->barrier == move + 1) key->barrier = 0;
@@ -241,13 +257,14 @@ static void key_done(Scheduler *s, int32_t move, int64_t end_ns) {
     free_group(s, m->group);
 }
 
-/* The room of a bounded tier, first freed first used: what a move takes it draws from the front. */
-static Room *entry(Ledger *l, int64_t at) { return &l->entries[at & (l->room - 1)]; }
+/* The free room of a bounded tier, first freed, first used: a move takes its bytes from the
+ * front. */
+static LedgerEntry *ledger_entry(Ledger *l, int64_t at) { return &l->entries[at & (l->room - 1)]; }
 
-static void take_room(Scheduler *s, int32_t move, Ledger *l) {
+static void draw_room(Scheduler *s, int32_t move, Ledger *l) {
     int64_t size = s->move_pool[move].size;
     while (size) {
-        Room *front = entry(l, l->head);
+        LedgerEntry *front = ledger_entry(l, l->head);
         int64_t used = front->bytes < size ? front->bytes : size;
         if (front->move != NONE) {
             bool own = s->move_pool[front->move].op == s->move_pool[move].op;
@@ -259,33 +276,39 @@ static void take_room(Scheduler *s, int32_t move, Ledger *l) {
     }
 }
 
-static void free_room(Scheduler *s, int32_t move, Ledger *l) {
-    int64_t folded = 0;  /* what is free already becomes one entry, so that the ledger stays short */
-    while (l->tail > l->head && entry(l, l->tail - 1)->move == NONE) folded += entry(l, --l->tail)->bytes;
+static void promise_room(Scheduler *s, int32_t move, Ledger *l) {
+    int64_t folded = 0;  /* room that is already free becomes one entry, to keep the ledger short */
+    while (l->tail > l->head && ledger_entry(l, l->tail - 1)->move == NONE)
+        folded += ledger_entry(l, --l->tail)->bytes;
     if (l->tail - l->head + 2 > l->room) {
-        Room *more = checked(malloc(2 * (size_t)l->room * sizeof *more));
-        for (int64_t at = l->head; at < l->tail; at++) more[at & (2 * l->room - 1)] = *entry(l, at);
+        LedgerEntry *more = checked(malloc(2 * (size_t)l->room * sizeof *more));
+        for (int64_t at = l->head; at < l->tail; at++)
+            more[at & (2 * l->room - 1)] = *ledger_entry(l, at);
         free(l->entries);
         l->entries = more;
         l->room *= 2;
     }
-    if (folded) *entry(l, l->tail++) = (Room){folded, NONE};
+    if (folded) *ledger_entry(l, l->tail++) = (LedgerEntry){folded, NONE};
     s->move_pool[move].ledger = (int32_t)(l->tail & INT32_MAX);
-    *entry(l, l->tail++) = (Room){s->move_pool[move].size, move};
+    *ledger_entry(l, l->tail++) = (LedgerEntry){s->move_pool[move].size, move};
 }
 
-static void room_is_free(Scheduler *s, int32_t move, Ledger *l) {
-    /* Its entry may have been used up, and its place taken by another's. */
-    int64_t low = l->tail & INT32_MAX, at = l->tail - ((low - s->move_pool[move].ledger) & INT32_MAX);
-    if (at >= l->head && at < l->tail && entry(l, at)->move == move) entry(l, at)->move = NONE;
+static void release_room(Scheduler *s, int32_t move, Ledger *l) {
+    /* The entry may have been used up, and its slot reused by another move's entry. */
+    int64_t low = l->tail & INT32_MAX,
+            at = l->tail - ((low - s->move_pool[move].ledger) & INT32_MAX);
+    if (at >= l->head && at < l->tail && ledger_entry(l, at)->move == move)
+        ledger_entry(l, at)->move = NONE;
 }
 
 static bool frees(const Move *m) {
-    return m->from >= 0 && (m->kind == DEMOTE || m->kind == PROMOTE || m->kind == DROP || m->kind == DELETE);
+    return m->from >= 0 &&
+           (m->kind == DEMOTE || m->kind == PROMOTE || m->kind == DROP || m->kind == DELETE);
 }
 
-/* ---- An op takes its position, with its moves. ---- */
-static void place(Scheduler *s, int32_t at, int64_t position, int role, const Planned *moves, int64_t count, int64_t now) {
+/* ---- An op gets its position and its moves. ---- */
+static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const PlannedMove *moves,
+                     int64_t count, int64_t now) {
     Op *op = &s->op_pool[at];
     op->position = position;
     op->role = (int8_t)role;
@@ -293,16 +316,32 @@ static void place(Scheduler *s, int32_t at, int64_t position, int role, const Pl
     op->left = op->moves = (int32_t)count;
     op->first_move = op->last_move = NONE;
     const TraceOp *asked = &s->ops->op[op->row];
-    bool computed = role == WRITE ? asked->phase != DECODE
-                                  : role == READ && count && (moves[0].kind == MISS || moves[0].kind == BYPASS);
-    op->wait_ns = (int64_t)((double)asked->new_tokens * s->token_ns + (computed ? (double)asked->tokens : 0) * s->prefill_ns);
+    bool computed =
+        role == WRITE ? asked->phase != DECODE
+                      : role == READ && count && (moves[0].kind == MISS || moves[0].kind == BYPASS);
+    op->wait_ns = (int64_t)((double)asked->new_tokens * s->token_ns +
+                            (computed ? (double)asked->tokens : 0) * s->prefill_ns);
     for (int64_t i = 0; i < count; i++) {
         int32_t move = new_move(s);
         Move *m = &s->move_pool[move];
         *m = (Move){
-            .number = s->number++, .size = moves[i].size, .ready_ns = now, .key = moves[i].key, .op = at, .next = NONE,
-            .dependents = NONE, .blockers = 1, .group = NONE, .ledger = NONE, .needs = NONE, .pulled_ns = NEVER, .seq = (int32_t)i,
-            .kind = moves[i].kind, .from = moves[i].from, .to = moves[i].to, .waited_for = WAIT_NONE,
+            .number = s->number++,
+            .size = moves[i].size,
+            .ready_ns = now,
+            .key = moves[i].key,
+            .op = at,
+            .next = NONE,
+            .dependents = NONE,
+            .blockers = 1,
+            .group = NONE,
+            .ledger = NONE,
+            .needs = NONE,
+            .pulled_ns = NEVER,
+            .seq = (int32_t)i,
+            .kind = moves[i].kind,
+            .from = moves[i].from,
+            .to = moves[i].to,
+            .waited_for = WAIT_NONE,
         };
         op = &s->op_pool[at];
         if (i) s->move_pool[op->last_move].next = move;
@@ -311,9 +350,9 @@ static void place(Scheduler *s, int32_t at, int64_t position, int role, const Pl
         if (m->to >= 0) s->window_bytes += m->size;
         order_by_key(s, move);
         m = &s->move_pool[move];
-        if (m->to >= 0 && s->ledgers[m->to].bounded) take_room(s, move, &s->ledgers[m->to]);
+        if (m->to >= 0 && s->ledgers[m->to].bounded) draw_room(s, move, &s->ledgers[m->to]);
         m = &s->move_pool[move];
-        if (frees(m) && s->ledgers[m->from].bounded) free_room(s, move, &s->ledgers[m->from]);
+        if (frees(m) && s->ledgers[m->from].bounded) promise_room(s, move, &s->ledgers[m->from]);
     }
     if (s->tail - s->head == s->order_room) {
         int32_t *more = checked(malloc(2 * (size_t)s->order_room * sizeof *more));
@@ -327,38 +366,41 @@ static void place(Scheduler *s, int32_t at, int64_t position, int role, const Pl
     s->decided++;
 }
 
-/* An eviction is made for whoever needs the room. Where an op that is due waits for one that the plan gave to an op which is
- * not, because this system is slower or faster than the reference, the eviction does not wait for that op. */
-static void pull_needs(Scheduler *s, int32_t move, int64_t now) {
+/* An eviction is made for the op that needs the room. If this system is slower or faster than the
+ * reference, an op that is due may need an eviction that the plan gave to an op which is not due.
+ * Such an eviction is pulled: it starts without waiting for its own op. */
+static void pull_evictions(Scheduler *s, int32_t move, int64_t now) {
     for (int32_t need = s->move_pool[move].needs; need != NONE; need = s->need_pool[need].next) {
         int32_t other = s->need_pool[need].move;
         Move *m = &s->move_pool[other];
-        if (m->number != s->need_pool[need].number || m->pulled_ns != NEVER || s->op_pool[m->op].is_due) continue;
+        if (m->number != s->need_pool[need].number || m->pulled_ns != NEVER ||
+            s->op_pool[m->op].is_due)
+            continue;
         if (m->kind != DEMOTE && m->kind != DROP) continue;
         m->pulled_ns = now;
-        pull_needs(s, other, now);
+        pull_evictions(s, other, now);
         unblock(s, other, now, WAIT_NONE, NULL);
     }
 }
 
-static void enqueue(Scheduler *s, Request_ *r, int32_t at) {
+static void enqueue(Scheduler *s, RequestState *r, int32_t at) {
     if (r->queue == NONE) r->queue = at;
     else s->op_pool[r->queue_end].next = at;
     r->queue_end = at;
 }
 
-static int32_t dequeue(Scheduler *s, Request_ *r) {
+static int32_t dequeue(Scheduler *s, RequestState *r) {
     int32_t at = r->queue;
     r->queue = s->op_pool[at].next;
     s->op_pool[at].next = NONE;
     return at;
 }
 
-/* Its time has come: its moves may run, as far as that is concerned. */
+/* The op's due time has come: from now on only dependencies hold its moves back. */
 static void become_due(Scheduler *s, int32_t at) {
     Op *op = &s->op_pool[at];
     if (s->decides) {
-        Request_ *r = &s->requests[op->request];
+        RequestState *r = &s->requests[op->request];
         heap_push(&s->waiting, (uint64_t)op->qos << QOS_SHIFT | (uint64_t)r->start_ns, op->request);
         enqueue(s, r, at);
         return;
@@ -366,39 +408,45 @@ static void become_due(Scheduler *s, int32_t at) {
     int64_t due = op->due_ns;
     op->is_due = 1;
     for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next) {
-        pull_needs(s, move, due);
+        pull_evictions(s, move, due);
         if (s->move_pool[move].pulled_ns == NEVER) unblock(s, move, due, WAIT_NONE, NULL);
     }
 }
 
 static void decide(Scheduler *s) {
     int32_t at = dequeue(s, &s->requests[heap_pop(&s->waiting).value]);
-    const Planned *moves;
+    const PlannedMove *moves;
     int64_t count, due = s->op_pool[at].due_ns;
     int role = waterfall_decide(s->decides, s->op_pool[at].row, &moves, &count);
-    place(s, at, s->decided, role, moves, count, due);
+    admit_op(s, at, s->decided, role, moves, count, due);
     for (int32_t move = s->op_pool[at].first_move; move != NONE; move = s->move_pool[move].next)
         unblock(s, move, due, WAIT_NONE, NULL);
 }
 
 /* ---- Pacing. ---- */
-static void let_go(Scheduler *s, int32_t at, int64_t due, int64_t now) {
+static void release_op(Scheduler *s, int32_t at, int64_t due, int64_t now) {
     s->op_pool[at].due_ns = due;
     if (due <= now) become_due(s, at);
     else heap_push(&s->timed, (uint64_t)due, (int64_t)s->op_pool[at].row << 32 | at);
 }
 
-static int32_t op_for(Scheduler *s, int64_t row) {
+static int32_t create_op(Scheduler *s, int64_t row) {
     int32_t at = new_op(s);
     const TraceOp *asked = &s->ops->op[row];
-    s->op_pool[at] = (Op){.position = NONE, .row = (int32_t)row, .request = asked->request, .next = NONE,
-                          .first_move = NONE, .last_move = NONE, .due_ns = NEVER, .qos = (int8_t)asked->qos};
+    s->op_pool[at] = (Op){.position = NONE,
+                          .row = (int32_t)row,
+                          .request = asked->request,
+                          .next = NONE,
+                          .first_move = NONE,
+                          .last_move = NONE,
+                          .due_ns = NEVER,
+                          .qos = (int8_t)asked->qos};
     return at;
 }
 
-/* Let go what the request's own order allows. */
-static void advance(Scheduler *s, int32_t request, int64_t now) {
-    Request_ *r = &s->requests[request];
+/* Release the ops that the order within their request allows. */
+static void advance_request(Scheduler *s, int32_t request, int64_t now) {
+    RequestState *r = &s->requests[request];
     const TraceRequest *asked = &s->ops->request[request];
     while (r->begun && r->start_ns != NEVER && r->next < asked->count) {
         if (!s->decides && r->queue == NONE) return;
@@ -414,28 +462,29 @@ static void advance(Scheduler *s, int32_t request, int64_t now) {
         if (s->depth && r->running >= s->depth) return;
         int32_t at;
         if (s->decides) {
-            at = op_for(s, row);
+            at = create_op(s, row);
         } else {
             at = dequeue(s, r);
         }
         r->next++;
         r->running++;
         int64_t due = r->due_ns;
-        if (s->depth && (int64_t)r->slots >= s->depth) {  /* it takes the place of the first that ended */
+        if (s->depth &&
+            (int64_t)r->slots >= s->depth) { /* it takes the slot of the first op that ended */
             int64_t freed = s->freed[request * s->depth + r->freed];
             r->freed = (int32_t)((r->freed + 1) % s->depth);
             r->freed_count--;
             if (freed > due) due = freed;
         }
         r->slots++;
-        let_go(s, at, due, now);
+        release_op(s, at, due, now);
     }
 }
 
-static int64_t scaled(int64_t ns, double speedup) { return (int64_t)((double)ns / speedup); }
+static int64_t scale_time(int64_t ns, double speedup) { return (int64_t)((double)ns / speedup); }
 
 static void begin_request(Scheduler *s, int32_t request, int64_t start) {
-    Request_ *r = &s->requests[request];
+    RequestState *r = &s->requests[request];
     r->begun = 1;
     s->in_progress++;
     r->queue = r->queue_end = NONE;
@@ -443,7 +492,8 @@ static void begin_request(Scheduler *s, int32_t request, int64_t start) {
     if (start != NEVER) r->start_ns = r->due_ns = start;
 }
 
-/* Requests whose start follows from the clock or from how many there are, where no plan brings them. */
+/* Begin requests whose start follows from the clock or from the number in progress, if no plan
+ * brings them. */
 static void enter_requests(Scheduler *s, int64_t now) {
     const Workload *w = s->ops;
     if (s->load.pace == CLOSED) return;
@@ -452,13 +502,13 @@ static void enter_requests(Scheduler *s, int64_t now) {
         if (w->rows[w->request[request].begin] != s->entering) continue;
         int64_t start = now;
         if (s->load.pace == OPEN) {
-            start = scaled(w->request[request].time_ns, s->load.speedup);
+            start = scale_time(w->request[request].time_ns, s->load.speedup);
             if (start > now) return;
         } else if (s->in_progress >= s->load.workers) {
             return;
         }
         begin_request(s, request, start);
-        advance(s, request, now);
+        advance_request(s, request, now);
     }
 }
 
@@ -468,43 +518,47 @@ void scheduler_begin(Scheduler *s, int64_t now) {
         for (int64_t user = 0; user < s->ops->users; user++) {
             int32_t request = s->ops->first[user];
             if (request == NONE) continue;
-            begin_request(s, request, scaled(s->ops->request[request].time_ns, s->load.speedup));
-            advance(s, request, now);
+            begin_request(s, request,
+                          scale_time(s->ops->request[request].time_ns, s->load.speedup));
+            advance_request(s, request, now);
         }
     }
     enter_requests(s, now);
 }
 
-void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role, const Planned *moves, int64_t count, int64_t now) {
-    int32_t at = op_for(s, row), request = s->ops->op[row].request;
-    place(s, at, position, role, moves, count, now);
-    Request_ *r = &s->requests[request];
+void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role,
+                     const PlannedMove *moves, int64_t count, int64_t now) {
+    int32_t at = create_op(s, row), request = s->ops->op[row].request;
+    admit_op(s, at, position, role, moves, count, now);
+    RequestState *r = &s->requests[request];
     if (!r->begun) {
         int64_t start = now;
-        if (s->load.pace == OPEN) start = scaled(s->ops->request[request].time_ns, s->load.speedup);
+        if (s->load.pace == OPEN)
+            start = scale_time(s->ops->request[request].time_ns, s->load.speedup);
         if (s->load.pace == CLOSED) {
             bool first = s->ops->first[s->ops->request[request].user] == request;
-            start = first ? scaled(s->ops->request[request].time_ns, s->load.speedup) : NEVER;
+            start = first ? scale_time(s->ops->request[request].time_ns, s->load.speedup) : NEVER;
         }
         begin_request(s, request, start);
     }
     enqueue(s, r, at);
-    advance(s, request, now);
+    advance_request(s, request, now);
 }
 
-static void request_over(Scheduler *s, int32_t request, int64_t now) {
+static void end_request(Scheduler *s, int32_t request, int64_t now) {
     int32_t next = s->ops->request[request].next;
     s->in_progress--;
     if (s->decides && s->load.pace == ASAP) enter_requests(s, now);
     if (s->load.pace != CLOSED || next == NONE) return;
-    Request_ *r = &s->requests[request], *after = &s->requests[next];
-    int64_t start = r->end_ns + r->wait_ns + scaled(s->ops->request[next].think_ns, s->load.speedup);
+    RequestState *r = &s->requests[request], *after = &s->requests[next];
+    int64_t start =
+        r->end_ns + r->wait_ns + scale_time(s->ops->request[next].think_ns, s->load.speedup);
     if (s->decides) begin_request(s, next, start);
     after->start_ns = after->due_ns = start;
-    advance(s, next, now);
+    advance_request(s, next, now);
 }
 
-static void forget(Scheduler *s, int32_t at) {
+static void free_op_and_moves(Scheduler *s, int32_t at) {
     for (int32_t move = s->op_pool[at].first_move; move != NONE;) {
         int32_t next = s->move_pool[move].next;
         if (s->move_pool[move].to >= 0) s->window_bytes -= s->move_pool[move].size;
@@ -514,10 +568,10 @@ static void forget(Scheduler *s, int32_t at) {
     free_op(s, at);
 }
 
-static void op_done(Scheduler *s, int32_t at, int64_t now) {
+static void finish_op(Scheduler *s, int32_t at, int64_t now) {
     Op *op = &s->op_pool[at];
     int32_t request = op->request;
-    Request_ *r = &s->requests[request];
+    RequestState *r = &s->requests[request];
     r->running--;
     if (op->end_ns > r->end_ns) r->end_ns = op->end_ns;
     r->wait_ns += op->wait_ns;
@@ -525,9 +579,9 @@ static void op_done(Scheduler *s, int32_t at, int64_t now) {
         s->freed[request * s->depth + (r->freed + r->freed_count) % s->depth] = op->end_ns;
         r->freed_count++;
     }
-    if (op->retired) forget(s, at);
-    if (r->next < s->ops->request[request].count) advance(s, request, now);
-    else if (!r->running) request_over(s, request, now);
+    if (op->retired) free_op_and_moves(s, at);
+    if (r->next < s->ops->request[request].count) advance_request(s, request, now);
+    else if (!r->running) end_request(s, request, now);
 }
 
 void scheduler_release(Scheduler *s, int64_t now) {
@@ -539,7 +593,8 @@ void scheduler_release(Scheduler *s, int64_t now) {
 int64_t scheduler_next_due(const Scheduler *s) {
     int64_t due = s->timed.count ? (int64_t)s->timed.entries[0].key : FAR;
     if (s->decides && s->load.pace == OPEN && s->entering < s->ops->ops) {
-        int64_t start = scaled(s->ops->request[s->ops->op[s->entering].request].time_ns, s->load.speedup);
+        int64_t start =
+            scale_time(s->ops->request[s->ops->op[s->entering].request].time_ns, s->load.speedup);
         if (start < due) due = start;
     }
     return due;
@@ -588,11 +643,11 @@ void scheduler_complete(Scheduler *s, int32_t move, int64_t end_ns, int64_t now)
     }
     m->dependents = NONE;
     if (m->kind == STORE) free_permit(s);
-    if (m->kind != MISS && m->kind != BYPASS) key_done(s, move, end_ns);
-    if (frees(m) && s->ledgers[m->from].bounded) room_is_free(s, move, &s->ledgers[m->from]);
+    if (m->kind != MISS && m->kind != BYPASS) finish_on_key(s, move, end_ns);
+    if (frees(m) && s->ledgers[m->from].bounded) release_room(s, move, &s->ledgers[m->from]);
     Op *op = &s->op_pool[at];
     if (end_ns > op->end_ns) op->end_ns = end_ns;
-    if (--op->left == 0) op_done(s, at, now);
+    if (--op->left == 0) finish_op(s, at, now);
 }
 
 int32_t scheduler_lowest(const Scheduler *s) {
@@ -602,5 +657,5 @@ int32_t scheduler_lowest(const Scheduler *s) {
 void scheduler_retire(Scheduler *s) {
     int32_t at = s->order[s->head++ & (s->order_room - 1)];
     s->op_pool[at].retired = 1;
-    if (!s->op_pool[at].left) forget(s, at);
+    if (!s->op_pool[at].left) free_op_and_moves(s, at);
 }

@@ -1,4 +1,5 @@
-/* io_uring by system calls: several requests of one object in flight from one thread. A ring per thread. */
+/* io_uring by system calls: several requests of one object in flight from one thread. Each thread
+ * has a ring of its own, so there are no locks. */
 #include "core.h"
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +16,7 @@
 #endif
 #endif
 
-/* Tests put others in their place, and make less at a time. */
+/* Tests replace these, and make requests smaller. */
 static int enter_ring(int ring, unsigned count, unsigned least, unsigned flags) {
     return (int)syscall(SYS_io_uring_enter, ring, count, least, flags, NULL, 0);
 }
@@ -48,7 +49,7 @@ static void ring_close(void *memory) {
 
 static void make_key(void) { pthread_key_create(&of_thread, ring_close); }
 
-/* This thread's ring; NULL and an errno where there can be none. */
+/* Return this thread's ring; NULL and an errno if it cannot have one. */
 static Ring *ring_of_thread(int *error) {
     pthread_once(&once, make_key);
     Ring *ring = pthread_getspecific(of_thread);
@@ -71,8 +72,10 @@ static Ring *ring_of_thread(int *error) {
     ring->fd = fd;
     ring->rings_bytes = sq > cq ? sq : cq;
     ring->sqes_bytes = params.sq_entries * sizeof(struct io_uring_sqe);
-    char *rings = mmap(NULL, ring->rings_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, IORING_OFF_SQ_RING);
-    void *sqes = mmap(NULL, ring->sqes_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, IORING_OFF_SQES);
+    char *rings = mmap(NULL, ring->rings_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                       fd, IORING_OFF_SQ_RING);
+    void *sqes = mmap(NULL, ring->sqes_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+                      IORING_OFF_SQES);
     if (rings == MAP_FAILED || sqes == MAP_FAILED) {
         *error = errno;
         if (rings != MAP_FAILED) munmap(rings, ring->rings_bytes);
@@ -93,7 +96,7 @@ static Ring *ring_of_thread(int *error) {
     return ring;
 }
 
-static void submit(Ring *ring, const Request *request, int64_t index) {
+static void submit(Ring *ring, const IoRequest *request, int64_t index) {
     unsigned tail = *ring->sq_tail, at = tail & *ring->sq_mask;
     struct io_uring_sqe *sqe = &ring->sqes[at];
     memset(sqe, 0, sizeof *sqe);
@@ -108,15 +111,15 @@ static void submit(Ring *ring, const Request *request, int64_t index) {
     __atomic_store_n(ring->sq_tail, tail + 1, __ATOMIC_RELEASE);
 }
 
-/* Whether the request must be submitted once more. */
-static bool take_result(Request *request, int32_t result) {
+/* Take the result of a request. Returns whether the request must be submitted again. */
+static bool take_result(IoRequest *request, int32_t result) {
     if (result == -EAGAIN || result == -EINTR) return true;
     if (result < 0) request->error = -result;
     else request->done += result;
     return result > 0 && request->done < request->least;
 }
 
-int uring_run(Request *requests, int64_t count, int64_t depth) {
+int uring_run(IoRequest *requests, int64_t count, int64_t depth) {
     int error = 0;
     Ring *ring = ring_of_thread(&error);
     if (!ring) return error;
@@ -132,7 +135,7 @@ int uring_run(Request *requests, int64_t count, int64_t depth) {
         if (taken >= 0) {
             fresh -= (unsigned)taken;
         } else if (errno != EINTR && errno != EAGAIN && errno != EBUSY) {
-            error = errno;  /* what the kernel holds ends without it, and is waited for; the ring is given up */
+            error = errno;  /* wait for the requests that the kernel holds, then give the ring up */
             in_flight -= fresh;
             next = count;
         }
@@ -163,7 +166,7 @@ int uring_probe(void) {
 
 #else
 
-int uring_run(Request *requests, int64_t count, int64_t depth) {
+int uring_run(IoRequest *requests, int64_t count, int64_t depth) {
     (void)requests, (void)count, (void)depth;
     return ENOSYS;
 }

@@ -1,12 +1,13 @@
-/* The waterfall: which tier holds what, decided from the order of ops alone (docs/waterfall.md). */
+/* The waterfall: which tier holds which object, decided from the order of ops alone
+ * (docs/waterfall.md). Belongs to one thread, or is guarded by Engine.lock. */
 #include "core.h"
 #include "memory.h"
 #include "numbers.h"
 
 typedef struct {
-    uint32_t recency;       /* the position of the last op that touched it */
+    uint32_t recency;       /* position of the last op that touched the key */
     uint8_t tier;
-    uint8_t unwritten;      /* its write is still to come; only where whoever comes first writes */
+    uint8_t unwritten;      /* its write is still to come; only if the first op on a key writes */
 } Place;
 
 struct Waterfall {
@@ -15,14 +16,16 @@ struct Waterfall {
     int64_t position;
     int64_t used[TIERS], resident[TIERS], peak[TIERS], peak_objects[TIERS], largest;
     Place *places;          /* per key */
-    uint8_t *broken;        /* per request: past its first prefill write or miss */
+    uint8_t *broken;        /* per request: it is past its first prefill write or miss */
     uint32_t *key_at;       /* per position: the key that its op touched */
-    Numbers residents[TIERS];  /* of bounded tiers: the recency of each object, which is one position's alone */
-    Planned *moves;
+    Numbers residents[TIERS];  /* of bounded tiers: the recency of each object, which is unique */
+    PlannedMove *moves;
     int64_t count, room;
 };
 
-static bool bounded(const Waterfall *w, int tier) { return w->rules.usable[tier] && w->rules.usable[tier] != UNLIMITED; }
+static bool bounded(const Waterfall *w, int tier) {
+    return w->rules.usable[tier] && w->rules.usable[tier] != UNLIMITED;
+}
 
 Waterfall *waterfall_new(const Workload *workload, const Rules *rules) {
     Waterfall *w = checked(calloc(1, sizeof *w));
@@ -53,7 +56,8 @@ static void emit(Waterfall *w, int kind, uint32_t key, int from, int to) {
         w->room = w->room ? 2 * w->room : 64;
         w->moves = realloc(w->moves, (size_t)w->room * sizeof *w->moves);
     }
-    w->moves[w->count++] = (Planned){w->ops->key[key].size, key, (int8_t)kind, (int8_t)from, (int8_t)to};
+    w->moves[w->count++] =
+        (PlannedMove){w->ops->key[key].size, key, (int8_t)kind, (int8_t)from, (int8_t)to};
 }
 
 static bool can_hold(const Waterfall *w, int tier, int64_t size) {
@@ -81,7 +85,7 @@ static void leave(Waterfall *w, uint32_t key, int tier) {
     if (bounded(w, tier)) numbers_remove(&w->residents[tier], w->places[key].recency);
 }
 
-/* The op of this position touches the key: where it lies, if anywhere, it is the most recent now. */
+/* The op of this position touches the key: if a tier holds it, it is the tier's most recent now. */
 static void touch(Waterfall *w, uint32_t key) {
     Place *place = &w->places[key];
     bool moves = place->tier != NOWHERE && bounded(w, place->tier);
@@ -91,8 +95,8 @@ static void touch(Waterfall *w, uint32_t key) {
     if (moves) numbers_add(&w->residents[place->tier], place->recency);
 }
 
-/* Demote the least recent objects until `size` more bytes fit: each to the next slower tier that can hold it, or out.
-   Where stores spill, all of them go out. */
+/* Demote the least recent objects until `size` more bytes fit: each to the next slower tier that
+ * can hold it; if none can, or if stores spill, drop it. */
 static void make_room(Waterfall *w, int tier, int64_t size) {
     while (w->used[tier] + size > w->rules.usable[tier]) {
         uint32_t key = w->key_at[numbers_least(&w->residents[tier])];
@@ -110,15 +114,16 @@ static void make_room(Waterfall *w, int tier, int64_t size) {
     }
 }
 
-/* The tier that takes a new object, or TIERS: the fastest that can hold it; where stores spill the fastest that has
-   room, and where none has, the slowest that can hold it. */
+/* Return the tier that takes a new object, or TIERS: the fastest that can hold it. If stores spill:
+ * the fastest that has room; if none has, the slowest that can hold it. */
 static int tier_for(const Waterfall *w, int64_t size) {
-    int found = TIERS;
+    int choice = TIERS;
     for (int tier = TIERS - 1; tier >= 0; tier--) {
-        bool takes = w->rules.spills && found != TIERS ? has_room(w, tier, size) : can_hold(w, tier, size);
-        if (takes) found = tier;
+        bool takes =
+            w->rules.spills && choice != TIERS ? has_room(w, tier, size) : can_hold(w, tier, size);
+        if (takes) choice = tier;
     }
-    return found;
+    return choice;
 }
 
 static void store(Waterfall *w, uint32_t key) {
@@ -155,7 +160,7 @@ static void read_key(Waterfall *w, uint32_t key, int phase, int32_t request) {
     }
 }
 
-int waterfall_decide(Waterfall *w, int64_t row, const Planned **moves, int64_t *count) {
+int waterfall_decide(Waterfall *w, int64_t row, const PlannedMove **moves, int64_t *count) {
     const TraceOp *op = &w->ops->op[row];
     uint32_t key = op->key;
     int role = op->op, phase = op->phase, tier = w->places[key].tier;
@@ -195,10 +200,12 @@ void totals_op(Totals *t, int role) {
     t->reads += role == READ;
 }
 
-void totals_move(Totals *t, const Workload *w, int64_t seq, const Planned *m) {
+void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m) {
     t->counts[m->kind][m->from & 3][m->to & 3]++;
     t->bytes[m->kind][m->from & 3][m->to & 3] += m->size;
-    if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE) t->moved_bytes += m->size;
-    /* An op that missed and could not be stored either is recomputed once. */
-    if (m->kind == MISS || (m->kind == BYPASS && !seq)) t->recomputed_tokens += w->key[m->key].tokens;
+    if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE)
+        t->moved_bytes += m->size;
+    /* An op that missed and was bypassed recomputes its tokens once. */
+    if (m->kind == MISS || (m->kind == BYPASS && !seq))
+        t->recomputed_tokens += w->key[m->key].tokens;
 }

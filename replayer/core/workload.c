@@ -1,24 +1,37 @@
-/* A workload's ops and indices over them, and what a stretch of a plan adds up to. */
+/* A workload's ops and the indices over them; sums over a batch of a plan. */
 #include "core.h"
 
-/* Take the next rows of a trace; the tables per request and per key are long enough for their ids. */
-void workload_add(const TraceColumns *c, int64_t count, TraceOp *ops, TraceRequest *requests, TraceKey *keys) {
+/* Take the next rows of a trace; the tables per request and per key are long enough for their
+ * ids. */
+void workload_add(const TraceColumns *c, int64_t count, TraceOp *ops, TraceRequest *requests,
+                  TraceKey *keys) {
     for (int64_t i = 0; i < count; i++) {
         ops[i] = (TraceOp){
-            c->op_id[i], (uint32_t)c->key[i], (int32_t)c->request_id[i], c->step[i], c->new_tokens[i], c->tokens[i],
-            c->op[i], c->phase[i], c->qos[i], c->source[i],
+            c->op_id[i],  (uint32_t)c->key[i], (int32_t)c->request_id[i],
+            c->step[i],   c->new_tokens[i],    c->tokens[i],
+            c->op[i],     c->phase[i],         c->qos[i],
+            c->source[i],
         };
         TraceKey *key = &keys[c->key[i]];
         key->tokens = c->tokens[i];
         key->has_write |= c->op[i] == WRITE;
         TraceRequest *request = &requests[c->request_id[i]];
         if (!request->count++)
-            *request = (TraceRequest){c->time_ns[i], c->think_ns[i], c->session_id[i], c->user_id[i], c->turn[i], NONE, 0, 1};
+            *request = (TraceRequest){c->time_ns[i],
+                                      c->think_ns[i],
+                                      c->session_id[i],
+                                      c->user_id[i],
+                                      c->turn[i],
+                                      NONE,
+                                      0,
+                                      1};
     }
 }
 
-/* Index the rows by request, and chain each user's requests; `first` and `last`, per user, are -1 before. */
-void workload_index(const Workload *w, TraceRequest *requests, int32_t *rows, int32_t *first, int32_t *last) {
+/* Index the rows by request, and chain each user's requests. `first` and `last`, per user, are -1
+ * at the start. */
+void workload_index(const Workload *w, TraceRequest *requests, int32_t *rows, int32_t *first,
+                    int32_t *last) {
     int32_t begin = 0;
     for (int64_t r = 0; r < w->requests; r++) {
         requests[r].begin = begin;
@@ -36,8 +49,10 @@ void workload_index(const Workload *w, TraceRequest *requests, int32_t *rows, in
     }
 }
 
-/* Add a stretch of a plan to the totals, and write what the fingerprint covers: seven numbers per move. */
-void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const Planned *moves, Totals *totals, int64_t *rows) {
+/* Add a batch of a plan to the totals, and write what the fingerprint covers: seven numbers per
+ * move. */
+void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
+                  Totals *totals, int64_t *rows) {
     for (int64_t i = 0; i < count; i++) {
         totals_op(totals, (int)ops[i].role);
         for (int64_t seq = 0; seq < ops[i].moves; seq++, moves++, rows += 7) {
@@ -53,14 +68,17 @@ void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const 
     }
 }
 
-/* Add what a stretch reads from and writes to each tier to the class (a minute, say) of the request that asks for it:
- * bytes[class][read or write][tier]. */
-void stretch_offer(const Workload *w, const PlannedOp *ops, int64_t count, const Planned *moves, const int32_t *class, int64_t *bytes) {
+/* Add the bytes that a batch of a plan reads from and writes to each tier to the class (for
+ * example, a minute) of the request that asks for them: bytes[class][read or write][tier]. */
+void stretch_offer(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
+                   const int32_t *class, int64_t *bytes) {
     for (int64_t i = 0; i < count; i++) {
-        int64_t (*of)[TIERS] = (int64_t (*)[TIERS])bytes + 2 * (int64_t)class[w->op[ops[i].row].request];
-        for (const Planned *end = moves + ops[i].moves; moves < end; moves++) {
+        int64_t(*of)[TIERS] =
+            (int64_t(*)[TIERS])bytes + 2 * (int64_t) class[w->op[ops[i].row].request];
+        for (const PlannedMove *end = moves + ops[i].moves; moves < end; moves++) {
             bool demoted = moves->kind == DEMOTE;
-            if (demoted || moves->kind == HIT || moves->kind == PROMOTE) of[0][moves->from] += moves->size;
+            if (demoted || moves->kind == HIT || moves->kind == PROMOTE)
+                of[0][moves->from] += moves->size;
             if (demoted || moves->kind == STORE) of[1][moves->to] += moves->size;
         }
     }

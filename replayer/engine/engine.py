@@ -1,7 +1,8 @@
-"""Executes a plan, or decides one on the way: threads that work in compiled code (`core/engine.c`).
+"""Executes a plan, or decides placement during the run, with threads of compiled code.
 
-A worker comes back to Python for moves that touch a tier which compiled code cannot reach (a GPU). A feeder plans
-ahead; the main thread writes the log and shows progress.
+Workers run `core/engine.c` and come back to Python only for moves that touch a tier outside
+compiled code (a GPU). A feeder thread plans ahead. The main thread writes the log and shows
+progress.
 """
 
 import ctypes
@@ -15,9 +16,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.bindings.compiled import RECORD, UNLIMITED, EngineSettings, FaultStruct, Job, State, call, reference, view
-from replayer.bindings.faults import described
-from replayer.engine.move_executor import Elsewhere, Staging, Verify
+from replayer.bindings.compiled import (
+    NONE,
+    RECORD,
+    UNLIMITED,
+    EngineSettings,
+    FaultStruct,
+    Job,
+    State,
+    call,
+    reference,
+    view,
+)
+from replayer.bindings.faults import describe_fault
+from replayer.engine.move_executor import MoveExecutor, Staging, Verify
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
 from replayer.planning.plan_summary import MoveTotals
@@ -26,37 +38,56 @@ from replayer.tiers.base import Tier
 from replayer.tiers.payload import Payload
 
 POLL_S: Final = 0.05
-_VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
 
-_new, _free, _feed, _start, _work, _wait, _stop = (
-    call(f"engine_{name}") for name in ("new", "free", "feed", "start", "work", "wait", "stop")
-)
-_state, _totals, _take_records, _take_rows, _fault, _run_delay = (
-    call(f"engine_{name}") for name in ("state", "totals", "take_records", "take_rows", "fault", "run_delay")
-)
+_VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
+_ROW: Final = 7  # numbers per row of a plan
+
+_new = call("engine_new")
+_free = call("engine_free")
+_feed = call("engine_feed")
+_start = call("engine_start")
+_work = call("engine_work")
+_wait = call("engine_wait")
+_stop = call("engine_stop")
+_state = call("engine_state")
+_totals = call("engine_totals")
+_take_records = call("engine_take_records")
+_take_rows = call("engine_take_rows")
+_fault = call("engine_fault")
+_run_delay = call("engine_run_delay")
 
 Records = NDArray[Any]
+"""Rows of the log, of dtype RECORD."""
 Rows = NDArray[np.int64]
+"""Executed moves in the plan's order, seven numbers each, for the fingerprint."""
 Flush = Callable[[Records, dict[int, str], Rows], None]
 
 
 class TooManyErrorsError(Exception):
-    """The budget of failed moves is used up."""
+    """More moves failed than the run's settings allow."""
 
 
 class Engine:
-    """One execution.
+    """One execution of a plan.
+
+    The compiled engine has the lock and the state that its threads share. `_crash` is the only
+    field that workers write; assignments to it are atomic, and the main thread reads it after it
+    has joined them.
 
     Args:
-        plan: what is executed; where its order is `live`, placement is decided on the way.
-        tiers: by number; None where there is none.
-        payload: makes and checks bytes.
-        staging: makes a worker's buffers.
-        elsewhere: makes the moves that compiled code cannot.
+        plan: the plan to execute; if its order is `live`, placement is decided during the run.
+        tiers: by number; None for a tier that the run does not have.
+        payload: makes and checks the bytes of objects.
+        staging: makes the buffers of a worker, given its number.
+        executor: makes the moves that compiled code cannot make.
+        verify: how the bytes of reads are checked.
+        chunk: bytes moved at a time.
+        window: how far planning and execution may be apart.
+        span: the limits of the run.
 
     Attributes:
-        began_ns: perf_counter_ns() at time 0.
-        causes: why moves failed, and how many did.
+        began_ns: perf_counter_ns() at the log's time 0.
+        causes: how many moves failed, by cause.
     """
 
     def __init__(
@@ -65,30 +96,42 @@ class Engine:
         tiers: Sequence[Tier | None],
         payload: Payload,
         staging: Callable[[int], Staging],
-        elsewhere: Elsewhere,
+        executor: MoveExecutor,
         verify: Verify,
         chunk: int,
         window: PlanWindow,
         span: Span,
     ) -> None:
-        order, demand = plan.options.order, plan.options.demand
-        self._plan, self._staging, self._elsewhere, self._workers = plan, staging, elsewhere, demand.workers
-        self._payload, self._tiers, self._span = payload, tiers, span
-        self._live = plan.live() if order.kind == "live" else None
-        self._planner = plan.planner() if self._live is None else None
-        settings = EngineSettings(
-            demand.workers, chunk, _VERIFY[verify], window.ops, UNLIMITED if window.bytes is None else window.bytes,
-            _ns(span.duration_s), _ns(span.drain_s), -1 if span.ops is None else span.ops, span.warmup_ops,
-            int(span.warmup_s * 1e9), span.max_errors, order.kind == "trace",
-        )  # fmt: skip
-        handles = (ctypes.c_void_p * 3)(*(None if tier is None else tier.engine_handle for tier in tiers))
-        self._handle: int | None = _new(
-            reference(plan.workload.struct), reference(settings), reference(demand.struct()),
-            self._planner.handle if self._planner is not None else None, self._live,
-            reference(plan.rules()), reference(handles), payload.handle,
-        )  # fmt: skip
+        is_live = plan.options.order.kind == "live"
+        self._plan = plan
+        self._tiers = tiers
+        self._payload = payload
+        self._staging = staging
+        self._executor = executor
+        self._max_errors = span.max_errors
+        self._live = plan.live() if is_live else None
+        self._planner = None if is_live else plan.planner()
+        self._handle: int | None = self._open(_settings_struct(plan, verify, chunk, window, span))
         self._crash: BaseException | None = None
-        self.began_ns, self.causes = 0, Counter[str]()
+        self.began_ns = 0
+        self.causes = Counter[str]()
+
+    def _open(self, settings: EngineSettings) -> int:
+        """Create the compiled engine."""
+        handles = (ctypes.c_void_p * len(self._tiers))(
+            *(None if tier is None else tier.engine_handle for tier in self._tiers)
+        )
+        handle: int = _new(
+            reference(self._plan.workload.struct),
+            reference(settings),
+            reference(self._plan.options.demand.struct()),
+            None if self._planner is None else self._planner.handle,
+            self._live,
+            reference(self._plan.rules()),
+            reference(handles),
+            self._payload.handle,
+        )
+        return handle
 
     def run(
         self,
@@ -97,106 +140,133 @@ class Engine:
         every_s: float = POLL_S,
         begun: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Execute to the end; `flush` gets what has been recorded and executed since its last call, in this thread.
+        """Execute the plan to its end, or until a limit or an exception ends the run.
 
         Args:
-            flush: called every `every_s`, and at the end.
-            poll: called often; what it raises ends the run.
-            every_s: how often to flush.
-            begun: called once with time 0, `began_ns`, before the first move.
+            flush: takes the records, errors and rows since its last call; called in this thread
+                every `every_s` seconds, and at the end.
+            poll: called often, in this thread; an exception that it raises ends the run.
+            every_s: seconds between flushes.
+            begun: called once with `began_ns`, before the first move.
 
         Raises:
-            TooManyErrorsError: more moves failed than the budget allows; those in flight have been finished.
-            KeyboardInterrupt: what `poll`, called often, raised, after the moves in flight have been finished; so with
-                any other.
+            TooManyErrorsError: more moves failed than the limit allows.
+            KeyboardInterrupt: raised by `poll`, as any other exception may be.
+
+        All exceptions are raised after the moves in flight have been finished.
         """
-        workers = [
-            threading.Thread(target=self._work, args=(number, self._staging(number))) for number in range(self._workers)
-        ]
-        started: list[threading.Thread] = []
-        if self._planner is not None:
-            started.append(threading.Thread(target=_feed, args=(self._handle,)))
-            started[0].start()
-        gc.disable()  # it would stop the threads that make moves in Python
+        workers = self._make_workers()
+        started = self._start_feeder()
+        gc.disable()  # a collection would stop the threads that make moves in Python
         try:
             self._wait_for_window(poll)
             begun(self.began_ns)
-            for thread in workers:
-                thread.start()
-                started.append(thread)
-            flushed = perf_counter_ns()
-            while not _wait(self._handle, int(min(POLL_S, every_s) * 1e9)):
-                poll()
-                if perf_counter_ns() - flushed >= every_s * 1e9:
-                    flush(*self._taken())
-                    flushed = perf_counter_ns()
+            for worker in workers:
+                worker.start()
+                started.append(worker)
+            self._flush_until_over(flush, poll, every_s)
         finally:
             _stop(self._handle)
             for thread in started:
                 thread.join()
             gc.enable()
-            flush(*self._taken())
-        self._raise_what_ended_it()
+            flush(*self._take_batch())
+        self._raise_failure()
+
+    def _make_workers(self) -> list[threading.Thread]:
+        return [
+            threading.Thread(target=self._work, args=(number, self._staging(number)))
+            for number in range(self._plan.options.demand.workers)
+        ]
+
+    def _start_feeder(self) -> list[threading.Thread]:
+        """Start the thread that plans ahead; none if placement is decided during the run."""
+        if self._planner is None:
+            return []
+        feeder = threading.Thread(target=_feed, args=(self._handle,))
+        feeder.start()
+        return [feeder]
+
+    def _flush_until_over(self, flush: Flush, poll: Callable[[], None], every_s: float) -> None:
+        flushed = perf_counter_ns()
+        while not _wait(self._handle, int(min(POLL_S, every_s) * 1e9)):
+            poll()
+            if perf_counter_ns() - flushed >= every_s * 1e9:
+                flush(*self._take_batch())
+                flushed = perf_counter_ns()
 
     def _wait_for_window(self, poll: Callable[[], None]) -> None:
-        """The window is full before the clock starts."""
+        """Wait until the planning window is full; then the clock starts."""
         while (began := _start(self._handle, int(POLL_S * 1e9))) == 0:
             poll()
         self.began_ns = began
 
-    def _raise_what_ended_it(self) -> None:
+    def _raise_failure(self) -> None:
+        """Raise the exception for whatever ended the run early."""
         state = self.state()
         if self._crash is not None:
             raise self._crash
         if state.stuck:
             raise RuntimeError("the reference system cannot go on: this is a defect of the replayer")
         if state.too_many_errors:
-            limit = f", more than --max-errors {self._span.max_errors}"
-            raise TooManyErrorsError(f"{state.failures:,} moves failed{limit}: {commonest(self.causes)}")
+            raise TooManyErrorsError(
+                f"{state.failures:,} moves failed, more than the {self._max_errors:,} allowed: {commonest(self.causes)}"
+            )
 
     def _work(self, worker: int, staging: Staging) -> None:
-        job, resumed = Job(), 0
+        """Run one worker: in compiled code, except for moves that it hands to Python."""
+        job = Job()
+        resumed = 0
         try:
             while _work(self._handle, worker, staging.address, ctypes.byref(job), resumed):
-                self._elsewhere.run(job, staging)
+                self._executor.run(job, staging)
                 resumed = 1
-        except BaseException as error:  # noqa: BLE001 (a dead worker ends the run; the main thread raises what killed it)
+        except BaseException as error:  # noqa: BLE001 (the main thread raises it and ends the run)
             self._crash = self._crash or error
             _stop(self._handle)
 
-    def _taken(self) -> tuple[Records, dict[int, str], Rows]:
-        """Records and rows since the last call, valid until the next; errors by the number that records give."""
+    def _take_batch(self) -> tuple[Records, dict[int, str], Rows]:
+        """Take the records and rows since the last call; they are valid until the next.
+
+        Returns:
+            Records, the errors by the number that records give, and rows.
+        """
         pointer = ctypes.c_void_p()
         count = _take_records(self._handle, ctypes.byref(pointer))
         records = view(pointer.value, count, RECORD)
         count = _take_rows(self._handle, ctypes.byref(pointer))
-        rows = view(pointer.value, 7 * count, np.dtype(np.int64)).reshape(-1, 7)
-        errors, fault = dict[int, str](), FaultStruct()
-        for number in records["error"][records["error"] >= 0].tolist():
-            _fault(self._handle, number, ctypes.byref(fault))
-            errors[number] = described(fault)
+        rows = view(pointer.value, _ROW * count, np.dtype(np.int64)).reshape(-1, _ROW)
+        errors = self._describe_errors(records)
         self.causes.update(causes_of(errors.values()))
         return records, errors, rows
 
+    def _describe_errors(self, records: Records) -> dict[int, str]:
+        errors = dict[int, str]()
+        fault = FaultStruct()
+        for number in records["error"][records["error"] >= 0].tolist():
+            _fault(self._handle, number, ctypes.byref(fault))
+            errors[number] = describe_fault(fault)
+        return errors
+
     def state(self) -> State:
-        """Where the execution stands."""
-        found = State()
-        _state(self._handle, ctypes.byref(found))
-        return found
+        """Return the counters and times of the execution so far."""
+        state = State()
+        _state(self._handle, ctypes.byref(state))
+        return state
 
     def run_delay_ns(self) -> int | None:
-        """How long the workers so far have been ready and waited for a CPU; None where the kernel does not say."""
-        waited = int(_run_delay(self._handle))
-        return None if waited < 0 else waited
+        """Return how long the workers were ready but waited for a CPU; None if unknown."""
+        delay_ns = int(_run_delay(self._handle))
+        return None if delay_ns < 0 else delay_ns
 
     def totals(self) -> MoveTotals:
-        """Sums over what has been executed."""
-        found = MoveTotals()
-        _totals(self._handle, reference(found.struct))
-        return found
+        """Return sums over the ops executed so far."""
+        totals = MoveTotals()
+        _totals(self._handle, reference(totals.struct))
+        return totals
 
     def close(self) -> None:
-        """Give back memory."""
+        """Free the memory of the compiled engine, planner and waterfall."""
         if self._handle is not None:
             _free(self._handle)
             self._handle = None
@@ -205,5 +275,22 @@ class Engine:
                 free_live(self._live)
 
 
-def _ns(seconds: float | None) -> int:
-    return -1 if seconds is None else int(seconds * 1e9)
+def _settings_struct(plan: Plan, verify: Verify, chunk: int, window: PlanWindow, span: Span) -> EngineSettings:
+    return EngineSettings(
+        workers=plan.options.demand.workers,
+        chunk=chunk,
+        verify=_VERIFY[verify],
+        window_ops=window.ops,
+        window_bytes=UNLIMITED if window.bytes is None else window.bytes,
+        duration_ns=_nanoseconds(span.duration_s),
+        drain_ns=_nanoseconds(span.drain_s),
+        most_ops=NONE if span.ops is None else span.ops,
+        warmup_position=span.warmup_ops,
+        warmup_ns=_nanoseconds(span.warmup_s),
+        max_errors=span.max_errors,
+        trace_order=plan.options.order.kind == "trace",
+    )
+
+
+def _nanoseconds(seconds: float | None) -> int:
+    return NONE if seconds is None else int(seconds * 1e9)

@@ -1,45 +1,88 @@
-"""Moves that touch a tier outside compiled code (a GPU), made as `core/engine.c` makes the others."""
+"""Moves that touch a tier outside compiled code (a GPU), made as `core/engine.c` makes the others.
+
+Time spent on making and verifying payload, `verify_ns`, is part of no other interval of a move.
+"""
 
 import errno
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as clock
 from typing import Final, Literal
 
-from replayer.bindings.compiled import Job, address
-from replayer.bindings.faults import CorruptionError, noted
+from replayer.bindings.compiled import Job
+from replayer.bindings.faults import CorruptionError, make_fault
 from replayer.planning.moves import DELETE, DEMOTE, DROP, HIT, PROMOTE
 from replayer.record.columns import STATUSES
-from replayer.tiers.base import Buffer, Landing, Object, Tier, aligned
+from replayer.tiers.base import Buffer, HostBuffer, OpenObject, Tier, align_up
 from replayer.tiers.payload import Payload
 
 OK, ERROR, UPSTREAM = range(len(STATUSES))
 _LEAVES: Final = frozenset((DEMOTE, PROMOTE, DROP, DELETE))
+"""Moves after which the source no longer holds the object."""
 Verify = Literal["off", "stamps", "full"]
 
 
 class Staging:
-    """One worker's buffers: the host end of its moves.
+    """The buffers of one worker.
+
+    Args:
+        chunk: bytes moved at a time.
+        make: allocates the host buffer.
+        on_device: a buffer in device memory, if some moves end or begin there.
+        device_reads: tiers whose hits end in `on_device`.
+        device_writes: tiers whose stores begin in `on_device`.
 
     Attributes:
         chunk: bytes moved at a time.
-        address: of the buffer.
-        landing: a buffer in device memory; hits from the tiers in `landing_reads` end there, stores to those in
-            `landing_writes` begin there.
+        host: the buffer in host memory.
+        address: of `host`.
     """
 
-    def __init__(self, chunk: int, make: Callable[[int], Buffer] = Buffer) -> None:
-        self.chunk, self.buffer = chunk, make(chunk)
-        self.address = address(self.buffer.words)
-        self.landing: Landing | None = None
-        self.landing_reads: frozenset[int] = frozenset()
-        self.landing_writes: frozenset[int] = frozenset()
+    def __init__(
+        self,
+        chunk: int,
+        make: Callable[[int], HostBuffer] = HostBuffer,
+        on_device: Buffer | None = None,
+        device_reads: frozenset[int] = frozenset(),
+        device_writes: frozenset[int] = frozenset(),
+    ) -> None:
+        self.chunk = chunk
+        self.host = make(chunk)
+        self.address = self.host.address
+        self._on_device = on_device
+        self._device_reads = device_reads
+        self._device_writes = device_writes
+
+    def read_buffer(self, job: Job) -> Buffer:
+        """Return the buffer that a move reads into."""
+        if self._on_device is not None and job.kind == HIT and job.source in self._device_reads:
+            return self._on_device
+        return self.host
+
+    def write_buffer(self, job: Job) -> Buffer:
+        """Return the buffer that a store writes from."""
+        if self._on_device is not None and job.target in self._device_writes:
+            return self._on_device
+        return self.host
 
 
-class Elsewhere:
-    """Makes moves through the tiers' Python face; calls may overlap as far as the plan's order lets them."""
+class MoveExecutor:
+    """Makes moves through the Python protocol of tiers.
+
+    Calls may overlap, from several workers, as far as the plan's dependencies allow; there is no
+    state besides the job and the worker's buffers, so there is no lock.
+
+    Args:
+        tiers: by number; None for a tier that the run does not have.
+        payload: makes and checks the bytes of objects.
+        verify: how the bytes of reads are checked.
+    """
 
     def __init__(self, tiers: Sequence[Tier | None], payload: Payload, verify: Verify) -> None:
-        self._tiers, self._payload, self._verify = tiers, payload, verify
+        self._tiers = tiers
+        self._payload = payload
+        self._verify = verify
+        is_full = verify == "full"
+        self._compare = payload.check_bytes if is_full else payload.check_stamps
 
     def run(self, job: Job, staging: Staging) -> None:
         """Make one move; an I/O error or a wrong byte is noted in the job, not raised."""
@@ -53,40 +96,39 @@ class Elsewhere:
                 if job.kind in _LEAVES and job.source >= 0:
                     self._tier(job.source).discard(job.key)
             except OSError as error:
-                job.status, job.fault = ERROR, noted(error)
+                job.status = ERROR
+                job.fault = make_fault(error)
                 self._forget(job)
         job.done_ns = clock()
 
-    def _tier(self, tier: int) -> Tier:
-        found = self._tiers[tier]
-        assert found is not None, "the plan uses a tier that the run does not have"
-        return found
+    def _tier(self, number: int) -> Tier:
+        tier = self._tiers[number]
+        assert tier is not None, "the plan uses a tier that the run does not have"
+        return tier
 
     def _forget(self, job: Job) -> None:
-        """Remove what a lost key left in the tiers that the plan takes it out of or was bringing it into."""
-        for tier in (job.source if job.kind in _LEAVES else -1, job.target):
-            if tier >= 0:
+        """Remove a lost key from the tiers that the move takes it out of or brings it into."""
+        for number in (job.source if job.kind in _LEAVES else -1, job.target):
+            if number >= 0:
                 try:
-                    self._tier(tier).discard(job.key)
+                    self._tier(number).discard(job.key)
                 except OSError:  # the move's own row carries the error
                     continue
 
     def _transfer(self, job: Job, staging: Staging) -> None:
         """Read the object, write it, or both."""
-        source = self._tier(job.source) if job.source >= 0 else None
         if job.target < 0:
-            assert source is not None, "a move that moves nothing"
-            self._read(job, source, staging, None)
+            assert job.source >= 0, "a transfer has a source or a target"
+            self._read(job, staging, None)
             return
-        tier = self._tier(job.target)
-        if source is None:  # its bytes are made before the object is
-            self._prepare(job, 0, min(staging.chunk, job.size), staging.buffer)
+        if job.source < 0:  # a store: its first bytes are made before the object is created
+            self._prepare(job, 0, min(staging.chunk, job.size), staging.host)
         began = clock()
-        with tier.create(job.key, job.size) as target:
+        with self._tier(job.target).create(job.key, job.size) as target:
             job.write_ns += clock() - began
             try:
-                if source is not None:
-                    self._read(job, source, staging, target)
+                if job.source >= 0:
+                    self._read(job, staging, target)
                 else:
                     self._write(job, staging, target)
                 began = clock()
@@ -95,9 +137,11 @@ class Elsewhere:
             finally:
                 job.device_write_ns = target.device_ns
 
-    def _read(self, job: Job, tier: Tier, staging: Staging, target: Object | None) -> None:
-        """Piece by piece: read, verify, and write to the target if there is one."""
-        landing = staging.landing if job.kind == HIT and job.source in staging.landing_reads else None
+    def _read(self, job: Job, staging: Staging, target: OpenObject | None) -> None:
+        """Read chunk by chunk: verify each, and write it to the target if there is one."""
+        tier = self._tier(job.source)
+        buffer = staging.read_buffer(job)
+        is_checked = self._verify != "off" and tier.keeps_bytes
         began = clock()
         with tier.open(job.key, job.size) as source:
             job.read_ns += clock() - began
@@ -105,50 +149,61 @@ class Elsewhere:
                 for offset in range(0, job.size, staging.chunk):
                     length = min(staging.chunk, job.size - offset)
                     began = clock()
-                    source.read(offset, length, landing or staging.buffer)
+                    source.read(offset, length, buffer)
                     job.read_ns += clock() - began
-                    if self._verify != "off" and tier.keeps_bytes:
-                        self._check(job, offset, length, staging, landing)
+                    if is_checked:
+                        self._check(job, offset, length, staging.host, buffer)
                     if target is not None:
-                        self._prepare(job, offset, length, staging.buffer)
-                        began = clock()
-                        target.write(offset, length, staging.buffer)
-                        job.write_ns += clock() - began
+                        self._pass_on(job, offset, length, staging.host, target)
             finally:
                 job.device_read_ns = source.device_ns
 
-    def _write(self, job: Job, staging: Staging, target: Object) -> None:
-        """Piece by piece: make the object's bytes, the first of which are there, and write them."""
-        landing = staging.landing if job.target in staging.landing_writes else None
+    def _pass_on(self, job: Job, offset: int, length: int, host: HostBuffer, target: OpenObject) -> None:
+        """Write a chunk that has been read."""
+        self._prepare(job, offset, length, host)
+        began = clock()
+        target.write(offset, length, host)
+        job.write_ns += clock() - began
+
+    def _write(self, job: Job, staging: Staging, target: OpenObject) -> None:
+        """Make the object's bytes chunk by chunk, the first chunk excepted, and write them."""
+        buffer = staging.write_buffer(job)
         for offset in range(0, job.size, staging.chunk):
             length = min(staging.chunk, job.size - offset)
             if offset:
-                self._prepare(job, offset, length, staging.buffer)
+                self._prepare(job, offset, length, staging.host)
             began = clock()
-            if landing is not None:
-                landing.stage(aligned(length), staging.buffer)
+            if buffer.is_on_device:
+                buffer.copy_from_host(staging.host, align_up(length))
                 job.verify_ns += clock() - began
                 began = clock()
-            target.write(offset, length, landing or staging.buffer)
+            target.write(offset, length, buffer)
             job.write_ns += clock() - began
 
-    def _prepare(self, job: Job, offset: int, length: int, buffer: Buffer) -> None:
-        """Make the bytes of a store, and for any write what O_DIRECT pads it with, so that no sector repeats."""
+    def _prepare(self, job: Job, offset: int, length: int, host: HostBuffer) -> None:
+        """Make the bytes of a store; for other writes, the padding that O_DIRECT needs.
+
+        The padding is payload, too, so that no sector repeats.
+        """
         if not self._tier(job.target).keeps_bytes:
             return
-        began, whole = clock(), aligned(length)
+        began = clock()
+        whole = align_up(length)
         if job.source < 0:
-            self._payload.fill(buffer.words, job.key, offset, whole)
+            self._payload.fill(host.words, job.key, offset, whole)
         elif whole > length:
-            self._payload.pad(buffer.words, job.key, offset, length, whole)
+            self._payload.pad(host.words, job.key, offset, length, whole)
         job.verify_ns += clock() - began
 
-    def _check(self, job: Job, offset: int, length: int, staging: Staging, landing: Landing | None) -> None:
-        words, began = staging.buffer.words, clock()
-        if landing is not None:
-            landing.fetch(length, staging.buffer)
-        compare = self._payload.check_stamps if self._verify == "stamps" else self._payload.check_bytes
-        wrong = compare(words, job.key, offset, length)
+    def _check(self, job: Job, offset: int, length: int, host: HostBuffer, buffer: Buffer) -> None:
+        """Verify the bytes of a chunk.
+
+        Raises:
+            CorruptionError: they are not the bytes written.
+        """
+        began = clock()
+        buffer.copy_to_host(host, length)
+        problem = self._compare(host.words, job.key, offset, length)
         job.verify_ns += clock() - began
-        if wrong:
-            raise CorruptionError(errno.EIO, wrong)
+        if problem:
+            raise CorruptionError(errno.EIO, problem)

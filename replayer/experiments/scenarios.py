@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -17,7 +16,7 @@ from replayer.machine import free_memory as memory
 from replayer.planning import model as models
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.tiers import gpu
-from replayer.tiers.reserve import Reserve, existing, free_bytes
+from replayer.tiers.reserve import Reserve, find_existing, free_bytes
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
 
@@ -57,14 +56,14 @@ def detect(cache_dir: Path | None, gpu_device: str) -> Hardware:
     """What is free on this machine."""
     absent, free, device = {}, {"gpu": 0, "cpu": memory.available().bytes, "nvme": 0}, "no cache directory"
     try:
-        free["gpu"] = gpu.free_bytes(gpu_device)
-    except InputError as error:
-        absent["gpu"] = re.split(r"[;,] (?:or )?pass --gpu-mem-gb 0", str(error))[0]
+        free["gpu"] = gpu.free_gpu_bytes(gpu_device)
+    except gpu.MissingGpuError as error:
+        absent["gpu"] = error.reason
     if cache_dir is None:
         absent["nvme"] = "pass --cache-dir DIR"
     else:
-        free["nvme"] = max(0, free_bytes(cache_dir) - Reserve().of(cache_dir))
-        facts = machine.storage(existing(cache_dir))
+        free["nvme"] = max(0, free_bytes(cache_dir) - Reserve().bytes_on(cache_dir))
+        facts = machine.storage(find_existing(cache_dir))
         device = f"{facts['device']} ({facts['filesystem']})"
     for tier, size in free.items():
         if size // 4 < LEAST:

@@ -1,1 +1,1 @@
-"""The machine: its description, free memory, and the kernel's counters."""
+"""The machine: its description, free memory and kernel counters."""

@@ -1,4 +1,7 @@
-"""What the kernel counts while a run goes, independent of the log: the cache's block device, CPU, own I/O, waiting."""
+"""Kernel counters sampled during a run: the cache's block device, CPU, own I/O, waiting.
+
+They are independent of the log, so that analysis can check one against the other.
+"""
 
 import os
 import threading
@@ -10,23 +13,49 @@ from typing import Any, Final
 
 EVERY_S: Final = 1.0
 WRITE_ROWS: Final = 30
-_SECTOR: Final = 512  # of /proc/diskstats, whatever the device's is
+"""Samples between two writes of device.parquet."""
+_SECTOR: Final = 512  # bytes of a sector of /proc/diskstats, whatever the device's sectors are
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
-_STEAL: Final = 7  # field of /proc/stat's first line
-_THROTTLED: Final = {"throttled_time": 1, "throttled_usec": 1000}  # of cgroup v1 and v2, in ns
+_THROTTLED: Final = {"throttled_time": 1, "throttled_usec": 1000}  # cgroup v1 and v2; in ns
+
+
+@dataclass(frozen=True)
+class _Disk:
+    """Counters of a block device (kernel: Documentation/admin-guide/iostats.rst).
+
+    Attributes:
+        reads: requests completed.
+        read_sectors: sectors read.
+        writes: requests completed.
+        written_sectors: sectors written.
+        busy_ms: time with at least one request in flight.
+        weighted_ms: time in flight, summed over requests.
+    """
+
+    reads: int
+    read_sectors: int
+    writes: int
+    written_sectors: int
+    busy_ms: int
+    weighted_ms: int
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """Counters at one time.
+    """All counters at one time.
 
     Attributes:
-        disk: the fields of /proc/diskstats after the name; None where there is no block device.
-        sums: of device.parquet's columns, counted since some time before; None where the kernel does not count them.
+        at_ns: perf_counter_ns() of the reading.
+        disk: counters of the block device; None if there is none.
+        process_ns: CPU time of this process.
+        system_ns: CPU time of the whole machine.
+        steal_ns: CPU time that the hypervisor gave to others.
+        sums: the columns of device.parquet that are sums since some earlier time; None for a sum
+            that the kernel does not count.
     """
 
     at_ns: int
-    disk: list[int] | None
+    disk: _Disk | None
     process_ns: int
     system_ns: int
     steal_ns: int
@@ -34,24 +63,33 @@ class _Reading:
 
 
 class Sampler:
-    """Samples the counters once a second in a thread of its own.
+    """Samples the counters once a second, in a thread of its own.
 
-    It neither writes nor waits for who does: a log that cannot be written holds no sample up.
+    The thread neither writes files nor waits for a thread that does: a log that cannot be written
+    delays no sample. It appends to `rows`; the main thread reads them. Appending to a list is
+    atomic, so there is no lock. All other fields that change belong to one thread.
 
     Args:
-        device: the block device as major:minor, None where there is none.
+        device: the block device as major:minor; None if there is none.
         own_io: whether /proc/self/io counts what this process reads from and writes to the cache.
-        run_delay_ns: how long the workers have waited for a CPU; None where the kernel does not say.
+        run_delay_ns: returns how long the workers have waited for a CPU; None if unknown.
 
     Attributes:
-        rows: of device.parquet so far, with queue and utilisation as iostat derives them.
+        rows: rows of device.parquet so far, with queue and utilisation as iostat derives them.
     """
 
     def __init__(
-        self, device: str | None, *, own_io: bool = True, run_delay_ns: Callable[[], int | None] = lambda: None
+        self,
+        device: str | None,
+        *,
+        own_io: bool = True,
+        run_delay_ns: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self._device, self._own_io, self._run_delay_ns = device, own_io, run_delay_ns
-        self._cpu_stats, self._stop = cpu_stats(), threading.Event()
+        self._device = device
+        self._own_io = own_io
+        self._run_delay_ns = run_delay_ns
+        self._cpu_stats = cpu_stats()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self.rows: list[dict[str, Any]] = []
         self._written = 0
@@ -60,9 +98,14 @@ class Sampler:
         return self
 
     def start(self, began_ns: int) -> None:
-        """Begin, at the log's time 0 on the clock of perf_counter_ns, before anything is read or written."""
+        """Start sampling, before the first move reads or writes.
+
+        Args:
+            began_ns: the log's time 0 on the clock of perf_counter_ns.
+        """
         self._began_ns = began_ns
-        self._first = self._last = self._read(began_ns)
+        self._first = self._read(began_ns)
+        self._last = self._first
         self._thread.start()
 
     def __exit__(self, *exception: object) -> None:
@@ -76,8 +119,11 @@ class Sampler:
         self._add()
 
     def _add(self) -> None:
-        before, now = self._last, self._read(perf_counter_ns())
-        self._last, span = now, max(1, now.at_ns - before.at_ns)
+        """Append a row: the changes since the last reading."""
+        before = self._last
+        now = self._read(perf_counter_ns())
+        self._last = now
+        span = max(1, now.at_ns - before.at_ns)
         row: dict[str, Any] = {
             "time_ns": now.at_ns - self._began_ns,
             "interval_ns": span,
@@ -85,74 +131,101 @@ class Sampler:
             "system_cpu": (now.system_ns - before.system_ns) / span,
             "steal_cpu": (now.steal_ns - before.steal_ns) / span,
         }
-        for name, value in now.sums.items():
-            earlier = before.sums[name]
-            row[name] = None if value is None or earlier is None else max(0, value - earlier)
+        row |= {name: _subtract(value, before.sums[name]) for name, value in now.sums.items()}
         if now.disk is not None and before.disk is not None:
-            # reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, ms busy, ms weighted by requests
-            change = [new - old for new, old in zip(now.disk, before.disk, strict=True)]
-            row |= {"read_requests": change[0], "read_bytes": change[2] * _SECTOR}
-            row |= {"write_requests": change[4], "written_bytes": change[6] * _SECTOR}
-            row |= {"utilisation": min(1.0, change[9] * 1e6 / span), "queue": change[10] * 1e6 / span}
+            row |= _disk_columns(before.disk, now.disk, span)
         self.rows.append(row)
 
     def _read(self, at_ns: int) -> _Reading:
-        user, nice, system, _, _, *more = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
-        *interrupts, steal = more
-        times, io = os.times(), own_io() if self._own_io else {}
+        # user, nice, system, idle, iowait, irq, softirq, steal
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        user, nice, system, _, _, *interrupts, steal = map(int, fields)
+        times = os.times()
+        io = own_io() if self._own_io else {}
         return _Reading(
-            at_ns,
-            _disk(self._device),
-            int((times.user + times.system) * 1e9),
-            (user + nice + system + sum(interrupts)) * _TICK_NS,
-            steal * _TICK_NS,
-            {
+            at_ns=at_ns,
+            disk=_read_disk(self._device),
+            process_ns=int((times.user + times.system) * 1e9),
+            system_ns=(user + nice + system + sum(interrupts)) * _TICK_NS,
+            steal_ns=steal * _TICK_NS,
+            sums={
                 "process_read_bytes": io.get("read_bytes"),
                 "process_written_bytes": io.get("write_bytes"),
                 "run_delay_ns": self._run_delay_ns(),
-                "throttled_ns": _throttled_ns(self._cpu_stats),
-                "sampler_delay_ns": _delay_ns(self._thread.native_id),
+                "throttled_ns": _read_throttled_ns(self._cpu_stats),
+                "sampler_delay_ns": _read_delay_ns(self._thread.native_id),
             },
         )
 
     def due(self) -> bool:
-        """Whether enough has been sampled since the last time to be written."""
-        if len(self.rows) < self._written + min(WRITE_ROWS, self._written + 1):  # soon at first: a killed run has some
+        """Whether there are enough new samples to write device.parquet; notes that it is written.
+
+        The first write is due after one sample, so that a run that is killed early has some.
+        """
+        if len(self.rows) < self._written + min(WRITE_ROWS, self._written + 1):
             return False
         self._written = len(self.rows)
         return True
 
     def read_bytes(self) -> int | None:
-        """What was read from a device over all samples, by this process if that is counted; None where nothing counts.
+        """Return the bytes read from a device over all samples; None if nothing counts them.
 
-        What others read of the device does not hide a page cache then.
+        They are those of this process if the kernel counts them, else those of the whole device.
+        So what other processes read does not hide that a page cache served this one.
         """
-        own = self._last.sums["process_read_bytes"], self._first.sums["process_read_bytes"]
-        if own[0] is not None and own[1] is not None:
-            return own[0] - own[1]
+        first = self._first.sums["process_read_bytes"]
+        last = self._last.sums["process_read_bytes"]
+        if first is not None and last is not None:
+            return last - first
         if self._last.disk is None or self._first.disk is None:
             return None
-        return (self._last.disk[2] - self._first.disk[2]) * _SECTOR
+        return (self._last.disk.read_sectors - self._first.disk.read_sectors) * _SECTOR
 
 
-def _disk(device: str | None) -> list[int] | None:
-    """The counters of a device given as major:minor (kernel: Documentation/admin-guide/iostats.rst)."""
+def _subtract(now: int | None, before: int | None) -> int | None:
+    """Return the growth of a sum; None if it is not counted."""
+    return None if now is None or before is None else max(0, now - before)
+
+
+def _disk_columns(before: _Disk, now: _Disk, span_ns: int) -> dict[str, float]:
+    """Return the columns of device.parquet that come from a block device."""
+    busy_ms = now.busy_ms - before.busy_ms
+    weighted_ms = now.weighted_ms - before.weighted_ms
+    return {
+        "read_requests": now.reads - before.reads,
+        "read_bytes": (now.read_sectors - before.read_sectors) * _SECTOR,
+        "write_requests": now.writes - before.writes,
+        "written_bytes": (now.written_sectors - before.written_sectors) * _SECTOR,
+        "utilisation": min(1.0, busy_ms * 1e6 / span_ns),
+        "queue": weighted_ms * 1e6 / span_ns,
+    }
+
+
+def _read_disk(device: str | None) -> _Disk | None:
+    """Read the counters of a device given as major:minor."""
     if device is None:
         return None
     for line in Path("/proc/diskstats").read_text().splitlines():
         major, minor, _, *counters = line.split()
         if f"{major}:{minor}" == device:
-            return [int(value) for value in counters]
+            # reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, ms busy, ms
+            # weighted by requests
+            reads, _, read_sectors, _, writes, _, written, _, _, busy, weighted, *_ = map(int, counters)
+            return _Disk(reads, read_sectors, writes, written, busy, weighted)
     return None
 
 
 def own_io() -> dict[str, int]:
-    """What devices have read and written for this process, in bytes (proc(5), /proc/pid/io); empty: not counted."""
-    return _numbers("/proc/self/io")
+    """Read the bytes that devices moved for this process (proc(5), /proc/pid/io).
+
+    Returns:
+        read_bytes, write_bytes and others by name; empty if the kernel does not count them.
+    """
+    return _read_numbers("/proc/self/io")
 
 
-def _delay_ns(thread: int | None) -> int | None:
-    """How long a thread of this process was ready and waited for a CPU; None where the kernel does not say."""
+def _read_delay_ns(thread: int | None) -> int | None:
+    """Read how long a thread of this process was ready but waited for a CPU; None if unknown."""
     if thread is None:  # it has not begun
         return 0
     try:
@@ -162,37 +235,63 @@ def _delay_ns(thread: int | None) -> int | None:
 
 
 def cpu_stats() -> list[Path]:
-    """cpu.stat of the cgroups that limit this process's CPU time, its own and those above it that are visible."""
+    """List the cpu.stat files of the control groups that limit this process's CPU time.
+
+    These are its own group's and those of the visible groups above it.
+    """
     try:
-        mounts, groups = (Path(f"/proc/self/{name}").read_text().splitlines() for name in ("mountinfo", "cgroup"))
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        groups = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
-    mine = {kind: path for _, kind, path in (line.split(":", 2) for line in groups)}
-    found = []
+    files = _list_cpu_stats(mounts, groups)
+    return [file for file in files if _THROTTLED.keys() & _read_numbers(file).keys()]
+
+
+def _list_cpu_stats(mounts: list[str], groups: list[str]) -> list[Path]:
+    """List where cpu.stat would be, from the lines of mountinfo and of the process's cgroup file."""
+    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in groups)}
+    files = []
     for line in mounts:
         before, _, after = line.partition(" - ")
-        (_, _, _, root, mount, *_), (kind, _, options, *_) = before.split(), after.split()
-        if kind == "cgroup2":
-            path = mine.get("")
-        elif kind == "cgroup" and "cpu" in options.split(","):
-            path = next((path for kinds, path in mine.items() if "cpu" in kinds.split(",")), None)
-        else:
-            continue
+        _, _, _, root, mount, *_ = before.split()
+        kind, _, options, *_ = after.split()
+        path = _find_cpu_group(kind, options, paths)
         if path is not None:
             inside = Path(mount) / path.removeprefix(root).lstrip("/")
-            found += [folder / "cpu.stat" for folder in (inside, *inside.parents) if folder.is_relative_to(mount)]
-    return [file for file in found if _THROTTLED.keys() & _numbers(file).keys()]
+            above = (folder for folder in inside.parents if folder.is_relative_to(mount))
+            files += [folder / "cpu.stat" for folder in (inside, *above)]
+    return files
 
 
-def _throttled_ns(files: list[Path]) -> int | None:
-    """How long quotas have held this process's cgroups up, over all cores; None where no cgroup counts it."""
-    counts = [_numbers(file) for file in files]
+def _find_cpu_group(kind: str, options: str, paths: dict[str, str]) -> str | None:
+    """Return this process's group in a tree of control groups; None if it limits no CPU time.
+
+    Args:
+        kind: file system of the tree's mount.
+        options: of that file system.
+        paths: this process's groups by their controllers.
+    """
+    if kind == "cgroup2":
+        return paths.get("")
+    if kind == "cgroup" and "cpu" in options.split(","):
+        return next((path for names, path in paths.items() if "cpu" in names.split(",")), None)
+    return None
+
+
+def _read_throttled_ns(files: list[Path]) -> int | None:
+    """Read how long quotas have stopped this process's control groups, summed over cores.
+
+    Returns:
+        Nanoseconds; None if no control group counts them.
+    """
+    counts = [_read_numbers(file) for file in files]
     known = [count[name] * scale for count in counts for name, scale in _THROTTLED.items() if name in count]
     return sum(known) if known else None
 
 
-def _numbers(file: str | Path) -> dict[str, int]:
-    """Lines of a name and a number; none where the file cannot be read."""
+def _read_numbers(file: str | Path) -> dict[str, int]:
+    """Read the lines of a name and a number; none if the file cannot be read."""
     try:
         lines = Path(file).read_text().splitlines()
     except OSError:

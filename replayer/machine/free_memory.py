@@ -1,4 +1,4 @@
-"""How much memory a process may still take: of the machine's, and of the control groups that it runs in."""
+"""Free memory of a process: the machine's, and that of the control groups it runs in."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,53 +7,73 @@ from typing import Final
 
 from replayer.machine import description as machine
 
-_V1: Final = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-_V2: Final = ("memory.max", "memory.current", "inactive_file")
+
+@dataclass(frozen=True)
+class _GroupFiles:
+    """The names of a memory control group's files.
+
+    Attributes:
+        limit: file with the limit in bytes.
+        usage: file with the usage in bytes.
+        cached: field of memory.stat that counts cached files which the kernel gives up first.
+    """
+
+    limit: str
+    usage: str
+    cached: str
+
+
+_V1: Final = _GroupFiles("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_V2: Final = _GroupFiles("memory.max", "memory.current", "inactive_file")
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What is available.
+    """The memory that is available.
 
     Attributes:
-        bytes: 0 where nothing says.
-        limit: where a control group allows less than the machine has, its file and what that says, in words.
+        bytes: 0 if the kernel does not say.
+        limit: the control group's file and limit in words, if a group allows less than is free.
     """
 
     bytes: int
     limit: str | None = None
 
-    def said(self, parts: int = 1) -> str:
-        """As a part of a sentence; of one of so many equal parts."""
-        why = f" ({self.limit})" if self.limit else ""
-        return f"{self.bytes // parts / 2**30:.1f} GiB of memory are available{why}"
+    def format(self, shares: int = 1) -> str:
+        """Format the memory, or one of several equal shares of it, as a clause."""
+        limit = f" ({self.limit})" if self.limit else ""
+        return f"{self.bytes // shares / 2**30:.1f} GiB of memory are available{limit}"
 
 
 def available(
-    groups: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo"), root: Path = Path("/")
+    groups: Path = Path("/proc/self/cgroup"),
+    mounts: Path = Path("/proc/self/mountinfo"),
+    root: Path = Path("/"),
 ) -> Memory:
-    """The least of what the kernel calls available and what each control group above the process leaves.
+    """Return the least of what the kernel calls available and what each control group leaves.
 
-    A control group leaves its limit less its usage; cached files that the kernel gives up first are no usage.
+    A control group leaves its limit less its usage; cached files that the kernel gives up first
+    are not usage. All groups above the process count.
 
     Args:
-        groups: in which the process is (cgroups(7)).
-        mounts: where their trees are mounted.
+        groups: file that lists the process's groups (cgroups(7)).
+        mounts: file that lists where the groups' trees are mounted.
         root: of the paths in `mounts`.
     """
-    found = Memory(machine.meminfo("MemAvailable"))
-    for folder, (limit, usage, cached) in _folders(groups, mounts, root):
-        most, used = _number(folder / limit), _number(folder / usage)
-        if most is None or used is None:
+    memory = Memory(machine.meminfo("MemAvailable"))
+    for folder, files in _list_groups(groups, mounts, root):
+        limit = _read_number(folder / files.limit)
+        usage = _read_number(folder / files.usage)
+        if limit is None or usage is None:
             continue
-        left = max(0, most - used + _of_stat(folder / "memory.stat", cached))
-        if not found.bytes or left < found.bytes:
-            found = Memory(left, f"{folder / limit} allows {most / 2**20:,.0f} MiB")
-    return found
+        free = max(0, limit - usage + _read_statistic(folder / "memory.stat", files.cached))
+        if not memory.bytes or free < memory.bytes:
+            memory = Memory(free, f"{folder / files.limit} allows {limit / 2**20:,.0f} MiB")
+    return memory
 
 
-def _folders(groups: Path, mounts: Path, root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """The process's own control group and all above it, as far as they can be seen, and what their files are called."""
+def _list_groups(groups: Path, mounts: Path, root: Path) -> Iterator[tuple[Path, _GroupFiles]]:
+    """List the folders of the process's group and of all visible groups above it."""
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
         trees = machine.mounts(mounts)
@@ -62,19 +82,32 @@ def _folders(groups: Path, mounts: Path, root: Path) -> Iterator[tuple[Path, tup
     for _, controllers, group in lines:
         if controllers and "memory" not in controllers.split(","):
             continue
-        kind, files = ("cgroup", _V1) if controllers else ("cgroup2", _V2)
+        files = _V1 if controllers else _V2
         for tree in trees:
-            if tree.kind != kind or (controllers and "memory" not in tree.more.split(",")):
-                continue
-            top = root / tree.point.lstrip("/")
-            # Inside a container the tree's own root is mounted: what is below it is the rest of the path, if any.
-            inside = Path(group).relative_to(tree.root) if Path(group).is_relative_to(tree.root) else Path()
-            folder = top / inside
-            yield from ((place, files) for place in (folder, *folder.parents) if place.is_relative_to(top))
+            if _has_memory(tree, is_v1=bool(controllers)):
+                top = root / tree.point.lstrip("/")
+                folder = top / _path_below(tree.root, group)
+                above = (place for place in folder.parents if place.is_relative_to(top))
+                yield from ((place, files) for place in (folder, *above))
 
 
-def _number(path: Path) -> int | None:
-    """None where there is no limit, or no such file."""
+def _has_memory(tree: machine.Mount, *, is_v1: bool) -> bool:
+    """Whether a mount is a tree of control groups that limit memory."""
+    if is_v1:
+        return tree.kind == "cgroup" and "memory" in tree.super_options.split(",")
+    return tree.kind == "cgroup2"
+
+
+def _path_below(root: str, group: str) -> Path:
+    """Return a group's path below the root of its tree's mount.
+
+    Inside a container the container's own group is mounted as the root of the tree.
+    """
+    return Path(group).relative_to(root) if Path(group).is_relative_to(root) else Path()
+
+
+def _read_number(path: Path) -> int | None:
+    """Read a number; None if the file is missing or says "max"."""
     try:
         text = path.read_text().strip()
     except OSError:
@@ -82,9 +115,11 @@ def _number(path: Path) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _of_stat(path: Path, name: str) -> int:
+def _read_statistic(path: Path, name: str) -> int:
+    """Read one field of memory.stat; 0 if it is missing."""
     try:
         lines = (line.split() for line in path.read_text().splitlines())
-        return next((int(line[1]) for line in lines if len(line) == 2 and line[0] == name), 0)
+        values = (int(line[1]) for line in lines if len(line) == 2 and line[0] == name)
+        return next(values, 0)
     except OSError:
         return 0

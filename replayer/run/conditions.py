@@ -62,7 +62,7 @@ def make_conditions(
         gpu_device=settings.gpu_device if has_gpu else None,
         gpu_read=settings.gpu_read if has_gpu else None,
         gds=settings.gds,
-        throttle={tier: limit.recorded() for tier, limit in settings.throttles.items()},
+        throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
         window_ops=settings.window.ops,
         window_bytes=settings.window.bytes,
         ranks=ranks,

@@ -8,7 +8,7 @@ import msgspec
 
 from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine, Records, Rows, TooManyErrorsError
-from replayer.engine.move_executor import Elsewhere
+from replayer.engine.move_executor import MoveExecutor
 from replayer.machine.device_counters import Sampler
 from replayer.planning.plan import Plan
 from replayer.planning.plan_hash import PlanHash
@@ -84,7 +84,7 @@ class Execution:
             tiers.all,
             payload,
             tiers.staging,
-            Elsewhere(tiers.all, payload, settings.verify),
+            MoveExecutor(tiers.all, payload, settings.verify),
             settings.verify,
             settings.chunk,
             settings.window,
@@ -147,7 +147,7 @@ class Execution:
         try:
             INTERRUPTS.check()
         except KeyboardInterrupt:
-            self._prepared.tiers.hurry()
+            self._prepared.tiers.stop_waiting()
             raise
 
     def _record_time_zero(self, directory: RunDirectory) -> None:

@@ -5,7 +5,7 @@ from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import TIERS
-from replayer.tiers.memory import unit_of
+from replayer.tiers.base import choose_unit
 
 
 def most_objects(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> list[int]:
@@ -49,4 +49,4 @@ def nvme_room(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> in
             size = min(size, (summary.peak_bytes.nvme or 0) + window.bytes)
     if limit is not None:
         size = min(size, limit)
-    return int(size + objects * unit_of(size))
+    return int(size + objects * choose_unit(size))

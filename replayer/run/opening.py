@@ -1,5 +1,6 @@
 """What a run needs of the machine: refused where it is not to be had, before anything is written; then opened."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,11 +12,11 @@ from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import TIERS
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings
-from replayer.tiers import cache_dir, gpu
+from replayer.tiers import BACKENDS, cache_dir, gpu
 from replayer.tiers.base import Tier
-from replayer.tiers.gds import GdsTier
-from replayer.tiers.memory import CpuTier, NullTier
-from replayer.tiers.nvme import FileTier, SlabTier
+from replayer.tiers.disk import DiskTier
+from replayer.tiers.request import TierRequest
+from replayer.tiers.throttled import ThrottledTier
 from tracegen.errors import InputError
 
 
@@ -23,75 +24,96 @@ class OpenTiers:
     """The tiers of a run, open.
 
     Args:
-        plan: planned to its end.
+        plan: the plan, planned to its end.
         planned: its summary.
-        run: names the run's folder.
+        settings: of the run.
+        run: name of the run, which names its folder.
         opened: closes the tiers.
+        say: takes warnings, as sentences.
+
+    Attributes:
+        all: the tiers by number; None for a tier that the run does not have.
+        nvme: the nvme tier, if it is on a disk.
 
     Raises:
-        InputError: a tier is not to be had.
+        InputError: a tier cannot be opened, or a throttle names a tier that the run does not have.
     """
 
     def __init__(
-        self, plan: Plan, planned: PlanSummary | None, settings: Settings, run: str, opened: ExitStack
+        self,
+        plan: Plan,
+        planned: PlanSummary | None,
+        settings: Settings,
+        run: str,
+        opened: ExitStack,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        self._settings, usable = settings, plan.usable
+        self._settings = settings
         self.all: list[Tier | None] = [None, None, None]
-        self.nvme: FileTier | SlabTier | None = None
-        self._gpu: gpu.GpuTier | None = None
-        if usable[GPU]:
-            self._gpu = self.all[GPU] = gpu.GpuTier(plan.capacity[GPU] or 0, settings.gpu_device)
-        if usable[CPU]:
-            objects = most_objects(plan, planned, settings.window)[CPU]
-            self.all[CPU] = CpuTier(plan.capacity[CPU] or 0, objects)
-        if usable[NVME] != 0:
-            self.all[NVME] = self._open_nvme(nvme_room(plan, planned, settings.window), run)
-        for tier in self.all:
-            if tier is not None:
-                opened.callback(tier.close)
-        for name, throttle in settings.throttles.items():
-            if (tier := self.all[TIERS.index(name)]) is None:
-                raise InputError(f"--throttle {name}: this run has no such tier.")
-            tier.throttle(throttle.mib_s, throttle.latency_us, throttle.write_mib_s)
+        objects = most_objects(plan, planned, settings.window)
+        for place in (GPU, CPU, NVME):
+            if plan.usable[place] == 0:
+                continue
+            request = TierRequest(
+                capacity=plan.capacity[place] or 0,
+                objects=objects[place],
+                disk_bytes=nvme_room(plan, planned, settings.window) if place == NVME else 0,
+                cache_dir=settings.cache_dir,
+                run=run,
+                io=settings.io,
+                keep_cache=settings.keep_cache,
+                reserve=settings.reserve,
+                gpu_device=settings.gpu_device,
+                say=say,
+            )
+            tier = BACKENDS[self._choose_backend(place, request)](request)
+            self.all[place] = tier
+            opened.callback(tier.close)
+        gpu_tier, nvme_tier = self.all[GPU], self.all[NVME]
+        self._gpu = gpu_tier if isinstance(gpu_tier, gpu.GpuTier) else None
+        self.nvme = nvme_tier if isinstance(nvme_tier, DiskTier) else None
+        self._throttle()
 
-    def _open_nvme(self, room: int, run: str) -> Tier:
+    def _choose_backend(self, place: int, request: TierRequest) -> str:
+        """Return the key of BACKENDS for a place; make the cache directory if it needs one."""
         settings = self._settings
+        if place != NVME:
+            return TIERS[place]
         if settings.layout == "null":
-            return NullTier()
-        if settings.cache_dir is None:
-            raise InputError("the nvme tier needs a place: pass --cache-dir DIR, or --storage-capacity-gb 0.")
+            return "null"
+        parent = request.require_cache_dir()
         if settings.make_cache_dir:
-            cache_dir.make_parent(settings.cache_dir)
-        keep = settings.keep_cache
-        if settings.gds:
-            if settings.layout != "files" or self._gpu is None:
-                raise InputError("--gds reads files into the gpu's memory; pass --layout files and --gpu-mem-gb.")
-            self.nvme = GdsTier(settings.cache_dir, run, settings.io, keep=keep)
-        elif settings.layout == "slab":
-            self.nvme = SlabTier(settings.cache_dir, run, room, settings.io, keep=keep)
-            return self.nvme
-        else:
-            self.nvme = FileTier(settings.cache_dir, run, settings.io, keep=keep)
-        self.nvme.reserve(settings.reserve.of(settings.cache_dir))
-        return self.nvme
+            cache_dir.make_parent(parent)
+        if not settings.gds:
+            return settings.layout
+        if settings.layout != "files" or self.all[GPU] is None:
+            problem = "GPUDirect Storage reads files into the gpu's memory"
+            raise InputError(problem, "pass `layout=files` and `gpu_mem_gb`", setting="gds")
+        return "gds"
+
+    def _throttle(self) -> None:
+        for name, throttle in self._settings.throttles.items():
+            place = TIERS.index(name)
+            tier = self.all[place]
+            if tier is None:
+                raise InputError("this run has no such tier", subject=name, setting="throttle")
+            self.all[place] = ThrottledTier(tier, throttle)
 
     def staging(self, _worker: int) -> Staging:
-        """A worker's buffers; pinned where there is a gpu tier, with one on the device where moves end there."""
+        """Allocate a worker's buffers: pinned for a gpu tier, one on the device if moves end there."""
         chunk = self._settings.chunk
         if self._gpu is None:
             return Staging(chunk)
-        staging = Staging(chunk, self._gpu.buffer)
-        staging.landing_reads = frozenset([GPU] * (self._settings.gpu_read == "device") + [NVME] * self._settings.gds)
-        staging.landing_writes = frozenset([NVME] * self._settings.gds)
-        if staging.landing_reads:
-            staging.landing = self._gpu.landing(chunk)
-        return staging
+        nvme = frozenset([NVME] if self._settings.gds else [])
+        reads = nvme | frozenset([GPU] if self._settings.gpu_read == "device" else [])
+        on_device = self._gpu.make_device_buffer(chunk) if reads else None
+        return Staging(chunk, self._gpu.make_host_buffer, on_device, reads, nvme)
 
-    def hurry(self) -> None:
-        """The run is being stopped: what is slowed down need not be any more."""
+    def stop_waiting(self) -> None:
+        """End the waits of throttled tiers: the run is being stopped."""
         for tier in self.all:
             if tier is not None:
-                tier.hurry()
+                tier.stop_waiting()
 
     def storage(self) -> dict[str, Any] | None:
         """What run.json says of the file system under the cache."""
@@ -103,4 +125,4 @@ class OpenTiers:
 
     def io_is_counted(self) -> bool:
         """Whether /proc/self/io counts the nvme tier's I/O; of cuFile's that is not known."""
-        return self.nvme is not None and self.nvme.counted and not self._settings.gds
+        return self.nvme is not None and self.nvme.is_counted and not self._settings.gds

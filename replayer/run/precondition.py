@@ -7,7 +7,7 @@ from typing import Final
 
 from replayer.record.run_info import Precondition
 from replayer.run.settings import Settings
-from replayer.tiers.base import ALIGNMENT, Buffer, Tier
+from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
 from replayer.tiers.payload import Payload
 from tracegen.errors import InputError
 
@@ -51,7 +51,7 @@ def precondition(
             setting="precondition",
         )
     began = monotonic()
-    buffer = Buffer(settings.chunk)
+    buffer = HostBuffer(settings.chunk)
     stored: list[int] = []
     try:
         for key in count(_FIRST_KEY):
@@ -75,7 +75,7 @@ def _write_object(
     nvme: Tier,
     key: int,
     size: int,
-    buffer: Buffer,
+    buffer: HostBuffer,
     chunk: int,
     payload: Payload,
 ) -> None:

@@ -13,10 +13,10 @@ from replayer.record.run_info import Storage, Warning  # noqa: A004 (run.json's 
 from replayer.record.wording import drive
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings
-from replayer.tiers.memory import arena_bytes
-from replayer.tiers.nvme import SLAB
+from replayer.tiers.cpu import arena_bytes
 from replayer.tiers.payload import MAX_OBJECT
-from replayer.tiers.reserve import existing, free_bytes
+from replayer.tiers.reserve import find_existing, free_bytes
+from replayer.tiers.slab import SLAB
 from tracegen.errors import InputError
 
 _GIB: Final = 2**30
@@ -57,7 +57,7 @@ def check_footprint(
 def describe_place(settings: Settings) -> str:
     """Return a line with the directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    storage = Storage(**machine.storage(existing(settings.cache_dir)))
+    storage = Storage(**machine.storage(find_existing(settings.cache_dir)))
     return f"nvme tier: {settings.cache_dir} on {drive(storage)}"
 
 
@@ -106,14 +106,14 @@ def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, r
         arena = arena_bytes(plan.capacity[CPU] or 0, objects)
     if arena > free:
         raise InputError(
-            f"the tier takes {arena / _GIB:.1f} GiB, but {available.said(ranks)}",
+            f"the tier takes {arena / _GIB:.1f} GiB, but {available.format(ranks)}",
             f"pass at most {_gib_below(free * 0.9)}",
             setting="cpu_mem_gb",
         )
     buffers = settings.workers * settings.chunk
     if arena + buffers > free:
         raise InputError(
-            f"their buffers take {buffers / _GIB:.1f} GiB, but {available.said(ranks)}",
+            f"their buffers take {buffers / _GIB:.1f} GiB, but {available.format(ranks)}",
             "pass fewer, or a smaller `io_size` or `io_depth`",
             subject=settings.workers,
             setting="workers",
@@ -130,13 +130,13 @@ def _check_disk(
     if plan.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
         return None
     peak = nvme_room(plan, summary, settings.window)
-    reserve = settings.reserve.of(settings.cache_dir)
+    reserve = settings.reserve.bytes_on(settings.cache_dir)
     free = max(0, free_bytes(settings.cache_dir) - reserve) // ranks
     if peak <= free:
         return None
     lack = f"the plan needs {peak / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free"
     if reserve:
-        kept = f"{reserve / _GIB:,.2f} GiB ({settings.reserve.said()})"
+        kept = f"{reserve / _GIB:,.2f} GiB ({settings.reserve.format()})"
         lack += f" in addition to the reserve of {kept}"
     span = settings.span
     is_limited = span.duration_s is not None or span.ops is not None

@@ -332,5 +332,5 @@ def replay(
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
     facts = machine.describe() | {"storage": tiers.storage()}
     if tiers.all[GPU] is not None:
-        facts["gpu"] = gpu.describe(settings.gpu_device)
+        facts["gpu"] = gpu.describe_gpu(settings.gpu_device)
     return msgspec.json.decode(json.dumps(facts), type=Machine)  # plain texts: torch has its own

@@ -8,7 +8,7 @@ from replayer.engine.move_executor import Verify
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.record.run_info import Tier as TierName
 from replayer.tiers import gpu
-from replayer.tiers.nvme import BlockIO
+from replayer.tiers.disk import BlockIO
 from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 

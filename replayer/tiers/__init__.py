@@ -1,1 +1,23 @@
-"""The places where objects lie while a trace is replayed. `contract.Tier` is what each of them does."""
+"""Tiers, the places of objects during a replay: one module and one line of `BACKENDS` each."""
+
+from collections.abc import Callable
+from typing import Final
+
+from replayer.tiers.base import Tier
+from replayer.tiers.cpu import CpuTier
+from replayer.tiers.files import FileTier
+from replayer.tiers.gds import GdsTier
+from replayer.tiers.gpu import GpuTier
+from replayer.tiers.null import NullTier
+from replayer.tiers.request import TierRequest
+from replayer.tiers.slab import SlabTier
+
+BACKENDS: Final[dict[str, Callable[[TierRequest], Tier]]] = {
+    "gpu": GpuTier.from_request,
+    "cpu": CpuTier.from_request,
+    "files": FileTier.from_request,
+    "slab": SlabTier.from_request,
+    "gds": GdsTier.from_request,
+    "null": NullTier.from_request,
+}
+"""How to open a tier, by the name of its backend: gpu, cpu, or a layout of the nvme tier."""

@@ -1,22 +1,64 @@
-"""What every tier does: I/O and nothing else; what lies where is the plan's."""
+"""The protocols of tiers, their objects and the buffers that bytes move through.
+
+A tier does I/O and nothing else: the plan decides which tier holds which object.
+"""
 
 import errno
 import mmap
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-ALIGNMENT: Final = 4096  # of buffers, offsets and lengths under O_DIRECT; covers devices of 512 and 4,096-byte blocks
+from replayer.bindings.compiled import address
+
+ALIGNMENT: Final = 4096
+"""Bytes that buffers, offsets and lengths are aligned to: O_DIRECT needs 512 or 4,096."""
+_MOST_UNITS: Final = 1 << 24
+"""Allocation units of a tier at most: each takes 16 bytes of book-keeping."""
 
 
-def aligned(length: int) -> int:
-    """The least multiple of ALIGNMENT that is not less."""
+def align_up(length: int) -> int:
+    """Round a number of bytes up to a multiple of ALIGNMENT."""
     return -(-length // ALIGNMENT) * ALIGNMENT
 
 
-class Buffer:
-    """A page-aligned staging buffer: the host end of every move.
+def choose_unit(size: int) -> int:
+    """Choose the allocation unit of a tier in bytes, as small as the book-keeping allows.
+
+    Args:
+        size: bytes that the tier holds.
+    """
+    unit = ALIGNMENT
+    while size // unit > _MOST_UNITS:
+        unit *= 2
+    return unit
+
+
+class Buffer(Protocol):
+    """Memory of a worker that objects are read into and written from: the host's or a device's.
+
+    Attributes:
+        address: of its first byte.
+        is_on_device: whether it is in a device's memory, which only tiers of that device reach.
+    """
+
+    address: int
+    is_on_device: bool
+
+    def copy_to_host(self, host: "HostBuffer", length: int) -> None:
+        """Copy the first `length` bytes to the front of a buffer in host memory."""
+
+    def copy_from_host(self, host: "HostBuffer", length: int) -> None:
+        """Copy the first `length` bytes of a buffer in host memory to the front of this one."""
+
+
+class HostBuffer:
+    """A page-aligned staging buffer in host memory.
+
+    Args:
+        size: in bytes, a multiple of 8.
+        memory: to be used instead of new memory; of `size` bytes, page-aligned.
 
     Attributes:
         words: the whole buffer as uint64.
@@ -24,41 +66,38 @@ class Buffer:
         view: the whole buffer for system calls.
     """
 
-    def __init__(self, size: int) -> None:
-        memory = allocate(size)
+    is_on_device = False
+
+    def __init__(self, size: int, memory: Any = None) -> None:
+        if memory is None:
+            memory = allocate_pages(size)
         self.view = memoryview(memory)
         self.words: NDArray[np.uint64] = np.frombuffer(memory, np.uint64)
         self.bytes: NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+        self.address = address(self.words)
+
+    def copy_to_host(self, host: "HostBuffer", length: int) -> None:
+        if host is not self:
+            host.bytes[:length] = self.bytes[:length]
+
+    def copy_from_host(self, host: "HostBuffer", length: int) -> None:
+        host.copy_to_host(self, length)
 
 
-class Landing(Buffer):
-    """A buffer in a device's memory, where reads of some tiers end and writes of some begin."""
-
-    def __init__(self) -> None:
-        pass
-
-    def fetch(self, length: int, buffer: Buffer) -> None:
-        """Copy the first bytes to a host buffer, to be verified."""
-        raise NotImplementedError
-
-    def stage(self, length: int, buffer: Buffer) -> None:
-        """Copy the first bytes of a host buffer here, to be written."""
-        raise NotImplementedError
-
-
-def allocate(size: int) -> mmap.mmap:
-    """Anonymous memory, page-aligned, backed by huge pages where the kernel gives them."""
-    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def allocate_pages(size: int) -> mmap.mmap:
+    """Allocate anonymous memory, page-aligned, on huge pages if the kernel gives them."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError as error:  # a kernel built without them
+        except OSError as error:  # EINVAL: the kernel was built without huge pages
             if error.errno != errno.EINVAL:
                 raise
     return memory
 
 
-class Object(Protocol):
+class OpenObject(Protocol):
     """An object of a tier, open for reading or writing; a context manager.
 
     Attributes:
@@ -72,21 +111,21 @@ class Object(Protocol):
         """Read `length` bytes at `offset` to the front of the buffer.
 
         Raises:
-            OSError: the bytes are not to be had, all of them.
+            OSError: fewer than `length` bytes could be read.
         """
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
         """Write the front of the buffer, `length` bytes, at `offset`.
 
         Raises:
-            OSError: not all of them could be written.
+            OSError: fewer than `length` bytes could be written.
         """
 
     def finish(self) -> None:
-        """Called once after the last write: what is written is as durable as the tier makes it.
+        """Make the object as durable as the tier promises; called once, after the last write.
 
         Raises:
-            OSError: it cannot be made so.
+            OSError: the device could not make it durable.
         """
 
     def __enter__(self) -> Self: ...
@@ -95,57 +134,54 @@ class Object(Protocol):
 
 
 class Tier(Protocol):
-    """A place for objects. Calls on one key never overlap but for reads; calls on several keys do.
+    """A place for objects.
+
+    Calls on different keys may overlap, from any thread; calls on one key overlap only if all of
+    them read.
 
     Attributes:
-        keeps_bytes: whether what is read is what was written; only then can it be verified.
+        keeps_bytes: whether a read returns what was written; only then can reads be verified.
+        is_compiled: whether compiled code makes moves on this tier. If not, workers come back to
+            Python for every move that touches it.
     """
 
     keeps_bytes: bool
+    is_compiled: bool
 
     @property
     def engine_handle(self) -> int:
-        """The tier as compiled code knows it; of `tier_elsewhere` where moves on it are made in Python."""
+        """Address of the compiled core's `Tier`; that of `tier_elsewhere` if not `is_compiled`."""
 
-    def create(self, key: int, size: int) -> Object:
-        """A new object, opened for writing from its start on.
+    def create(self, key: int, size: int) -> OpenObject:
+        """Create an object of `size` bytes and open it for writing.
 
         Raises:
-            OSError: there is no room for it, or it cannot be made.
+            OSError: there is no room for the object, or it cannot be created.
         """
 
-    def open(self, key: int, size: int) -> Object:
-        """An object, opened for reading.
+    def open(self, key: int, size: int) -> OpenObject:
+        """Open an object of `size` bytes for reading.
 
         Raises:
-            OSError: it is not there.
+            OSError: the tier does not hold the object.
         """
 
     def discard(self, key: int) -> None:
-        """Remove what there is of an object; nothing to remove is no error.
+        """Remove an object, or the rest of one that failed; a missing object is no error.
 
         Raises:
-            OSError: it cannot be removed.
+            OSError: the object cannot be removed.
         """
 
-    def throttle(self, mib_s: float, latency_us: float, write_mib_s: float | None = None) -> None:
-        """Be no faster from now on.
-
-        Args:
-            mib_s: MiB per second of all reads, and of all writes.
-            latency_us: of each request.
-            write_mib_s: of all writes, where it is not that of reads.
-        """
-
-    def hurry(self) -> None:
-        """Nobody needs to wait for the throttle any more: the run is being stopped."""
+    def stop_waiting(self) -> None:
+        """End all artificial waits, now and from now on: the run is being stopped."""
 
     def close(self) -> None:
-        """Give back what the tier holds of the machine."""
+        """Release the memory, files and handles of the tier; further calls do nothing."""
 
 
-class Plain:
-    """An object that needs no finishing nor closing."""
+class PlainObject:
+    """An open object that needs neither finishing nor closing."""
 
     device_ns = 0
 

@@ -1,4 +1,4 @@
-"""The nvme tier's own folder under --cache-dir: made, locked while its run lives, probed for O_DIRECT, removed."""
+"""The folder of the nvme tier in the cache directory: made, locked during its run, removed."""
 
 import contextlib
 import errno
@@ -7,48 +7,49 @@ import os
 import re
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
-import click
-
 from replayer.machine.device_counters import own_io
-from replayer.tiers.base import ALIGNMENT, Buffer
+from replayer.tiers.base import ALIGNMENT, HostBuffer
 from tracegen.errors import InputError
 
 MARKER: Final = "kv-replay-cache"
 OURS: Final = re.compile(r"[0-9a-f]{8,}\.kv|slab-\d+\.kv|probe|lock")
-_RUN: Final = r"\d{8}T\d{12}-\d+(-\d{4,})?"  # how `replayer.run` names runs
-_MADE: Final = re.compile(rf"\.new-{MARKER}-{_RUN}")
+_RUN: Final = r"\d{8}T\d{12}-\d+(-\d{4,})?"  # the names that `replayer.run` gives runs
+_NEW: Final = re.compile(rf"\.new-{MARKER}-{_RUN}")
 _REMOVED: Final = re.compile(rf"{MARKER}-{_RUN}")
-_STARTING_S: Final = 60  # a folder that is younger may belong to a run that is starting
+_STARTING_S: Final = 60  # a younger folder may belong to a run that is starting
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 Direct = Literal["on", "off", "auto"]
 
 
 def check_parent(parent: Path, *, make: bool) -> None:
-    """Refuse a --cache-dir that is no directory, or does not exist and is not to be made.
+    """Refuse a cache directory that is a file, or that is missing and must not be made.
+
+    Args:
+        parent: the cache directory.
+        make: whether it may be made.
 
     Raises:
-        InputError: as said.
+        InputError: it is refused, or cannot be reached.
     """
     try:
         is_folder = stat.S_ISDIR(parent.stat().st_mode)
     except FileNotFoundError:
         if not make:
-            raise InputError(
-                f"--cache-dir {parent}: no such directory; is it mounted? --make-cache-dir makes it."
-            ) from None
+            raise _refusal(parent, "no such directory", "mount or create it, or pass `make_cache_dir`") from None
         return
     except OSError as error:
-        raise InputError(f"--cache-dir {parent}: {error.strerror}; name a directory with room to write.") from None
+        raise _unusable(parent, error) from None
     if not is_folder:
-        raise InputError(f"--cache-dir {parent} is a file; name a directory.")
+        raise _refusal(parent, "is a file", "name a directory")
 
 
 def make_parent(parent: Path) -> None:
-    """Make a --cache-dir that does not exist yet.
+    """Make the cache directory and its parents if they do not exist yet.
 
     Raises:
         InputError: it cannot be made.
@@ -56,43 +57,72 @@ def make_parent(parent: Path) -> None:
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--cache-dir {parent}: {error.strerror}; name a directory with room to write.") from None
+        raise _unusable(parent, error) from None
+
+
+def _refusal(parent: Path, problem: str, remedy: str) -> InputError:
+    return InputError(problem, remedy, subject=parent, setting="cache_dir")
+
+
+def _unusable(parent: Path, error: OSError) -> InputError:
+    return _refusal(parent, str(error.strerror), "name a directory that you may write to")
 
 
 class CacheFolder:
-    """A fresh folder of one run; its lock dies with the process, whatever kills it.
+    """A new folder for one run; its lock ends with the process, however the process ends.
 
-    What is done in it goes by its descriptor: where its name comes to mean another folder, that one stays untouched.
+    All work in the folder goes by its descriptor: if its name comes to mean another folder, that
+    one is left alone.
+
+    Args:
+        parent: the cache directory.
+        run: name of the run, which names the folder.
+        direct: whether to use O_DIRECT; auto: if the file system allows it.
+        say: takes a warning, as a sentence, if the folder cannot be removed.
 
     Attributes:
         path: the folder.
         descriptor: of the folder, open.
-        direct: whether O_DIRECT is used in it.
-        counted: whether /proc/self/io counts what this process reads and writes in it, as it does on local disks.
+        direct: whether O_DIRECT is used in the folder.
+        is_counted: whether /proc/self/io counts what this process reads and writes in the folder,
+            as it does on local disks.
 
     Raises:
-        InputError: `parent` is no directory, nothing can be written in it, or it refuses an O_DIRECT that must be.
+        InputError: `parent` is no directory or not writable, or refuses the O_DIRECT asked for.
     """
 
-    def __init__(self, parent: Path, run: str, direct: Direct) -> None:
-        self.path, self._name = parent / f"{MARKER}-{run}", ""
-        self.descriptor = self._parent = self._lock = -1
+    def __init__(
+        self,
+        parent: Path,
+        run: str,
+        direct: Direct,
+        say: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self.path = parent / f"{MARKER}-{run}"
+        self._name = ""
+        self._say = say
+        self.descriptor = -1
+        self._parent = -1
+        self._lock = -1
         try:
             self._parent = os.open(parent, _FOLDER)
             self._make(f".new-{MARKER}-{run}")
-            possible, self.counted = self._probe()
-            self.direct = direct != "off" and possible
+            is_possible, self.is_counted = self._probe()
+            self.direct = direct != "off" and is_possible
         except BaseException as error:
             self.remove([])
             if not isinstance(error, OSError):
                 raise
-            raise InputError(f"--cache-dir {parent}: {error.strerror}; name a directory with room to write.") from None
+            raise _unusable(parent, error) from None
         if direct == "on" and not self.direct:
             self.remove([])
-            raise InputError(f"--cache-dir {parent} refuses O_DIRECT; pass --direct auto or name another disk.")
+            raise _refusal(parent, "refuses O_DIRECT", "pass `direct=auto`, or name another disk")
 
     def _make(self, new: str) -> None:
-        """Under its own name the folder is locked from the first moment on: no other run takes it for a leftover."""
+        """Make and lock the folder, then rename it: under its own name it always has its lock.
+
+        So no other run mistakes it for a leftover.
+        """
         os.mkdir(new, dir_fd=self._parent)
         self._name = new
         self.descriptor = os.open(new, _FOLDER | os.O_NOFOLLOW, dir_fd=self._parent)
@@ -102,46 +132,65 @@ class CacheFolder:
         self._name = self.path.name
 
     def open(self, name: str, flags: int) -> int:
-        """A descriptor of a file in the folder.
+        """Open a file in the folder.
+
+        Returns:
+            Its descriptor.
 
         Raises:
             OSError: it cannot be opened.
         """
-        return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.descriptor)
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(name, flags, 0o600, dir_fd=self.descriptor)
 
     def _probe(self) -> tuple[bool, bool]:
-        """Write one block with O_DIRECT and read it back: whether that works, and whether the kernel counted both."""
-        block = Buffer(ALIGNMENT)
+        """Write one block with O_DIRECT and read it back.
+
+        Returns:
+            Whether that works, and whether the kernel counted both.
+        """
+        block = HostBuffer(ALIGNMENT)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
-            with os.fdopen(self.open("probe", os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as probe:
-                probe.write(block.view)  # buffered: fails where nothing can be written at all
-            before, descriptor = own_io(), self.open("probe", os.O_RDWR | os.O_DIRECT)
-            try:
-                done = os.pwritev(descriptor, [block.view], 0) == os.preadv(descriptor, [block.view], 0) == ALIGNMENT
-                now = own_io()
-                grown = [now.get(name, 0) - before.get(name, 0) for name in ("read_bytes", "write_bytes")]
-                return done, done and min(grown) >= ALIGNMENT
-            finally:
-                os.close(descriptor)
+            with os.fdopen(self.open("probe", flags), "wb") as probe:
+                probe.write(block.view)  # buffered: fails if nothing can be written at all
+            return self._probe_direct(block)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # what file systems without O_DIRECT answer
+            if error.errno != errno.EINVAL:  # the answer of file systems without O_DIRECT
                 raise
             return False, False
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink("probe", dir_fd=self.descriptor)
 
-    def files(self) -> list[str]:
-        """Names of the cache files in it; the lock is none."""
-        return [name for name in _names(self.descriptor) if OURS.fullmatch(name) and name != "lock"]
+    def _probe_direct(self, block: HostBuffer) -> tuple[bool, bool]:
+        before = own_io()
+        descriptor = self.open("probe", os.O_RDWR | os.O_DIRECT)
+        try:
+            written = os.pwritev(descriptor, [block.view], 0)
+            is_possible = written == os.preadv(descriptor, [block.view], 0) == ALIGNMENT
+            after = own_io()
+        finally:
+            os.close(descriptor)
+        growth = [after.get(name, 0) - before.get(name, 0) for name in ("read_bytes", "write_bytes")]
+        return is_possible, is_possible and min(growth) >= ALIGNMENT
+
+    def list_files(self) -> list[str]:
+        """List the names of the cache files in the folder, without the lock."""
+        names = _list_names(self.descriptor)
+        return [name for name in names if OURS.fullmatch(name) and name != "lock"]
 
     def keep(self) -> None:
-        """Leave the folder to the user, who asked for it."""
+        """Leave the folder and its files to the user, who asked for them."""
         self._unlock()
         self._close()
 
     def remove(self, files: list[str]) -> None:
-        """Remove these files of it, and it; what cannot be removed is named, once."""
+        """Remove these files and the folder; if that fails, say so once.
+
+        Args:
+            files: names of files in the folder.
+        """
         try:
             for name in files:
                 with contextlib.suppress(FileNotFoundError):
@@ -149,8 +198,8 @@ class CacheFolder:
             self._unlock()
             if self._name:
                 os.rmdir(self._name, dir_fd=self._parent)
-        except OSError as error:  # a file that is not ours, or a file system that has turned read-only
-            click.secho(f"Warning: {self.path} is left behind: {error.strerror}.", err=True, bold=True)
+        except OSError as error:  # a file that is not ours, or a file system turned read-only
+            self._say(f"{self.path} is left behind: {error.strerror}.")
         finally:
             self._close()
 
@@ -165,41 +214,44 @@ class CacheFolder:
         for descriptor in (self.descriptor, self._parent):
             if descriptor >= 0:
                 os.close(descriptor)
-        self.descriptor = self._parent = -1
+        self.descriptor = -1
+        self._parent = -1
 
 
 def leftovers(parent: Path) -> list[Path]:
-    """Folders under `parent` of runs that were killed.
+    """List the folders under `parent` that killed runs left.
 
-    Those that are marked as ours and whose lock nobody holds. Of runs that were killed while they made or removed
-    theirs: folders named after a run that are empty, or hold nothing but such a lock. What `--keep-cache` left has no
-    lock and is not empty.
+    These are our folders whose lock nobody holds, and what runs left that were killed while they
+    made or removed theirs: folders named after a run that are empty or hold only a free lock.
+    A folder that the user asked to keep has no lock and is not empty.
     """
+    candidates = (*parent.glob(f"{MARKER}-*"), *parent.glob(f".new-{MARKER}-*"))
     return sorted(
-        folder
-        for folder in (*parent.glob(f"{MARKER}-*"), *parent.glob(f".new-{MARKER}-*"))
-        if not folder.is_symlink() and folder.is_dir() and _is_left(folder)
+        folder for folder in candidates if not folder.is_symlink() and folder.is_dir() and _is_leftover(folder)
     )
 
 
-def _names(folder: Path | int) -> list[str]:
-    with os.scandir(folder) as found:
-        return [one.name for one in found]
+def _list_names(folder: Path | int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
 
 
-def _is_left(folder: Path) -> bool:
+def _is_leftover(folder: Path) -> bool:
     try:
-        inside, age_s = _names(folder), (time.time_ns() - folder.stat().st_mtime_ns) / 1e9
+        names = _list_names(folder)
+        age_s = (time.time_ns() - folder.stat().st_mtime_ns) / 1e9
     except OSError:
         return False
-    if _MADE.fullmatch(folder.name):
-        return age_s > _STARTING_S and (not inside or (inside == ["lock"] and _is_free(folder / "lock")))
-    if "lock" in inside and folder.name.startswith(MARKER):
+    if _NEW.fullmatch(folder.name):
+        is_bare = not names or (names == ["lock"] and _is_free(folder / "lock"))
+        return age_s > _STARTING_S and is_bare
+    if "lock" in names and folder.name.startswith(MARKER):
         return _is_free(folder / "lock")
-    return not inside and _REMOVED.fullmatch(folder.name) is not None
+    return not names and _REMOVED.fullmatch(folder.name) is not None
 
 
 def _is_free(lock: Path) -> bool:
+    """Whether no process holds a lock."""
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -214,26 +266,27 @@ def _is_free(lock: Path) -> bool:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of the cache files in a folder."""
+    """Return the bytes of the cache files in a folder."""
     return sum(file.lstat().st_size for file in folder.iterdir() if OURS.fullmatch(file.name))
 
 
 def clean(folder: Path) -> None:
-    """Remove what a killed run left: files named as ours only, and the folder if nothing else is in it.
+    """Remove what a killed run left: only our files, then the folder if nothing else is in it.
 
     Raises:
-        InputError: it cannot be removed.
+        InputError: a file or the folder cannot be removed.
     """
     try:
         descriptor = os.open(folder, _FOLDER | os.O_NOFOLLOW)
         try:
-            for name in _names(descriptor):
+            for name in _list_names(descriptor):
                 if OURS.fullmatch(name) and name != "lock":
                     os.unlink(name, dir_fd=descriptor)
             with contextlib.suppress(FileNotFoundError):
-                os.unlink("lock", dir_fd=descriptor)  # last: what is interrupted here is found again
+                os.unlink("lock", dir_fd=descriptor)  # last: if interrupted, it is found again
         finally:
             os.close(descriptor)
         folder.rmdir()
     except OSError as error:
-        raise InputError(f"{folder} cannot be removed ({error.strerror}); look what is in it.") from None
+        problem = f"cannot be removed ({error.strerror})"
+        raise InputError(problem, "check what it contains", subject=folder) from None

@@ -1,4 +1,4 @@
-"""The gpu tier: one arena of device memory, copied through pinned host buffers (PyTorch: CUDA, ROCm).
+"""The gpu tier: one arena of device memory, copied through pinned host buffers (torch: CUDA, ROCm).
 
 Torch's CPU device runs the same code without a GPU, for tests; such a run is marked as emulated.
 """
@@ -7,56 +7,84 @@ import errno
 import re
 import threading
 from time import perf_counter_ns
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any, Literal, Self
 
 from replayer.bindings.compiled import call
 from replayer.machine import free_memory as memory
-from replayer.tiers.base import Buffer, Landing, Object, Plain
-from replayer.tiers.free_extents import Extents, pieces
+from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, OpenObject, PlainObject
+from replayer.tiers.free_extents import Extents, find_pieces
+from replayer.tiers.request import TierRequest
 from tracegen.errors import InputError, missing_package
 
 GpuRead = Literal["host", "device"]
 
-_elsewhere, _free_tier, _throttle, _pass, _hurry = (
-    call(f"tier_{name}") for name in ("elsewhere", "free", "throttle", "pass", "hurry")
-)
+_new_elsewhere = call("tier_elsewhere")
+_free_tier = call("tier_free")
 
 
-def torch_for(device: str) -> Any:
-    """PyTorch, where it can use this device.
+class MissingGpuError(InputError):
+    """The device of the gpu tier cannot be used.
+
+    Args:
+        problem: why not, as a clause that names the device.
+        repair: how to make the device usable, as an imperative clause; empty if unknown.
+
+    Attributes:
+        reason: the problem and its repair, without the advice to do without the tier.
+    """
+
+    def __init__(self, problem: str, repair: str = "", *, setting: str | None = None) -> None:
+        alternative = "pass `gpu_mem_gb=0`"
+        remedy = f"{repair}, or {alternative}" if repair else alternative
+        super().__init__(problem, remedy, setting=setting)
+        self.reason = f"{problem}; {repair}" if repair else problem
+
+
+def load_torch(device: str) -> Any:
+    """Import torch and check that it can use a device.
+
+    Args:
+        device: cpu, cuda or cuda:N; on ROCm, too, torch calls the device cuda.
 
     Raises:
-        InputError: PyTorch is not installed, or there is no such device.
+        MissingGpuError: torch is not installed, or the device is not there.
     """
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        raise InputError(f"--gpu-device {device} is none; pass cuda or cuda:N (on ROCm, too), or --gpu-mem-gb 0.")
+        repair = "pass cuda or cuda:N (on ROCm, too)"
+        raise MissingGpuError(f"{device} is not a device", repair, setting="gpu_device")
     try:
         import torch  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
-        raise missing_package("--gpu-mem-gb", "torch", "gpu", alternative="or pass --gpu-mem-gb 0") from None
+        error = missing_package("the gpu tier", "torch", "gpu")
+        raise MissingGpuError(error.problem, error.remedy) from None
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"--gpu-device {device} cannot be used ({reason}); pass --gpu-mem-gb 0.") from None
+        problem = f"{device} cannot be used ({reason})"
+        raise MissingGpuError(problem, setting="gpu_device") from None
     return torch
 
 
-def free_bytes(device: str) -> int:
-    """Memory that is free on the device; emulated in host memory, a quarter of what is available there.
+def free_gpu_bytes(device: str) -> int:
+    """Return the bytes that are free on a device; for cpu, a quarter of the host's free memory.
 
     Raises:
-        InputError: as `torch_for`.
+        MissingGpuError: as `load_torch`.
     """
-    torch = torch_for(device)
-    return memory.available().bytes // 4 if device == "cpu" else int(torch.cuda.mem_get_info(device)[0])
+    torch = load_torch(device)
+    if device == "cpu":
+        return memory.available().bytes // 4
+    return int(torch.cuda.mem_get_info(device)[0])
 
 
-def describe(device: str) -> dict[str, Any]:
-    """What run.json says about the GPU."""
-    torch = torch_for(device)
+def describe_gpu(device: str) -> dict[str, Any]:
+    """Describe a device for run.json.
+
+    Raises:
+        MissingGpuError: as `load_torch`.
+    """
+    torch = load_torch(device)
     if device == "cpu":
         return {"device": "cpu", "emulated": True, "torch": torch.__version__}
     facts = torch.cuda.get_device_properties(device)
@@ -69,55 +97,63 @@ def describe(device: str) -> dict[str, Any]:
     }
 
 
-class PinnedBuffer(Buffer):
-    """A staging buffer in pinned memory, which copies reach without the driver's own staging.
+class PinnedBuffer(HostBuffer):
+    """A staging buffer in pinned memory, which the device copies without the driver's own staging.
 
     Attributes:
         tensor: the whole buffer as a tensor of uint8.
     """
 
     def __init__(self, size: int, torch: Any, *, pinned: bool) -> None:
-        whole = torch.empty(size + 4096, dtype=torch.uint8, pin_memory=pinned)
-        skip = -whole.data_ptr() % 4096  # pinned memory is page-aligned by CUDA, other memory is not
+        whole = torch.empty(size + ALIGNMENT, dtype=torch.uint8, pin_memory=pinned)
+        skip = -whole.data_ptr() % ALIGNMENT  # CUDA page-aligns pinned memory; other memory is not
         self.tensor = whole[skip : skip + size]
-        self.bytes = self.tensor.numpy()
-        self.words, self.view = self.bytes.view(np.uint64), memoryview(self.bytes)  # type: ignore[arg-type]
+        super().__init__(size, self.tensor.numpy())
 
 
-class DeviceBuffer(Landing):
-    """A buffer in the device's memory, for `--gpu-read device` and GPUDirect Storage.
+class DeviceBuffer:
+    """A buffer in the device's memory, for reads that end on the device and GPUDirect Storage.
 
     Attributes:
         tensor: the whole buffer as a tensor of uint8.
     """
 
+    is_on_device = True
+
     def __init__(self, size: int, torch: Any, device: str) -> None:
         self.tensor = torch.empty(size, dtype=torch.uint8, device=device)
+        self.address: int = self.tensor.data_ptr()
 
-    def fetch(self, length: int, buffer: Buffer) -> None:
-        tensor_of(buffer)[:length].copy_(self.tensor[:length])
+    def copy_to_host(self, host: HostBuffer, length: int) -> None:
+        tensor_of(host)[:length].copy_(self.tensor[:length])
 
-    def stage(self, length: int, buffer: Buffer) -> None:
-        self.tensor[:length].copy_(tensor_of(buffer)[:length])
+    def copy_from_host(self, host: HostBuffer, length: int) -> None:
+        self.tensor[:length].copy_(tensor_of(host)[:length])
 
 
 def tensor_of(buffer: Buffer) -> Any:
-    """The tensor behind a buffer of this module."""
-    assert isinstance(buffer, PinnedBuffer | DeviceBuffer), "the gpu tier copies through its own buffers"
+    """Return the tensor behind a buffer of this module."""
+    assert isinstance(buffer, PinnedBuffer | DeviceBuffer), "the gpu tier copies its own buffers"
     return buffer.tensor
 
 
 class _Clock:
-    """Times copies on a worker's own stream, by its events; on torch's CPU device by the host's clock."""
+    """Copies on a worker's own stream, timed by its events; on torch's CPU device by the host."""
 
     def __init__(self, torch: Any, device: str) -> None:
-        self._torch, self._stream = torch, None
+        self._torch = torch
+        self._stream = None
         if device != "cpu":
             self._stream = torch.cuda.Stream(device)
-            self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self._begin = torch.cuda.Event(enable_timing=True)
+            self._end = torch.cuda.Event(enable_timing=True)
 
     def copy(self, pairs: list[tuple[Any, Any]]) -> int:
-        """Copy each second tensor to the first; nanoseconds on the device's clock. Waits for this stream alone."""
+        """Copy the second tensor of each pair to the first, and wait for this stream alone.
+
+        Returns:
+            Nanoseconds on the device's clock.
+        """
         if self._stream is None:
             began = perf_counter_ns()
             for target, source in pairs:
@@ -133,95 +169,104 @@ class _Clock:
 
 
 class GpuTier:
-    """One arena of device memory, allocated at the start; an object is a list of extents of it.
+    """An arena of device memory, allocated when the tier opens; an object is a list of its extents.
 
     Args:
         usable: bytes of the arena.
         device: as torch names it: cuda, cuda:1, cpu.
 
     Raises:
-        InputError: the device is not there or has not so much memory.
+        MissingGpuError: as `load_torch`.
+        InputError: the device has too little free memory.
     """
 
     keeps_bytes = True
+    is_compiled = False
 
     def __init__(self, usable: int, device: str) -> None:
-        self._throttled, self.engine_handle = False, int(_elsewhere())
-        self._torch, self._device, self._local = torch_for(device), device, threading.local()
+        self.engine_handle = int(_new_elsewhere())
+        self._torch = load_torch(device)
+        self._device = device
+        self._local = threading.local()  # the stream of each worker
         try:
             self._arena = self._torch.zeros(usable, dtype=self._torch.uint8, device=device)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             reason = str(error).splitlines()[0]
-            raise InputError(
-                f"--gpu-mem-gb: {usable / 2**30:.2f} GiB usable are not to be had ({reason}); pass less."
-            ) from None
+            problem = f"{usable / 2**30:.2f} GiB of GPU memory cannot be allocated ({reason})"
+            raise InputError(problem, "pass less", setting="gpu_mem_gb") from None
         if device != "cpu":
-            self._torch.cuda.synchronize(device)  # zeroed before any stream of a worker writes
+            self._torch.cuda.synchronize(device)  # zeroed before the stream of any worker writes
         self._room = Extents(usable)
 
-    def buffer(self, size: int) -> PinnedBuffer:
-        """A worker's staging buffer."""
+    @classmethod
+    def from_request(cls, request: TierRequest) -> Self:
+        """Allocate the arena."""
+        return cls(request.capacity, request.gpu_device)
+
+    def make_host_buffer(self, size: int) -> PinnedBuffer:
+        """Allocate a worker's staging buffer."""
         return PinnedBuffer(size, self._torch, pinned=self._device != "cpu")
 
-    def landing(self, size: int) -> DeviceBuffer:
-        """A worker's buffer in the device's memory."""
+    def make_device_buffer(self, size: int) -> DeviceBuffer:
+        """Allocate a worker's buffer in the device's memory."""
         return DeviceBuffer(size, self._torch, self._device)
 
     def _clock(self) -> "_Clock":
-        """This thread's stream."""
+        """Return the stream of this thread."""
         if not hasattr(self._local, "clock"):
             self._local.clock = _Clock(self._torch, self._device)
         clock: _Clock = self._local.clock
         return clock
 
-    def create(self, key: int, size: int) -> Object:
+    def create(self, key: int, size: int) -> OpenObject:
         if (extents := self._room.take(key, size)) is None:
             raise OSError(errno.ENOMEM, f"no {size} bytes free in the gpu tier's arena")
-        return _GpuObject(self._arena, extents, self._clock(), self.engine_handle if self._throttled else None)
+        return _GpuObject(self._arena, extents, self._clock())
 
-    def open(self, key: int, size: int) -> Object:
-        if (extents := self._room.of(key)) is None:
+    def open(self, key: int, size: int) -> OpenObject:
+        if (extents := self._room.extents_of(key)) is None:
             raise FileNotFoundError(errno.ENOENT, f"no object {key} in the gpu tier")
-        return _GpuObject(self._arena, extents, self._clock(), self.engine_handle if self._throttled else None)
+        return _GpuObject(self._arena, extents, self._clock())
 
     def discard(self, key: int) -> None:
         self._room.give(key)
 
-    def throttle(self, mib_s: float, latency_us: float, write_mib_s: float | None = None) -> None:
-        _throttle(self.engine_handle, mib_s, write_mib_s or mib_s, latency_us)
-        self._throttled = True
-
-    def hurry(self) -> None:
-        _hurry(self.engine_handle)
+    def stop_waiting(self) -> None:
+        """Do nothing: without a throttle nothing waits."""
 
     def close(self) -> None:
-        self._room, self._arena = Extents(0), None
+        self._room = Extents(0)
+        self._arena = None
 
     def __del__(self) -> None:
         if hasattr(self, "engine_handle"):
             _free_tier(self.engine_handle)
 
 
-class _GpuObject(Plain):
-    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock, throttled: int | None) -> None:
-        self._arena, self._extents, self._clock, self._throttled = arena, extents, clock, throttled
+class _GpuObject(PlainObject):
+    """Extents of the arena, as one object."""
+
+    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock) -> None:
+        self._arena = arena
+        self._extents = extents
+        self._clock = clock
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
-        self._copy(offset, length, tensor_of(buffer), out=True)
+        other = tensor_of(buffer)
+        self._copy([(there, here) for here, there in self._slices(offset, length, other)])
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
-        self._copy(offset, length, tensor_of(buffer), out=False)
+        self._copy(self._slices(offset, length, tensor_of(buffer)))
 
-    def _copy(self, offset: int, length: int, other: Any, *, out: bool) -> None:
-        pairs, began = [], perf_counter_ns()
-        for place, start, count in pieces(self._extents, offset, length):
-            here, there = self._arena[start : start + count], other[place : place + count]
-            pairs.append((there, here) if out else (here, there))
+    def _slices(self, offset: int, length: int, other: Any) -> list[tuple[Any, Any]]:
+        """Pair the slices of the arena with those of another tensor."""
+        return [
+            (self._arena[start : start + count], other[place : place + count])
+            for place, start, count in find_pieces(self._extents, offset, length)
+        ]
+
+    def _copy(self, pairs: list[tuple[Any, Any]]) -> None:
         try:
             self.device_ns += self._clock.copy(pairs)
-            if self._throttled is not None:
-                copied = perf_counter_ns()
-                _pass(self._throttled, not out, length, began)
-                self.device_ns += perf_counter_ns() - copied
         except RuntimeError as error:  # of the device
             raise OSError(errno.EIO, str(error).splitlines()[0]) from None

@@ -1,64 +1,87 @@
-"""The Python face of tiers that live in the compiled core (`core/tiers.c`): the same contract as every other tier's."""
+"""Tiers of the compiled core (`core/tiers.c`) behind the protocol of every tier."""
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, Self
 
-from replayer.bindings.compiled import FaultStruct, ObjectStruct, address, call
-from replayer.bindings.faults import raised
-from replayer.tiers.base import Buffer, Object
+from replayer.bindings.compiled import FaultStruct, ObjectStruct, call
+from replayer.bindings.faults import make_error
+from replayer.tiers.base import Buffer, OpenObject
 
-_create, _open, _read, _write, _finish, _close, _discard = (
-    call(f"object_{name}") for name in ("create", "open", "read", "write", "finish", "close", "discard")
-)
-_free_tier, _throttle, _hurry = (call(f"tier_{name}") for name in ("free", "throttle", "hurry"))
+_create = call("object_create")
+_open = call("object_open")
+_read = call("object_read")
+_write = call("object_write")
+_finish = call("object_finish")
+_close = call("object_close")
+_discard = call("object_discard")
+_free_tier = call("tier_free")
 
 
 class NativeObject:
-    """An object of such a tier."""
+    """An open object of a tier of the compiled core.
 
-    def __init__(self) -> None:
-        self.struct, self._fault = ObjectStruct(), FaultStruct()
+    Args:
+        function: object_create or object_open.
+        handle: the core's tier.
+
+    Raises:
+        OSError: as the function reports.
+
+    Attributes:
+        struct: the core's object.
+    """
+
+    def __init__(self, function: Callable[..., int], handle: int, key: int, size: int) -> None:
+        self.struct = ObjectStruct()
+        self._fault = FaultStruct()
+        self._raise_fault(function(handle, self._struct_pointer(), key, size, self._fault_pointer()))
 
     @property
     def device_ns(self) -> int:
         return int(self.struct.device_ns)
 
-    def take(self, error: int) -> None:
-        """Raise what went wrong."""
-        if error:
-            raise raised(self._fault)
-
-    def opened(self, function: Any, handle: int, key: int, size: int) -> Self:
-        """Open or create it."""
-        self.take(function(handle, ctypes.byref(self.struct), key, size, ctypes.byref(self._fault)))
-        return self
-
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
-        place = address(buffer.words)
-        self.take(_read(ctypes.byref(self.struct), offset, length, place, ctypes.byref(self._fault)))
+        self._transfer(_read, offset, length, buffer)
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
-        place = address(buffer.words)
-        self.take(_write(ctypes.byref(self.struct), offset, length, place, ctypes.byref(self._fault)))
+        self._transfer(_write, offset, length, buffer)
+
+    def _transfer(self, function: Callable[..., int], offset: int, length: int, buffer: Buffer) -> None:
+        assert not buffer.is_on_device, "compiled code reaches host memory only"
+        memory = buffer.address
+        error = function(self._struct_pointer(), offset, length, memory, self._fault_pointer())
+        self._raise_fault(error)
 
     def finish(self) -> None:
-        self.take(_finish(ctypes.byref(self.struct), ctypes.byref(self._fault)))
+        self._raise_fault(_finish(self._struct_pointer(), self._fault_pointer()))
+
+    def _struct_pointer(self) -> Any:
+        return ctypes.byref(self.struct)
+
+    def _fault_pointer(self) -> Any:
+        return ctypes.byref(self._fault)
+
+    def _raise_fault(self, error: int) -> None:
+        if error:
+            raise make_error(self._fault)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _close(ctypes.byref(self.struct))
+        _close(self._struct_pointer())
 
 
 class NativeTier:
-    """A tier of the core.
+    """A tier of the compiled core.
 
     Attributes:
-        handle: of the core; None once it is closed.
+        handle: the core's tier; None after `close`.
     """
 
     keeps_bytes = True
+    is_compiled = True
 
     def __init__(self, handle: int) -> None:
         self.handle: int | None = handle
@@ -67,22 +90,19 @@ class NativeTier:
     def engine_handle(self) -> int:
         return self._open_handle()
 
-    def create(self, key: int, size: int) -> Object:
-        return NativeObject().opened(_create, self._open_handle(), key, size)
+    def create(self, key: int, size: int) -> OpenObject:
+        return NativeObject(_create, self._open_handle(), key, size)
 
-    def open(self, key: int, size: int) -> Object:
-        return NativeObject().opened(_open, self._open_handle(), key, size)
+    def open(self, key: int, size: int) -> OpenObject:
+        return NativeObject(_open, self._open_handle(), key, size)
 
     def discard(self, key: int) -> None:
         fault = FaultStruct()
         if _discard(self._open_handle(), key, ctypes.byref(fault)):
-            raise raised(fault)
+            raise make_error(fault)
 
-    def throttle(self, mib_s: float, latency_us: float, write_mib_s: float | None = None) -> None:
-        _throttle(self._open_handle(), mib_s, write_mib_s or mib_s, latency_us)
-
-    def hurry(self) -> None:
-        _hurry(self._open_handle())
+    def stop_waiting(self) -> None:
+        """Do nothing: without a throttle nothing waits."""
 
     def close(self) -> None:
         if self.handle is not None:

@@ -1,7 +1,8 @@
-"""What is written to the tiers: incompressible bytes, every sector stamped; a function of seed, nonce, key and offset.
+"""The bytes of objects: incompressible, with every sector stamped.
 
-A block of 1 MiB is a pool of random words (from seed and nonce) xor one word per (key, block); then the first word of
-each 512-byte sector is replaced by its stamp, a bijection of (key, sector). `core/payload.c` makes and compares them.
+They are a function of (seed, nonce, key, offset). A block of 1 MiB is a pool of random words (from
+seed and nonce) xor one word per (key, block); then the first word of each 512-byte sector is
+replaced by its stamp, a bijection of (key, sector). `core/payload.c` makes and compares the bytes.
 """
 
 import ctypes
@@ -18,20 +19,27 @@ SECTOR: Final = 512
 BLOCK: Final = 1 << 20
 _SECTOR_BITS: Final = 28  # objects of up to 128 GiB, keys below 2^36
 MAX_OBJECT: Final = SECTOR << _SECTOR_BITS
-_TEXT: Final = 240
+_TEXT: Final = 240  # bytes of a message of the core
 
-_new, _free, _fill, _pad, _check = (call(f"payload_{name}") for name in ("new", "free", "fill", "pad", "check"))
+_new = call("payload_new")
+_free = call("payload_free")
+_fill = call("payload_fill")
+_pad = call("payload_pad")
+_check = call("payload_check")
 
 
 class Payload:
-    """Fills and checks buffers; a buffer is an array of uint64 that begins at a sector of an object.
+    """The payload of one run: fills and checks buffers.
+
+    A buffer is an array of uint64 that begins at a sector of an object.
 
     Args:
-        seed: of the trace, and the rank; below 2^64.
-        nonce: of one run, below 2^64. Payloads of two nonces share no block, and no stamp of one is right in the other.
+        seed: of the trace, plus the rank; below 2^64.
+        nonce: of one run, below 2^64. The payloads of two nonces share no block, and no stamp of
+            one is right in the other.
 
     Attributes:
-        handle: of the compiled core.
+        handle: the compiled core's payload.
     """
 
     def __init__(self, seed: int, nonce: int = 0) -> None:
@@ -54,21 +62,25 @@ class Payload:
         _fill(self.handle, address(buffer), key, offset, length)
 
     def pad(self, buffer: U64, key: int, offset: int, length: int, whole: int) -> None:
-        """Continue an object's bytes past offset+length-1, up to `whole` bytes after offset; what is before stays."""
+        """Write an object's bytes from offset+length up to offset+whole; leave those before."""
         _pad(self.handle, address(buffer), key, offset, length, whole)
 
     def check_stamps(self, buffer: U64, key: int, offset: int, length: int) -> str | None:
-        """Compare the stamp of every sector; returns what is wrong, None if nothing is.
+        """Compare the stamp of every sector; arguments as for `fill`.
 
-        Args: as `fill`. A last sector of fewer than 8 bytes holds no whole stamp and is passed over.
+        A last sector of fewer than 8 bytes holds no whole stamp and is skipped.
+
+        Returns:
+            What is wrong, in words; None if nothing is.
         """
-        return self._wrong(buffer, key, offset, length, every_byte=False)
+        return self._compare(buffer, key, offset, length, every_byte=False)
 
     def check_bytes(self, buffer: U64, key: int, offset: int, length: int) -> str | None:
-        """Compare every byte. Returns as `check_stamps`."""
-        return self._wrong(buffer, key, offset, length, every_byte=True)
+        """Compare every byte; otherwise as `check_stamps`."""
+        return self._compare(buffer, key, offset, length, every_byte=True)
 
-    def _wrong(self, buffer: U64, key: int, offset: int, length: int, *, every_byte: bool) -> str | None:
+    def _compare(self, buffer: U64, key: int, offset: int, length: int, *, every_byte: bool) -> str | None:
         text = ctypes.create_string_buffer(_TEXT)
-        wrong = _check(self.handle, address(buffer), key, offset, length, every_byte, text, _TEXT)
-        return text.value.decode() if wrong else None
+        memory = address(buffer)
+        is_wrong = _check(self.handle, memory, key, offset, length, every_byte, text, _TEXT)
+        return text.value.decode() if is_wrong else None

@@ -1,4 +1,4 @@
-"""Room on a file system: what is free, and what the nvme tier leaves free for others."""
+"""Free space of a file system: how much there is, and how much the nvme tier leaves."""
 
 import os
 from dataclasses import dataclass
@@ -7,32 +7,34 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Reserve:
-    """What new objects leave free on their file system.
+    """The free space that new objects leave on their file system.
 
     Attributes:
-        share: of the file system.
-        bytes: instead, where it is not None.
+        share: of the size of the file system.
+        bytes: an absolute number instead of a share.
     """
 
     share: float = 0.05
     bytes: int | None = None
 
-    def of(self, place: Path) -> int:
-        """In bytes; 0: nothing is left free on purpose."""
-        found = os.statvfs(existing(place))
-        return int(found.f_blocks * found.f_frsize * self.share) if self.bytes is None else self.bytes
+    def bytes_on(self, place: Path) -> int:
+        """Return the bytes to leave free on the file system of a directory; 0: fill it."""
+        if self.bytes is not None:
+            return self.bytes
+        system = os.statvfs(find_existing(place))
+        return int(system.f_blocks * system.f_frsize * self.share)
 
-    def said(self) -> str:
-        """As one types it."""
+    def format(self) -> str:
+        """Format the reserve as the user types it: 5%, or GiB."""
         return f"{self.share * 100:g}%" if self.bytes is None else f"{self.bytes / 2**30:g}"
 
 
-def existing(place: Path) -> Path:
-    """A directory, or the nearest above it that there is."""
+def find_existing(place: Path) -> Path:
+    """Return a directory, or its nearest parent that exists."""
     return next(path for path in (place, *place.absolute().parents) if path.exists())
 
 
 def free_bytes(place: Path) -> int:
-    """What is free to users where a directory is or is to be made."""
-    found = os.statvfs(existing(place))
-    return found.f_bavail * found.f_frsize
+    """Return the bytes that users may still write to the file system of a directory."""
+    system = os.statvfs(find_existing(place))
+    return system.f_bavail * system.f_frsize

@@ -14,9 +14,9 @@ from analysis.log.log import Targets
 from replayer.commands.resolving import resolve, settings_of
 from replayer.flags import forwarded_flags as passing
 from replayer.flags.forwarded_flags import _run_command
-from replayer.tiers.base import Buffer
-from replayer.tiers.memory import CpuTier
-from replayer.tiers.throttled import Throttle
+from replayer.tiers.base import HostBuffer
+from replayer.tiers.cpu import CpuTier
+from replayer.tiers.throttled import Throttle, ThrottledTier
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.console.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
@@ -218,9 +218,8 @@ def test_a_simulated_device_is_warned_of_in_one_sentence(
 
 
 def test_reads_and_writes_have_limits_of_their_own() -> None:
-    tier = CpuTier(1 << 24, 4)
-    tier.throttle(10_000, 0, 10)  # a MiB takes 0.1 ms to read, 100 ms to write
-    buffer = Buffer(1 << 20)
+    tier = ThrottledTier(CpuTier(1 << 24, 4), Throttle(10_000, 0, 10))  # a MiB takes 0.1 ms to read, 100 ms to write
+    buffer = HostBuffer(1 << 20)
     with tier.create(1, 1 << 20) as target:
         target.write(0, 1 << 20, buffer)
         assert target.device_ns >= 90_000_000

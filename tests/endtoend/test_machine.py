@@ -256,8 +256,8 @@ def test_quotas_of_both_kinds_of_cgroups_are_read(tmp_path: Path) -> None:
     one.write_text("nr_periods 9\nnr_throttled 3\nthrottled_time 5\n")
     two.write_text("usage_usec 8\nthrottled_usec 7\n")
     none.write_text("usage_usec 8\n")
-    assert counters._throttled_ns([one, two, none, tmp_path / "gone"]) == 5 + 7000
-    assert counters._throttled_ns([none]) is None
+    assert counters._read_throttled_ns([one, two, none, tmp_path / "gone"]) == 5 + 7000
+    assert counters._read_throttled_ns([none]) is None
 
 
 def test_a_sampler_that_never_began_has_no_rows() -> None:

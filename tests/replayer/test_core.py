@@ -1,4 +1,4 @@
-"""The compiled core where no other test looks: its structures as Python has them, free room as extents."""
+"""The compiled core: its structures as Python declares them, and free room as extents."""
 
 import ctypes
 import re
@@ -20,7 +20,7 @@ C_TYPES: dict[str, Any] = {
 }  # fmt: skip
 OURS: dict[str, Any] = {
     "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
-    "Workload": compiled.WorkloadStruct, "Planned": compiled.PLANNED, "Rules": compiled.Rules,
+    "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "Rules": compiled.Rules,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
     "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
@@ -28,13 +28,13 @@ OURS: dict[str, Any] = {
 }  # fmt: skip
 RENAMED = {
     "Job": {"from": "source", "to": "target"}, "Move": {"from": "source", "to": "target"},
-    "Planned": {"kind": "move", "from": "from_tier", "to": "to_tier"}, "Object": {"fd": "descriptor"},
+    "PlannedMove": {"kind": "move", "from": "from_tier", "to": "to_tier"}, "Object": {"fd": "descriptor"},
 }  # fmt: skip
-NOT_SHARED = {"Request", "TraceColumns"}  # of tiers.c and uring.c; pointers alone
+NOT_SHARED = {"IoRequest", "TraceColumns"}  # only between tiers.c and uring.c; only pointers
 
 
 def declared() -> dict[str, type[ctypes.Structure]]:
-    """The structures that the headers declare, laid out from their text."""
+    """Lay out the structures that the headers declare, from their text."""
     text = re.sub(r"/\*.*?\*/", "", "\n".join(HEADERS), flags=re.S)
     tiers = re.search(r"enum \{ (\w+(?:, \w+)*), TIERS \};", text)
     assert tiers is not None
@@ -43,8 +43,8 @@ def declared() -> dict[str, type[ctypes.Structure]]:
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
         fields = []
         for kind, names in re.findall(r"(?:const )?(\w+)\s+([^;]+);", body):
-            for one in names.split(","):
-                pointer, field, bounds = re.fullmatch(r"\s*(\*?)(\w+)((?:\[\w+\])*)\s*", one).groups()  # type: ignore[union-attr]
+            for declarator in names.split(","):
+                pointer, field, bounds = re.fullmatch(r"\s*(\*?)(\w+)((?:\[\w+\])*)\s*", declarator).groups()  # type: ignore[union-attr]
                 made = ctypes.c_void_p if pointer else C_TYPES.get(kind) or found[kind]
                 for bound in reversed(re.findall(r"\[(\w+)\]", bounds)):
                     made = made * int(constants.get(bound, bound))
@@ -54,12 +54,14 @@ def declared() -> dict[str, type[ctypes.Structure]]:
 
 
 def layout(kind: Any) -> list[tuple[str, int, int, str]]:
-    """(field, offset, bytes, type of its elements) of a ctypes structure or a numpy dtype."""
+    """List (field, offset, bytes, type of elements) of a ctypes structure or a numpy dtype."""
     if isinstance(kind, np.dtype):
         assert kind.fields is not None
-        of = [(name, *kind.fields[name][:2]) for name in kind.names or ()]
-        return [(name, offset, one.itemsize, one.str) for name, one, offset in of]
-    return [(name, getattr(kind, name).offset, getattr(kind, name).size, element(one)) for name, one in kind._fields_]
+        members = [(name, *kind.fields[name][:2]) for name in kind.names or ()]
+        return [(name, offset, field.itemsize, field.str) for name, field, offset in members]
+    return [
+        (name, getattr(kind, name).offset, getattr(kind, name).size, element(field)) for name, field in kind._fields_
+    ]
 
 
 def element(kind: Any) -> str:
@@ -68,13 +70,13 @@ def element(kind: Any) -> str:
     return f"{ctypes.sizeof(kind)} bytes" if issubclass(kind, ctypes.Structure) else str(np.dtype(kind).str)
 
 
-def test_all_structures_are_looked_at() -> None:
+def test_all_structures_are_compared() -> None:
     assert list(declared()) == list(OURS)
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(OURS)))
-def test_structures_are_the_cores(number: int, name: str) -> None:
-    """Fields, their places, sizes and types as the headers have them; the whole as the compiler says."""
+def test_structures_are_those_of_the_core(number: int, name: str) -> None:
+    """Fields, offsets, sizes and types are as in the headers; the total size is the compiler's."""
     ours, theirs = OURS[name], declared()[name]
     assert layout(ours) == layout(theirs)
     size = ours.itemsize if isinstance(ours, np.dtype) else ctypes.sizeof(ours)
@@ -83,14 +85,14 @@ def test_structures_are_the_cores(number: int, name: str) -> None:
 
 
 def lengths(units: set[int]) -> list[int]:
-    found, last = list[int](), -2
+    runs, last = list[int](), -2
     for unit in sorted(units):
         if unit == last + 1:
-            found[-1] += 1
+            runs[-1] += 1
         else:
-            found.append(1)
+            runs.append(1)
         last = unit
-    return found
+    return runs
 
 
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 16), st.integers(1, 40)), max_size=120)
@@ -98,7 +100,7 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 16), st.integers(1
 
 @settings(max_examples=300)
 @given(st.integers(1, 300), steps, st.sampled_from([1, 2, 5, 400]))
-def test_extents_are_free_room_all_of_it_and_never_twice(
+def test_extents_give_out_all_free_room_and_never_twice(
     units: int, steps: list[tuple[bool, int, int]], most: int
 ) -> None:
     room, free = compiled_core.Extents(units), set(range(units))
@@ -137,22 +139,22 @@ def test_extents_are_free_room_all_of_it_and_never_twice(
 
 
 @given(st.permutations(range(40)))
-def test_neighbours_join_in_whatever_order_they_come_back(order: list[int]) -> None:
+def test_freed_neighbours_are_joined_in_any_order(order: list[int]) -> None:
     room = compiled_core.Extents(40)
     taken = [room.take(1, 1) for _ in range(40)]
-    assert sorted(start for one in taken for start, _ in one or []) == list(range(40))
+    assert sorted(start for extents in taken for start, _ in extents or []) == list(range(40))
     free = set[int]()
     for start in order:
         room.give(start, 1)
         free.add(start)
         longest = max(lengths(free))
-        found = room.take(longest, 1)
-        assert found is not None, "the longest run is one, not its pieces"
-        room.give(*found[0])
+        extents = room.take(longest, 1)
+        assert extents is not None, "the longest run is one, not its pieces"
+        room.give(*extents[0])
     assert room.take(40, 1) == [(0, 40)]
 
 
-def test_no_room_at_all() -> None:
+def test_an_empty_room_gives_nothing() -> None:
     room = compiled_core.Extents(0)
     assert room.take(1, 4) == []
     assert room.room() == 0

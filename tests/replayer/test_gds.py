@@ -25,7 +25,7 @@ UNIT = 70_272  # bytes per token: no multiple of a sector
 
 
 class CuFile:
-    """As kvikio.CuFile, as far as it is used; `limit` bytes at a time at most."""
+    """A stand-in for kvikio.CuFile that moves at most `limit` bytes at a time."""
 
     calls: dict[str, int]
     limit: int
@@ -60,7 +60,7 @@ def kvikio(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Trace:
-    """Objects of 1 to 25 units, each read three times; all reach the nvme tier but the last few."""
+    """Objects of 1 to 25 units, read three times; all except the last few reach the nvme tier."""
     steps: list[traces.Step] = []
     for key in range(24):
         steps += [("w", key, 1 + key), ("d", key, 1 + key), ("d", max(0, key - 5), 1 + max(0, key - 5))]
@@ -82,8 +82,8 @@ def go(trace: Trace, place: Path, gpu_tokens: int, **more: Any) -> tuple[dict[st
 
 
 @pytest.mark.parametrize("limit", [1 << 30, 4096 * 3])
-def test_every_byte_comes_back(kvikio: ModuleType, trace: Trace, tmp_path: Path, limit: int) -> None:
-    """Stores that pass the gpu tier by go out of device memory, hits come back to it; demotions through the host."""
+def test_every_byte_is_verified_after_gds_moves(kvikio: ModuleType, trace: Trace, tmp_path: Path, limit: int) -> None:
+    """Stores come from device memory, hits end in it; demotions go through the host."""
     CuFile.limit = limit
     info, log = go(trace, tmp_path, 20)
     assert (info["status"], info["reason"]) == ("complete", None)
@@ -97,8 +97,8 @@ def test_every_byte_comes_back(kvikio: ModuleType, trace: Trace, tmp_path: Path,
 
 
 @pytest.mark.parametrize("kind", ["store", "hit"])
-def test_cufile_is_throttled_with_the_kernel(kvikio: ModuleType, trace: Trace, tmp_path: Path, kind: str) -> None:
-    """100 MiB/s of each side, together: so many bytes take so long, and that is device time."""
+def test_one_throttle_limits_cufile_and_the_kernel(kvikio: ModuleType, trace: Trace, tmp_path: Path, kind: str) -> None:
+    """100 MiB/s per direction, for cuFile and kernel together; the waits are device time."""
     info, log = go(trace, tmp_path, 20, throttles={"nvme": Throttle(100)})
     assert info["status"] == "complete"
     log = log.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String))
@@ -111,7 +111,7 @@ def test_cufile_is_throttled_with_the_kernel(kvikio: ModuleType, trace: Trace, t
     assert (ours["device_read_ns" if kind == "hit" else "device_write_ns"] > alone - 5e6).all()
 
 
-def test_a_transfer_that_ends_short_is_a_row(
+def test_a_short_transfer_is_a_row_of_the_log(
     kvikio: ModuleType, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CuFile, "raw_read", lambda *_: 0)
@@ -120,7 +120,7 @@ def test_a_transfer_that_ends_short_is_a_row(
     assert "short transfer by cuFile" in str(log["error"].drop_nulls()[0])
 
 
-def test_an_error_of_the_device_is_a_row(
+def test_an_error_of_the_device_is_a_row_of_the_log(
     kvikio: ModuleType, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
@@ -136,16 +136,16 @@ def test_an_error_of_the_device_is_a_row(
     assert len(os.listdir("/proc/self/fd")) <= open_files  # noqa: PTH208
 
 
-def test_machines_and_runs_that_cannot_are_refused(
+def test_machines_and_runs_without_gds_are_refused(
     kvikio: ModuleType, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for more, gpu_tokens in (({"layout": "slab"}, 20), ({}, 0)):
-        with pytest.raises(InputError, match="--gds reads files into the gpu's memory"):
+        with pytest.raises(InputError, match="GPUDirect Storage reads files into the gpu's memory"):
             go(trace, tmp_path, gpu_tokens, **more)
     kvikio.cufile_driver.properties.is_gds_available = False  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="--gds needs cuFile"):
+    with pytest.raises(InputError, match="lacks cuFile"):
         go(trace, tmp_path, 20)
     monkeypatch.setitem(sys.modules, "kvikio", None)
-    with pytest.raises(InputError, match=r"--gds needs kvikio-cu12 .*pip install"):
+    with pytest.raises(InputError, match=r"GPUDirect Storage needs kvikio-cu12 .*pip install"):
         go(trace, tmp_path, 20)
     assert list((tmp_path / "cache").glob("*")) == []

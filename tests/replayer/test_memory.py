@@ -1,4 +1,4 @@
-"""What control groups leave of the machine's memory."""
+"""Free memory within control groups."""
 
 import os
 import subprocess
@@ -51,21 +51,21 @@ def groups(request: pytest.FixtureRequest, tmp_path: Path) -> Groups:
     return Groups(tmp_path, request.param)
 
 
-def test_without_a_limit_it_is_the_machines(groups: Groups) -> None:
+def test_without_a_limit_the_machines_memory_counts(groups: Groups) -> None:
     groups.put("a", "max" if groups.version == 2 else 2**63 - 4096, 100)
     assert groups.available("/a") == memory.Memory(8192 * MIB)
     assert groups.available("/gone") == memory.Memory(8192 * MIB)
 
 
-def test_a_limit_less_what_is_used_and_not_given_up_first(groups: Groups) -> None:
+def test_a_group_leaves_its_limit_less_its_usage_without_cached_files(groups: Groups) -> None:
     groups.put("a", 200 * MIB, 50, cached=20)
-    found = groups.available("/a")
-    assert found.bytes == (200 - 50 + 20) * MIB
+    free = groups.available("/a")
+    assert free.bytes == (200 - 50 + 20) * MIB
     limit = groups.place / "sys/fs/cgroup/a" / groups.files["limit"]
-    assert found.said(2) == f"0.1 GiB of memory are available ({limit} allows 200 MiB)"
+    assert free.format(2) == f"0.1 GiB of memory are available ({limit} allows 200 MiB)"
 
 
-def test_the_least_of_all_groups_above(groups: Groups) -> None:
+def test_the_group_that_leaves_least_counts(groups: Groups) -> None:
     groups.put("a/b", 4096 * MIB, 0)
     groups.put("a", 1024 * MIB, 1000)
     groups.put("", 2048 * MIB, 0)
@@ -77,14 +77,14 @@ def test_a_group_above_its_limit_leaves_nothing(groups: Groups) -> None:
     assert groups.available("/a").bytes == 0
 
 
-def test_in_a_container_whose_own_group_is_the_root(groups: Groups) -> None:
+def test_a_containers_own_group_may_be_the_root(groups: Groups) -> None:
     groups.put("", 200 * MIB, 0)
     assert groups.available("/docker/1f", root="/docker/1f").bytes == 200 * MIB
     assert groups.available("/../other").bytes == 200 * MIB
 
 
-def test_a_container_that_is_too_small_is_refused_before_it_is_killed(tmp_path: Path) -> None:
-    """A real control group of 200 MiB, of version 1; skipped where nobody may make one."""
+def test_a_container_that_is_too_small_is_refused_before_the_kernel_kills_it(tmp_path: Path) -> None:
+    """In a real control group of 200 MiB, version 1; skipped if this user cannot make one."""
     group = Path(f"/sys/fs/cgroup/memory/kv-test-{os.getpid()}")
     try:
         group.mkdir()

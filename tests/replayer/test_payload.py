@@ -1,4 +1,4 @@
-"""The payload: incompressible, never repeating, as its description says to the byte, and every damage seen."""
+"""The payload: incompressible, without repetition, as described; every damage is found."""
 
 import zlib
 
@@ -23,7 +23,7 @@ def split_mix(word: int) -> int:
 
 
 def expected(key: int, offset: int, length: int) -> U64:
-    """Whole sectors from `offset` on, as core/payload.c describes them."""
+    """Make whole sectors from `offset` on, as core/payload.c describes them."""
     first, count = offset // SECTOR, -(-length // SECTOR)
     words = np.empty((count, WORDS), np.uint64)
     pool, masks = POOL.reshape(-1, WORDS), dict[int, np.uint64]()
@@ -44,11 +44,11 @@ def make(key: int, offset: int, length: int, payload: Payload = PAYLOAD) -> U64:
 
 def test_split_mix_is_split_mix() -> None:
     """The generator's first outputs from seed 1234567, as published with it."""
-    step, state, found = 0x9E3779B97F4A7C15, 1234567, []
+    step, state, outputs = 0x9E3779B97F4A7C15, 1234567, []
     for _ in range(3):
         state = (state + step) & ALL
-        found.append(split_mix(state))
-    assert found == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+        outputs.append(split_mix(state))
+    assert outputs == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
 keys = st.integers(0, 2**36 - 1)
@@ -60,8 +60,8 @@ sectors = st.one_of(
 
 
 @given(keys, sectors, st.integers(1, 32 * SECTOR), st.integers(0, 7))
-def test_every_byte_is_as_described(key: int, sector: int, length: int, skew: int) -> None:
-    """Wherever the buffer lies in memory; what lies behind the last sector stays as it is."""
+def test_every_byte_matches_the_description(key: int, sector: int, length: int, skew: int) -> None:
+    """At any address of the buffer; bytes after the last sector are left alone."""
     whole = -(-length // SECTOR) * SECTOR
     buffer = np.full(whole // 8 + 16, 0xABABABABABABABAB, np.uint64)
     PAYLOAD.fill(buffer[skew:], key, sector * SECTOR, length)
@@ -69,14 +69,14 @@ def test_every_byte_is_as_described(key: int, sector: int, length: int, skew: in
     assert (np.delete(buffer, slice(skew, skew + whole // 8)) == 0xABABABABABABABAB).all()
 
 
-def test_blocks_follow_one_another_as_described() -> None:
+def test_consecutive_blocks_match_the_description() -> None:
     assert (
         make(3, BLOCK - 3 * SECTOR, 3 * BLOCK)[: 3 * BLOCK // 8] == expected(3, BLOCK - 3 * SECTOR, 3 * BLOCK)
     ).all()
 
 
 @given(keys, sectors, st.integers(0, 4200), st.integers(0, 9))
-def test_padding_goes_on_and_leaves_what_is_before(key: int, sector: int, length: int, more: int) -> None:
+def test_padding_continues_the_object_and_keeps_the_bytes_before(key: int, sector: int, length: int, more: int) -> None:
     whole = (-(-length // SECTOR) + more) * SECTOR
     buffer = np.full(whole // 8 + 8, 0xCD, np.uint8).repeat(8)
     PAYLOAD.pad(buffer.view(np.uint64), key, sector * SECTOR, length, whole)
@@ -86,17 +86,17 @@ def test_padding_goes_on_and_leaves_what_is_before(key: int, sector: int, length
 
 
 @given(keys, st.integers(0, (1 << BITS) - 1))
-def test_stamps_can_be_read_back(key: int, sector: int) -> None:
-    """A sector in a wrong place names where it belongs: the stamp is a bijection, of which the core has the inverse."""
+def test_a_stamp_can_be_decoded(key: int, sector: int) -> None:
+    """A sector in a wrong place tells where it belongs: the core inverts the stamp."""
     buffer = np.array([split_mix((key << BITS) + sector ^ int(POOL[0]))], np.uint64)
     place = (1, 5) if (key, sector) != (1, 5) else (1, 6)
-    wrong = PAYLOAD.check_stamps(buffer, place[0], place[1] * SECTOR, 8)
+    problem = PAYLOAD.check_stamps(buffer, place[0], place[1] * SECTOR, 8)
     holds = f"sector {sector} of key {key}" if key < 2**32 else "no stamp of this run"
-    assert wrong is not None
-    assert wrong.endswith(f"sector {place[1]} of key 1 holds {holds}")
+    assert problem is not None
+    assert problem.endswith(f"sector {place[1]} of key 1 holds {holds}")
 
 
-def test_a_pure_function_of_seed_key_and_offset() -> None:
+def test_bytes_depend_on_seed_key_and_offset_alone() -> None:
     whole = make(3, 0, 4 * BLOCK)
     assert (make(3, 0, 4 * BLOCK, Payload(seed=SEED)) == whole).all()
     assert (make(3, 2 * BLOCK, BLOCK)[: BLOCK // 8] == whole[2 * BLOCK // 8 : 3 * BLOCK // 8]).all()
@@ -104,8 +104,8 @@ def test_a_pure_function_of_seed_key_and_offset() -> None:
         assert (other == whole).sum() < 4
 
 
-def test_golden_bytes() -> None:
-    """The payload of a seed never changes: cache files of one release verify under the next."""
+def test_the_bytes_of_a_seed_never_change() -> None:
+    """So cache files of one release verify under the next."""
     assert [f"{word:016x}" for word in make(1, 0, SECTOR)[:3].tolist()] == GOLDEN
 
 
@@ -129,8 +129,8 @@ def test_no_sector_repeats_within_or_across_objects(sector: int) -> None:
 
 
 @given(st.integers(1, 9000), st.integers(0, 2**31), st.integers(0, 63), st.integers(0, 7))
-def test_what_was_written_passes(length: int, key: int, block: int, skew: int) -> None:
-    """Whatever lies behind it."""
+def test_bytes_as_written_pass_the_checks(length: int, key: int, block: int, skew: int) -> None:
+    """Whatever bytes follow in the buffer."""
     buffer = np.full(9600 // 8 + skew, 0xEE, np.uint64)
     buffer[skew : skew + -(-length // SECTOR) * WORDS] = make(key, block * BLOCK, length)[
         : -(-length // SECTOR) * WORDS
@@ -142,8 +142,8 @@ def test_what_was_written_passes(length: int, key: int, block: int, skew: int) -
 
 @pytest.mark.parametrize("length", [*range(1, 18), *range(504, 530), *range(1020, 1034)])
 @pytest.mark.parametrize("offset", [0, BLOCK - SECTOR])
-def test_any_flipped_bit_is_seen_in_full_and_in_a_stamp_by_stamps(length: int, offset: int) -> None:
-    """Each byte of each length; a last sector of fewer than 8 bytes holds no whole stamp."""
+def test_full_checks_find_any_flipped_bit_and_stamp_checks_those_in_stamps(length: int, offset: int) -> None:
+    """A last sector of fewer than 8 bytes holds no whole stamp."""
     buffer = make(5, offset, length)[: -(-length // SECTOR) * WORDS].copy()
     raw = buffer.view(np.uint8)
     assert PAYLOAD.check_bytes(buffer, 5, offset, length) is None
@@ -151,13 +151,13 @@ def test_any_flipped_bit_is_seen_in_full_and_in_a_stamp_by_stamps(length: int, o
         raw[place] ^= 1 << place % 8
         first_of_sector = place // SECTOR * SECTOR
         stamped = place - first_of_sector < 8 and first_of_sector + 8 <= length
-        wrong = PAYLOAD.check_bytes(buffer, 5, offset, length)
+        problem = PAYLOAD.check_bytes(buffer, 5, offset, length)
         assert (PAYLOAD.check_stamps(buffer, 5, offset, length) is not None) == stamped
         if stamped:
-            assert wrong is not None
-            assert f"sectors wrong from byte {offset} on: sector {(offset + place) // SECTOR} of key 5" in wrong
+            assert problem is not None
+            assert f"sectors wrong from byte {offset} on: sector {(offset + place) // SECTOR} of key 5" in problem
         else:
-            assert wrong == f"1 bytes of key 5 wrong, the first at byte {offset + place}"
+            assert problem == f"1 bytes of key 5 wrong, the first at byte {offset + place}"
         raw[place] ^= 1 << place % 8
     for behind in range(length, len(raw)):
         raw[behind] ^= 0xFF
@@ -165,31 +165,31 @@ def test_any_flipped_bit_is_seen_in_full_and_in_a_stamp_by_stamps(length: int, o
 
 
 @given(st.integers(1, 9000), st.data())
-def test_any_flipped_bit_is_seen(length: int, data: st.DataObject) -> None:
+def test_a_full_check_finds_any_flipped_bit(length: int, data: st.DataObject) -> None:
     buffer = make(5, 0, length)
     buffer.view(np.uint8)[data.draw(st.integers(0, length - 1))] ^= 1 << data.draw(st.integers(0, 7))
     assert PAYLOAD.check_bytes(buffer, 5, 0, length) is not None
     assert PAYLOAD.check_bytes(make(5, 0, length), 5, 0, length) is None
 
 
-def test_a_swapped_sector_names_where_it_belongs() -> None:
+def test_the_error_of_a_swapped_sector_names_its_place() -> None:
     buffer = make(5, BLOCK, BLOCK)
     buffer[3 * WORDS : 4 * WORDS] = make(9, 0, BLOCK)[8 * WORDS : 9 * WORDS]
     for check in (PAYLOAD.check_stamps, PAYLOAD.check_bytes):
-        wrong = check(buffer, 5, BLOCK, BLOCK)
-        assert wrong is not None
-        assert f"sector {BLOCK // SECTOR + 3} of key 5 holds sector 8 of key 9" in wrong
+        problem = check(buffer, 5, BLOCK, BLOCK)
+        assert problem is not None
+        assert f"sector {BLOCK // SECTOR + 3} of key 5 holds sector 8 of key 9" in problem
 
 
-def test_a_torn_write_is_seen() -> None:
+def test_a_torn_write_is_found() -> None:
     buffer = make(5, 0, BLOCK)
     buffer[BLOCK // 16 :] = 0
-    wrong = PAYLOAD.check_stamps(buffer, 5, 0, BLOCK)
-    assert wrong is not None
-    assert "1024 of 2048 sectors" in wrong
+    problem = PAYLOAD.check_stamps(buffer, 5, 0, BLOCK)
+    assert problem is not None
+    assert "1024 of 2048 sectors" in problem
 
 
-def test_the_largest_object_can_be_numbered() -> None:
+def test_sectors_of_the_largest_object_can_be_numbered() -> None:
     buffer = make((1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK)
     assert PAYLOAD.check_stamps(buffer, (1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK) is None
 
@@ -209,7 +209,7 @@ def test_payloads_of_two_runs_share_no_block() -> None:
 
 
 def test_a_block_that_an_earlier_run_left_is_found() -> None:
-    stale, mine = make(3, 0, 8 * SECTOR, Payload(SEED, 1)), Payload(SEED, 2)
-    wrong = mine.check_stamps(stale, 3, 0, 8 * SECTOR)
-    assert wrong is not None
-    assert wrong.startswith("8 of 8 sectors wrong")
+    stale, payload = make(3, 0, 8 * SECTOR, Payload(SEED, 1)), Payload(SEED, 2)
+    problem = payload.check_stamps(stale, 3, 0, 8 * SECTOR)
+    assert problem is not None
+    assert problem.startswith("8 of 8 sectors wrong")

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.engine.engine import Engine
-from replayer.engine.move_executor import Elsewhere, Staging
+from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.planning.model import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.schema import LOG_COLUMNS, MOVES
-from replayer.tiers.memory import NullTier
+from replayer.tiers.null import NullTier
 from replayer.tiers.payload import Payload
+from replayer.tiers.throttled import Throttle, ThrottledTier
 from tests.replayer import waterfall_oracle
 from tests.replayer.pacing.paced_runs import ORDERS, Request, check_paced, lay_out, moves_in, named, watched
 from tests.replayer.waterfall_oracle import Usable
@@ -32,11 +33,11 @@ UNLIMITED: Usable = (0, 0, None)
 def executed(trace: Trace, chosen: PlanOptions, window: int, ms: float) -> pl.DataFrame:
     """The log of an engine on its own."""
     tiers: list[Any] = [NullTier() for _ in range(3)]
-    for tier in tiers if ms else ():
-        tier.throttle(1_000_000, ms * 1000)
+    if ms:
+        tiers = [ThrottledTier(tier, Throttle(1_000_000, ms * 1000)) for tier in tiers]
     payload = Payload(0)
     engine = Engine(
-        Plan(trace, chosen), tiers, payload, lambda _: Staging(1 << 18), Elsewhere(tiers, payload, "off"), "off",
+        Plan(trace, chosen), tiers, payload, lambda _: Staging(1 << 18), MoveExecutor(tiers, payload, "off"), "off",
         1 << 18, PlanWindow(ops=window), Span(),
     )  # fmt: skip
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""A cache directory that does not exist is refused, or made where that is asked for."""
+"""A missing cache directory is refused, or made on request."""
 
 from pathlib import Path
 
@@ -24,20 +24,18 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_cache_directory_that_is_not_mounted_is_refused(run: Run, trace: Trace, tmp_path: Path, name: str) -> None:
+def test_a_missing_cache_directory_is_refused(run: Run, trace: Trace, tmp_path: Path, name: str) -> None:
     (tmp_path / "grid.toml").write_text(GRID)
     before = sorted(tmp_path.iterdir())
     missing = tmp_path / "typo" / "nvme"
-    told = run("replayer", *COMMANDS[name], "--cache-dir", missing, "-o", "out", ok=False, cwd=tmp_path)
-    sentence(told, f"--cache-dir {missing}: no such directory; is it mounted? --make-cache-dir makes it.")
+    refused = run("replayer", *COMMANDS[name], "--cache-dir", missing, "-o", "out", ok=False, cwd=tmp_path)
+    sentence(refused, f"--cache-dir {missing}: no such directory; mount or create it, or pass --make-cache-dir.")
     assert sorted(tmp_path.iterdir()) == before, "nothing is made"
     assert trace.path in before
 
 
 @pytest.mark.parametrize("name", ["run", "sweep"])
-def test_a_cache_directory_that_is_asked_for_is_made_and_stays(
-    run: Run, trace: Trace, tmp_path: Path, name: str
-) -> None:
+def test_make_cache_dir_makes_a_directory_that_stays(run: Run, trace: Trace, tmp_path: Path, name: str) -> None:
     (tmp_path / "grid.toml").write_text(GRID)
     place = tmp_path / "new" / "nvme"
     flags = ["--make-cache-dir", "--cache-dir", place, "-o", "out"]

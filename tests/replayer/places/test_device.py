@@ -14,7 +14,7 @@ from tracegen.schema import Trace
 
 
 def mounted(monkeypatch: pytest.MonkeyPatch, place: Path, *points: str, kind: str = "ext4") -> None:
-    """The file system of `place`, mounted at these points in this order."""
+    """Mount the file system of `place` at these points, in this order."""
     number = place.stat().st_dev
     lines = [
         f"{i} 1 {os.major(number)}:{os.minor(number)} / {point} rw shared:1 - {kind} /dev/nvme9n1 rw"
@@ -22,11 +22,13 @@ def mounted(monkeypatch: pytest.MonkeyPatch, place: Path, *points: str, kind: st
     ]
     (place / "mountinfo").write_text("\n".join(lines) + "\n")
     monkeypatch.undo()
-    found = machine.mounts(place / "mountinfo")
-    monkeypatch.setattr(machine, "mounts", lambda: found)
+    entries = machine.mounts(place / "mountinfo")
+    monkeypatch.setattr(machine, "mounts", lambda: entries)
 
 
-def test_of_many_mounts_the_one_that_the_path_goes_through(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_storage_describes_the_mount_that_the_path_goes_through(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     spaced = tmp_path / "a b"
     spaced.mkdir()
     mounted(monkeypatch, tmp_path, "/etc/hosts", str(tmp_path), str(spaced).replace(" ", "\\040"), "/", "/opt")
@@ -37,7 +39,7 @@ def test_of_many_mounts_the_one_that_the_path_goes_through(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("partition", [False, True])
-def test_the_model_of_a_partition_and_of_a_volume(
+def test_the_model_of_a_partition_or_volume_is_its_disks(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, partition: bool
 ) -> None:
     disk, blocks = tmp_path / "devices" / "nvme0n1", tmp_path / "block"
@@ -78,9 +80,9 @@ def test_summary_and_report_name_the_drive(
 ) -> None:
     monkeypatch.setattr(machine, "storage", lambda _: FACTS)
     replayed(trace, tmp_path)
-    told = "nvme tier on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
-    assert told in run("analysis", "summary", tmp_path / "run").stdout
-    assert told in run("analysis", "report", tmp_path / "run", "--format", "md").stdout
+    words = "nvme tier on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
+    assert words in run("analysis", "summary", tmp_path / "run").stdout
+    assert words in run("analysis", "report", tmp_path / "run", "--format", "md").stdout
 
 
 def test_the_root_file_system_is_a_doubt_that_does_not_invalidate(
@@ -89,12 +91,12 @@ def test_the_root_file_system_is_a_doubt_that_does_not_invalidate(
     monkeypatch.setattr(machine, "storage", lambda _: FACTS | {"mount_point": "/"})
     info = replayed(trace, tmp_path)
     assert f"{tmp_path}/cache is on the root file system (ext4), which the whole machine uses." in info["warnings"]
-    told = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if "root file system" in doubt["text"]]
-    assert [(doubt["kind"], doubt["invalidates"]) for doubt in told] == [("root file system", False)]
+    doubts = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if "root file system" in doubt["text"]]
+    assert [(doubt["kind"], doubt["invalidates"]) for doubt in doubts] == [("root file system", False)]
 
 
-def test_a_run_without_a_place_is_still_read(trace: Trace, tmp_path: Path) -> None:
-    """As earlier releases, and runs without an nvme tier, leave it."""
+def test_a_run_without_storage_facts_can_be_read(trace: Trace, tmp_path: Path) -> None:
+    """Earlier releases and runs without an nvme tier record none."""
     replayed(trace, tmp_path)
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     del info["machine"]["storage"], info["payload_nonce"]

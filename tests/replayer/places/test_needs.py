@@ -14,7 +14,7 @@ from tracegen.schema import Trace
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "line"),
     [
         (
             ["--pace", "asap"],
@@ -31,13 +31,13 @@ from tracegen.schema import Trace
         (["--pace", "open", "--speedup", "4"], "time: at least 10 s (times and pauses of the trace at pace open)"),
     ],
 )
-def test_a_plan_says_what_a_replay_needs(run: Run, tmp_path: Path, flags: list[str], told: str) -> None:
+def test_a_plan_says_what_a_replay_needs(run: Run, tmp_path: Path, flags: list[str], line: str) -> None:
     steps = [("w", key, 64) for key in range(3)]
     batch = traces.columns(steps, [0, 1, 2], time_ns=[0, 20 * 10**9, 40 * 10**9])
     trace = traces.write(tmp_path / "t.parquet", batch).path
-    shown = run("replayer", "plan", trace, "--model", "tiny-1b", *flags).stdout
-    assert f"  {told}" in shown
-    assert "  disk: up to 4.5 MiB at a time; 4.5 MiB to write and nothing to read in the whole plan" in shown
+    output = run("replayer", "plan", trace, "--model", "tiny-1b", *flags).stdout
+    assert f"  {line}" in output
+    assert "  disk: up to 4.5 MiB at a time; 4.5 MiB to write and nothing to read in the whole plan" in output
 
 
 def test_a_closed_loop_takes_its_users_pauses(run: Run, tmp_path: Path) -> None:
@@ -48,25 +48,25 @@ def test_a_closed_loop_takes_its_users_pauses(run: Run, tmp_path: Path) -> None:
         steps, [0, 1, 2, 3], time_ns=[10**9, 2 * 10**9, 3 * 10**9, 4 * 10**9], think_ns=pauses, **users
     )
     trace = traces.write(tmp_path / "t.parquet", batch).path
-    shown = run("replayer", "plan", trace, "--model", "tiny-1b", "--pace", "closed").stdout
-    assert "time: at least 31 s (times and pauses of the trace at pace closed)" in shown
+    output = run("replayer", "plan", trace, "--model", "tiny-1b", "--pace", "closed").stdout
+    assert "time: at least 31 s (times and pauses of the trace at pace closed)" in output
 
 
 @pytest.mark.parametrize(
-    ("span", "told"),
+    ("span", "line"),
     [
         (Span(300, 30), "time: at most 330 s (duration and drain)"),
         (Span(300), "time: 300 s, then until every op that was issued has ended (the drain has no limit)"),
     ],
 )
-def test_a_cut_run_says_when_it_ends(trace: Trace, tmp_path: Path, span: Span, told: str) -> None:
+def test_a_cut_run_says_when_it_ends(trace: Trace, tmp_path: Path, span: Span, line: str) -> None:
     console = Lines()
     replayed(trace, tmp_path, console=console, span=span)
-    assert told in console.lines
+    assert line in console.lines
 
 
 def test_a_cut_run_says_that_the_disk_holds_only_a_part(trace: Trace, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "small", "2m") as place:
         info = replayed(trace, tmp_path, cache_dir=place, span=Span(300, 30), reserve=Reserve(bytes=MIB))
-    (told,) = [text for text in info["warnings"] if "GiB at its peak" in text]
-    assert "this disk cannot hold the whole plan; if the run gets that far within 300 s, its stores fail." in told
+    (line,) = [text for text in info["warnings"] if "GiB at its peak" in text]
+    assert "this disk cannot hold the whole plan; if the run gets that far within 300 s, its stores fail." in line

@@ -1,4 +1,4 @@
-"""How full a drive may get."""
+"""The reserve: free space that new objects leave on a drive."""
 
 import errno
 import os
@@ -11,7 +11,8 @@ from analysis.summary.summary import summarise
 from replayer.run import preflight as room
 from replayer.schema import causes_of, commonest
 from replayer.tiers.base import ALIGNMENT
-from replayer.tiers.nvme import BlockIO, FileTier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.files import FileTier
 from replayer.tiers.reserve import Reserve
 from tests.replayer.places.replays import MIB, replayed
 from tests.replayer.tiers.contract import put
@@ -43,7 +44,7 @@ def test_new_files_leave_the_reserve(tmp_path: Path) -> None:
         tier.close()
 
 
-def test_what_is_open_and_what_another_writes_counts(tmp_path: Path) -> None:
+def test_open_objects_and_foreign_files_count_against_the_reserve(tmp_path: Path) -> None:
     with tmpfs(tmp_path / "small", "16m") as place:
         tier = FileTier(place, "test", BlockIO(direct="off"))
         tier.reserve(8 * MIB)
@@ -71,26 +72,26 @@ def test_a_plan_that_needs_the_reserve_is_refused(trace: Trace, tmp_path: Path, 
 def test_a_disk_that_others_fill_fails_the_run_with_the_cause(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody fills it between the check and the stores."""
+    """Another process fills the disk between the check and the stores."""
     with tmpfs(tmp_path / "small", "4m") as place:
         monkeypatch.setattr(room, "free_bytes", lambda _: 1 << 40)
         (place / "anothers").write_bytes(bytes(3 * MIB))
         info = replayed(trace, tmp_path, cache_dir=place)
         assert info["status"] == "failed"
-        cause = "No space left above the reserve that the file system keeps (--reserve)"
+        cause = "No space left above the reserve of free space"
         assert info["reason"].endswith(f" × {cause}")
         assert (os.statvfs(place).f_bavail * os.statvfs(place).f_frsize) >= 4 * MIB // 20
-        (told,) = [one for one in summarise(tmp_path / "run").to_json()["doubts"] if one["kind"] == "errors"]
-        assert told["text"].endswith(f" × {cause}")
+        doubts = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if doubt["kind"] == "errors"]
+        assert [doubt["text"].endswith(f" × {cause}") for doubt in doubts] == [True]
 
 
 def test_a_reserve_is_a_share_or_gib(run: Run, trace: Trace, tmp_path: Path) -> None:
     whole = os.statvfs(tmp_path)
-    assert Reserve(0.05).of(tmp_path / "missing") == int(whole.f_blocks * whole.f_frsize * 0.05)
-    assert (Reserve(bytes=3 << 29).of(tmp_path), Reserve(bytes=3 << 29).said()) == (3 << 29, "1.5")
-    for wrong in ("100%", "-1", "much"):
-        flags = ["--model", "tiny-1b", "--reserve", wrong, "--cache-dir", tmp_path, "-o", tmp_path / "run"]
-        sentence(run("replayer", "run", trace.path, *flags, ok=False), repr(wrong), "as 5%, nor GiB, as 10")
+    assert Reserve(0.05).bytes_on(tmp_path / "missing") == int(whole.f_blocks * whole.f_frsize * 0.05)
+    assert (Reserve(bytes=3 << 29).bytes_on(tmp_path), Reserve(bytes=3 << 29).format()) == (3 << 29, "1.5")
+    for value in ("100%", "-1", "much"):
+        flags = ["--model", "tiny-1b", "--reserve", value, "--cache-dir", tmp_path, "-o", tmp_path / "run"]
+        sentence(run("replayer", "run", trace.path, *flags, ok=False), repr(value), "as 5%, nor GiB, as 10")
 
 
 def test_the_commonest_cause_without_names_and_numbers() -> None:

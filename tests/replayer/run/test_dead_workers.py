@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from replayer.bindings.compiled import call
-from replayer.run import opening
 from replayer.run.replay import replay
 from replayer.run.settings import Settings
-from replayer.tiers.memory import CpuTier
+from replayer.tiers import BACKENDS
+from replayer.tiers.cpu import CpuTier
 from tests.replayer.run.replays import options
 from tests.support.run_json import run_json
 from tracegen.schema import Trace
@@ -38,7 +38,7 @@ class Dying(CpuTier):
 def test_a_dead_worker_fails_the_run(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(opening, "CpuTier", Dying)
+    monkeypatch.setitem(BACKENDS, "cpu", Dying.from_request)
     chosen = Settings(workers=workers, cache_dir=tmp_path / "cache", make_cache_dir=True)
     result = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
     assert result.status == "failed"

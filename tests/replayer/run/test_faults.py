@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.engine.engine import Engine
-from replayer.engine.move_executor import Elsewhere, Staging
+from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.planning.model import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_hash import PlanHash
 from replayer.run import log_writer as logs
-from replayer.run import opening
-from replayer.tiers.memory import CpuTier, NullTier
+from replayer.tiers import BACKENDS
+from replayer.tiers.cpu import CpuTier
+from replayer.tiers.null import NullTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.reserve import Reserve
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, go, options, refused
@@ -144,7 +145,7 @@ def test_evictions_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             arenas[0][512::4096] ^= 255
         return true(descriptor, memory, size, offset)
 
-    monkeypatch.setattr(opening, "CpuTier", Watched)
+    monkeypatch.setitem(BACKENDS, "cpu", Watched.from_request)
     with injected(pwrite=pwrite):
         info, log = go(made, tmp_path, options(6, None), workers=1)
     assert info["status"] == "failed"
@@ -198,7 +199,7 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
         plan, payload = Plan(made, chosen), Payload(0)
         expected = plan.simulate().plan_fingerprint if order != "live" else None
         engine = Engine(
-            plan, tiers, payload, lambda _: Staging(256 << 10), Elsewhere(tiers, payload, "full"), "full", 256 << 10,
+            plan, tiers, payload, lambda _: Staging(256 << 10), MoveExecutor(tiers, payload, "full"), "full", 256 << 10,
             PlanWindow(ops=window), Span(),
         )  # fmt: skip
         rows, hashed = [], PlanHash(chosen.order.plan_version)
@@ -222,7 +223,7 @@ def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
     chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=Demand(Pace(), 2))
     tiers, payload = [None, None, NullTier()], Payload(0)
     engine = Engine(
-        Plan(made, chosen), tiers, payload, lambda _: Staging(1 << 18), Elsewhere(tiers, payload, "off"), "off",
+        Plan(made, chosen), tiers, payload, lambda _: Staging(1 << 18), MoveExecutor(tiers, payload, "off"), "off",
         1 << 18, PlanWindow(), Span(),
     )  # fmt: skip
     found: list[Any] = []

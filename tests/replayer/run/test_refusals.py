@@ -43,9 +43,9 @@ def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeyp
 
 
 def test_settings_that_cannot_work_are_refused(trace: Trace, tmp_path: Path) -> None:
-    assert "cache-dir DIR" in refused(trace, tmp_path, options(0, None), cache_dir=None)
+    assert "pass `cache_dir=DIR`" in refused(trace, tmp_path, options(0, None), cache_dir=None)
     gpu = PlanOptions(TokenBytes(UNIT), (gib(4), Decimal(0), None))
-    assert "--gpu-mem-gb 0" in refused(trace, tmp_path, gpu)
+    assert "`gpu_mem_gb=0`" in refused(trace, tmp_path, gpu)
     with pytest.raises(InputError, match="no tier has any room"):
         options(0, 0)
     (tmp_path / "file").write_text("x")

@@ -1,17 +1,19 @@
-"""Either layout of the nvme tier."""
+"""Fixtures for both layouts of the nvme tier."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.files import FileTier
+from replayer.tiers.slab import SlabTier
 from tests.replayer.tiers.contract import MIB, Disk
 
 
 @pytest.fixture(params=["files", "slab"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
-    """Makes a tier of either layout."""
+    """Make tiers of either layout."""
 
     def make(place: Path = tmp_path, **io: Any) -> Any:
         if request.param == "files":

@@ -7,51 +7,57 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from replayer.bindings.compiled import Extent, variable
-from replayer.tiers.base import ALIGNMENT, Buffer, Tier
+from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.files import FileTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.nvme import BlockIO, FileTier, SlabTier
 from replayer.tiers.payload import Payload
+from replayer.tiers.slab import SlabTier
+from replayer.tiers.throttled import Throttle, ThrottledTier
 from tests.support import system_calls
 from tracegen.errors import InputError
 
 CHUNK = 4 << 20
 MIB = 1 << 20
 PAYLOAD = Payload(0)
-BUFFER = Buffer(CHUNK)
+BUFFER = HostBuffer(CHUNK)
 FAST = 1e6  # MiB/s
 DEEP = BlockIO(size=64 << 10, depth=4, engine="uring")
 
 
-def staging(tier: Any) -> Any:
-    """The host end of moves to and from this tier: the gpu's own pinned buffer, else one for all tiers."""
+def host_buffer(tier: Any) -> Any:
+    """The host buffer for moves to and from this tier: the gpu tier's own pinned one, or BUFFER."""
+    if isinstance(tier, ThrottledTier):
+        return host_buffer(tier._tier)
     if not isinstance(tier, GpuTier):
         return BUFFER
-    found = vars(tier).setdefault("tests_buffer", None) or tier.buffer(CHUNK)
-    tier.tests_buffer = found  # type: ignore[attr-defined]
-    return found
+    buffer = vars(tier).setdefault("tests_buffer", None) or tier.make_host_buffer(CHUNK)
+    tier.tests_buffer = buffer  # type: ignore[attr-defined]
+    return buffer
 
 
 def read(tier: Tier, source: Any, offset: int, length: int) -> Any:
-    """Read into a buffer of nothing but zeros; where the tier is to read into the device, by way of there."""
-    buffer, landing = staging(tier), vars(tier).get("tests_landing")
+    """Read into a buffer of zeros; by way of the device, if the tier's test asks for that."""
+    buffer: Any = host_buffer(tier)
+    on_device = vars(tier).get("tests_on_device")
     buffer.bytes[:] = 0
-    if landing is None:
+    if on_device is None:
         source.read(offset, length, buffer)
     else:
-        landing.tensor.zero_()
-        source.read(offset, length, landing)
+        on_device.tensor.zero_()
+        source.read(offset, length, on_device)
         assert not buffer.bytes[:length].any(), "nothing came to the host"
-        landing.fetch(length, buffer)
+        on_device.copy_to_host(buffer, length)
     return buffer
 
 
 def put(tier: Tier, key: int, size: int) -> None:
-    buffer = staging(tier)
+    buffer = host_buffer(tier)
     with tier.create(key, size) as target:
         for offset in range(0, size, CHUNK):
             length = min(CHUNK, size - offset)
@@ -61,15 +67,15 @@ def put(tier: Tier, key: int, size: int) -> None:
         assert target.device_ns >= 0
 
 
-def wrong(tier: Tier, key: int, size: int) -> str | None:
-    """Read an object back; what differs from what `put` wrote."""
-    found = None
+def find_damage(tier: Tier, key: int, size: int) -> str | None:
+    """Read an object back; return how it differs from what `put` wrote, or None."""
+    damage = None
     with tier.open(key, size) as source:
         for offset in range(0, size, CHUNK):
             length = min(CHUNK, size - offset)
             buffer = read(tier, source, offset, length)
-            found = found or PAYLOAD.check_bytes(buffer.words, key, offset, length)
-    return found
+            damage = damage or PAYLOAD.check_bytes(buffer.words, key, offset, length)
+    return damage
 
 
 def has_cuda() -> bool:
@@ -81,21 +87,21 @@ def has_cuda() -> bool:
 
 
 class TierContract:
-    """What execution relies on."""
+    """The behaviour of tiers that execution relies on."""
 
     @pytest.fixture
     def tier(self, tmp_path: Path) -> Tier:
         raise NotImplementedError
 
     @pytest.mark.parametrize("size", [1, 511, 512, 4096, 70_272, CHUNK, CHUNK + 128, 2 * CHUNK + 5000])
-    def test_bytes_come_back(self, tier: Tier, size: int) -> None:
+    def test_reads_return_the_bytes_written(self, tier: Tier, size: int) -> None:
         put(tier, 1, size)
         put(tier, 2, size)
         if tier.keeps_bytes:
-            assert wrong(tier, 1, size) is None
-            assert wrong(tier, 2, size) is None
+            assert find_damage(tier, 1, size) is None
+            assert find_damage(tier, 2, size) is None
 
-    def test_what_is_not_there_cannot_be_read(self, tier: Tier) -> None:
+    def test_a_missing_object_cannot_be_opened(self, tier: Tier) -> None:
         with pytest.raises(OSError, match="7"):
             tier.open(7, 512)
         put(tier, 7, 512)
@@ -103,14 +109,14 @@ class TierContract:
         with pytest.raises(OSError, match="7"):
             tier.open(7, 512)
 
-    def test_discarding_nothing_is_no_error(self, tier: Tier) -> None:
+    def test_discarding_a_missing_object_is_no_error(self, tier: Tier) -> None:
         tier.discard(3)
 
-    def test_a_key_may_come_back(self, tier: Tier) -> None:
+    def test_a_discarded_key_can_be_stored_again(self, tier: Tier) -> None:
         for size in (5000, 100, 9000):
             put(tier, 1, size)
             if tier.keeps_bytes:
-                assert wrong(tier, 1, size) is None
+                assert find_damage(tier, 1, size) is None
             tier.discard(1)
 
     def test_closing_twice_is_no_error(self, tier: Tier) -> None:
@@ -118,8 +124,8 @@ class TierContract:
         tier.close()
         tier.close()
 
-    def test_any_part_can_be_read_alone(self, tier: Tier) -> None:
-        """Execution reads chunk by chunk; a chunk must not depend on the one before."""
+    def test_chunks_can_be_read_in_any_order(self, tier: Tier) -> None:
+        """A chunk must not depend on the chunk before."""
         size, chunk = MIB + 700, 256 << 10
         put(tier, 1, size)
         if not tier.keeps_bytes:
@@ -130,12 +136,13 @@ class TierContract:
                 buffer = read(tier, source, offset, length)
                 assert PAYLOAD.check_bytes(buffer.words, 1, offset, length) is None
 
-    def test_objects_of_several_workers_do_not_mix(self, tier: Tier) -> None:
-        """Calls on several keys overlap; each worker has a buffer of its own and writes another pattern."""
+    def test_concurrent_workers_do_not_mix_their_objects(self, tier: Tier) -> None:
+        """Calls on several keys overlap; each worker has its own buffer and its own pattern."""
         size, problems = 150_000, list[Any]()
 
         def work(worker: int) -> None:
-            own = tier.buffer(size + ALIGNMENT) if isinstance(tier, GpuTier) else Buffer(size + ALIGNMENT)
+            make = tier.make_host_buffer if isinstance(tier, GpuTier) else HostBuffer
+            own = make(size + ALIGNMENT)
             try:
                 for round_ in range(6):
                     key, value = 10 * worker + round_ % 3, 1 + worker * 10 + round_
@@ -164,22 +171,23 @@ def io_of(tier: FileTier | SlabTier) -> BlockIO:
     return getattr(tier, "tests_io", BlockIO())
 
 
-def deep(tier: Any) -> Any:
+def with_deep_requests(tier: Any) -> Any:
     tier.tests_io = DEEP
     return tier
 
 
 def extents_of(tier: SlabTier, key: int, size: int) -> list[tuple[int, int]]:
-    """(start, bytes) in the room of all slabs."""
+    """List an object's extents as (start, bytes) in the room of all slabs."""
     with tier.open(key, size) as source:
-        found = source.struct  # type: ignore[attr-defined]
-        many = ctypes.cast(found.many or ctypes.addressof(found.one), ctypes.POINTER(Extent))
-        return [(many[i].start, many[i].bytes) for i in range(found.extents)]
+        opened = source.struct  # type: ignore[attr-defined]
+        first = opened.extent_list or ctypes.addressof(opened.extent)
+        extents = ctypes.cast(first, ctypes.POINTER(Extent))
+        return [(extents[i].start, extents[i].bytes) for i in range(opened.extents)]
 
 
 @contextmanager
-def less_at_a_time() -> Iterator[None]:
-    """Every transfer moves a block at most, whatever is asked for."""
+def short_transfers() -> Iterator[None]:
+    """Every transfer moves at most one block."""
     most = variable("submit_most")
     before, most.value = most.value, ALIGNMENT
     try:
@@ -193,7 +201,7 @@ def less_at_a_time() -> Iterator[None]:
 
 
 @contextmanager
-def interrupted() -> Iterator[None]:
+def interrupted_calls() -> Iterator[None]:
     """Every other call is interrupted by a signal before it begins."""
     calls = 0
 
@@ -216,23 +224,24 @@ def interrupted() -> Iterator[None]:
     assert calls
 
 
-def rings() -> list[str]:
-    """Descriptors of this process's rings."""
-    found = [one for one in Path("/proc/self/fdinfo").iterdir() if one.exists()]  # but for iterdir's own
-    return [one.name for one in found if "SqTail" in one.read_text()]
+def list_rings() -> list[str]:
+    """List the descriptors of this process's rings."""
+    entries = Path("/proc/self/fdinfo").iterdir()
+    files = [file for file in entries if file.exists()]  # iterdir's own is gone
+    return [file.name for file in files if "SqTail" in file.read_text()]
 
 
-def in_flight(ring: str | int) -> int:
-    """Requests given to a ring whose results have not been taken."""
-    told = dict(re.findall(r"^(\w+):\s+(\d+)$", Path(f"/proc/self/fdinfo/{ring}").read_text(), re.M))
-    return int(told["SqTail"]) - int(told["CqHead"])
+def count_in_flight(ring: str | int) -> int:
+    """Count the requests of a ring whose results have not been taken."""
+    fields = dict(re.findall(r"^(\w+):\s+(\d+)$", Path(f"/proc/self/fdinfo/{ring}").read_text(), re.M))
+    return int(fields["SqTail"]) - int(fields["CqHead"])
 
 
-def padded(size: int) -> int:
+def pad(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def one_sentence(error: InputError, *words: str) -> None:
+def check_sentence(error: InputError, *words: str) -> None:
     assert "\n" not in str(error)
     assert str(error).endswith(".")
     for word in words:
@@ -242,9 +251,6 @@ def one_sentence(error: InputError, *words: str) -> None:
 Disk = Callable[..., Any]
 
 
-Slowed = TypeVar("Slowed", bound=Tier)
-
-
-def throttled(tier: Slowed, mib_s: float, latency_us: float = 0) -> Slowed:
-    tier.throttle(mib_s, latency_us)
-    return tier
+def throttled(tier: Tier, mib_s: float, latency_us: float = 0) -> Tier:
+    """The tier behind a throttle."""
+    return ThrottledTier(tier, Throttle(mib_s, latency_us))

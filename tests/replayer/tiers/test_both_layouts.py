@@ -1,4 +1,4 @@
-"""What both layouts of the nvme tier do alike: syncs, O_DIRECT, requests in flight."""
+"""The common behaviour of both layouts of the nvme tier: syncs, O_DIRECT, requests in flight."""
 
 import errno
 import fcntl
@@ -18,8 +18,18 @@ from replayer.planning.plan import PlanOptions
 from replayer.run.replay import replay
 from replayer.run.settings import Settings
 from replayer.schema import parts
-from replayer.tiers.base import ALIGNMENT, Buffer
-from tests.replayer.tiers.contract import BUFFER, CHUNK, PAYLOAD, Disk, in_flight, one_sentence, put, rings, wrong
+from replayer.tiers.base import ALIGNMENT, HostBuffer
+from tests.replayer.tiers.contract import (
+    BUFFER,
+    CHUNK,
+    PAYLOAD,
+    Disk,
+    check_sentence,
+    count_in_flight,
+    find_damage,
+    list_rings,
+    put,
+)
 from tests.support import system_calls, traces
 from tests.support.mounts import tmpfs
 from tracegen.errors import InputError
@@ -47,7 +57,7 @@ def test_fsync_is_part_of_the_write(disk: Disk) -> None:
     tier.close()
 
 
-def test_without_fsync_nothing_is_synced(disk: Disk) -> None:
+def test_nothing_is_synced_without_fsync(disk: Disk) -> None:
     with system_calls.replaced("fdatasync", lambda _: pytest.fail("synced")):
         put(disk(fsync="none"), 1, 10_000)
 
@@ -72,31 +82,33 @@ def refuse_o_direct(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(os, "open", opened)
 
 
-def test_file_systems_without_o_direct(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_o_direct_is_refused_only_if_it_must_have_it(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refuse_o_direct(monkeypatch, errno.EINVAL)
     with pytest.raises(InputError) as refused:
         disk(direct="on")
-    one_sentence(refused.value, f"--cache-dir {tmp_path} refuses O_DIRECT", "--direct auto")
+    check_sentence(refused.value, f"cache_dir {tmp_path}: refuses O_DIRECT", "`direct=auto`")
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
     tier = disk(direct="auto")
     assert tier.direct is False
     put(tier, 1, 70_000)
-    assert wrong(tier, 1, 70_000) is None
+    assert find_damage(tier, 1, 70_000) is None
     tier.close()
 
 
-def test_a_probe_that_fails_otherwise_is_no_missing_o_direct(
+def test_another_error_of_the_probe_is_not_taken_for_missing_o_direct(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is broken must not turn into one that is merely not direct."""
+    """A broken disk must not pass for one without O_DIRECT."""
     refuse_o_direct(monkeypatch, errno.EIO)
     with pytest.raises(InputError) as refused:
         disk(direct="auto")
-    one_sentence(refused.value, "--cache-dir", "Input/output error")
+    check_sentence(refused.value, f"cache_dir {tmp_path}", "Input/output error")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tmpfs_is_direct_where_the_kernel_says_so(disk: Disk, tmp_path: Path) -> None:
+def test_tmpfs_uses_o_direct_if_the_kernel_supports_it(disk: Disk, tmp_path: Path) -> None:
     """Kernels before 6.6 answer EINVAL."""
     with tmpfs(tmp_path / "small", "16m") as place:
         try:
@@ -117,7 +129,7 @@ def test_tmpfs_is_direct_where_the_kernel_says_so(disk: Disk, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("direct", ["on", "off"])
-def test_the_descriptors_do_as_the_flag_says(disk: Disk, direct: str) -> None:
+def test_descriptors_have_o_direct_as_the_setting_says(disk: Disk, direct: str) -> None:
     seen: list[int] = []
 
     def note(whole: system_calls.Transfer) -> system_calls.Transfer:
@@ -136,7 +148,7 @@ def test_the_descriptors_do_as_the_flag_says(disk: Disk, direct: str) -> None:
         system_calls.replaced("pwrite", note(system_calls.pwrite)),
     ):
         put(tier, 1, 70_000)
-        assert wrong(tier, 1, 70_000) is None
+        assert find_damage(tier, 1, 70_000) is None
     assert tier.direct is (direct == "on")
     assert set(seen) == ({os.O_DIRECT} if direct == "on" else {0})
     tier.close()
@@ -144,16 +156,16 @@ def test_the_descriptors_do_as_the_flag_says(disk: Disk, direct: str) -> None:
 
 @system_calls.needs_uring
 @pytest.mark.parametrize("depth", [1, 3, 4, 7, 100])
-def test_requests_of_an_object_are_in_flight_together(disk: Disk, depth: int) -> None:
-    """As many as the depth says (a ring has 64 places), never more, and all requests there are."""
+def test_as_many_requests_of_an_object_are_in_flight_as_the_depth_allows(disk: Disk, depth: int) -> None:
+    """A ring has 64 slots; all requests are made."""
     tier, seen, given = disk(size=ALIGNMENT, depth=depth, engine="uring"), list[int](), list[int]()
 
     def enter(ring: int, count: int, *more: int) -> int:
-        seen.append(in_flight(ring))
+        seen.append(count_in_flight(ring))
         given.append(count)
         return system_calls.enter(ring, count, *more)
 
-    for call in (lambda: put(tier, 1, 130 * ALIGNMENT), lambda: wrong(tier, 1, 130 * ALIGNMENT)):
+    for call in (lambda: put(tier, 1, 130 * ALIGNMENT), lambda: find_damage(tier, 1, 130 * ALIGNMENT)):
         seen.clear()
         given.clear()
         with system_calls.replaced("enter", enter):
@@ -164,8 +176,8 @@ def test_requests_of_an_object_are_in_flight_together(disk: Disk, depth: int) ->
 
 
 @system_calls.needs_uring
-def test_a_ring_that_fails_is_not_used_again(disk: Disk) -> None:
-    """What the kernel has is waited for: the worker's buffer is used again at once, and so is its thread."""
+def test_a_ring_that_failed_is_closed(disk: Disk) -> None:
+    """Requests in flight are waited for: the worker uses its buffer again at once."""
     tier, size, calls = disk(size=ALIGNMENT, depth=4, engine="uring"), 30 * ALIGNMENT, 0
     put(tier, 1, size)
 
@@ -176,21 +188,21 @@ def test_a_ring_that_fails_is_not_used_again(disk: Disk) -> None:
             raise OSError(errno.ENOMEM, "no memory")
         return system_calls.enter(request[0], request[1], 0, 0)  # does not wait: some are still in flight
 
-    before = set(rings())
+    before = set(list_rings())
     with tier.open(1, size) as source:
         with system_calls.replaced("enter", enter), pytest.raises(OSError, match="Cannot allocate memory"):
             source.read(0, size, BUFFER)
         BUFFER.bytes[:] = 0
         time.sleep(0.05)
         assert not BUFFER.bytes.any(), "nothing is written into the buffer any more"
-        assert set(rings()) < before, "closed"
+        assert set(list_rings()) < before, "closed"
         source.read(0, size, BUFFER)
     assert PAYLOAD.check_bytes(BUFFER.words, 1, 0, size) is None
     tier.close()
 
 
-def test_after_a_request_that_fails_none_is_made(disk: Disk) -> None:
-    """One after the other; the first error is the one that is told."""
+def test_no_request_follows_one_that_failed(disk: Disk) -> None:
+    """Requests are made one by one; the first error is reported."""
     tier, asked = disk(size=64 << 10), list[int]()
     put(tier, 1, 4 * (64 << 10))
 
@@ -211,8 +223,8 @@ def test_after_a_request_that_fails_none_is_made(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("tier", ["cpu", "nvme"])
-def test_an_execution_may_have_more_objects_than_its_plan(tmp_path: Path, tier: str) -> None:
-    """Five leave late, and five come while they are there: room for the padding of ten, where the plan has five."""
+def test_an_execution_may_hold_more_objects_than_its_plan(tmp_path: Path, tier: str) -> None:
+    """Five objects leave late, five more come before: padding for ten, though the plan has five."""
     steps = [(op, key, 4097) for op in "wx" for key in range(5)] + [("w", key, 4097) for key in range(5, 10)]
     batch = traces.columns(
         steps, [0] * 10 + [1] * 5, step=[*range(10), *range(5)], new_tokens=[0] * 4 + [400] + [0] * 10
@@ -230,5 +242,5 @@ def test_an_execution_may_have_more_objects_than_its_plan(tmp_path: Path, tier: 
 
 
 def test_buffers_are_aligned_for_o_direct() -> None:
-    assert Buffer(CHUNK).words.ctypes.data % ALIGNMENT == 0
+    assert HostBuffer(CHUNK).words.ctypes.data % ALIGNMENT == 0
     assert np.shares_memory(BUFFER.words, BUFFER.bytes)

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from replayer.tiers import gpu
 from replayer.tiers.base import ALIGNMENT, Tier
+from replayer.tiers.files import FileTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.nvme import FileTier
 from tests.replayer.tiers.contract import (
     CHUNK,
     MIB,
     PAYLOAD,
     TierContract,
+    check_sentence,
+    find_damage,
     has_cuda,  # noqa: F401  # the conditions of skipif name it
-    one_sentence,
+    host_buffer,
     put,
-    staging,
     throttled,
-    wrong,
 )
 from tracegen.errors import InputError
 
@@ -38,12 +38,12 @@ class GpuContract(TierContract):
         pytest.importorskip("torch")
         tier = GpuTier(32 * MIB, self.device)
         if request.param == "device":
-            tier.tests_landing = tier.landing(CHUNK)  # type: ignore[attr-defined]
-            assert tier.tests_landing.tensor.device.type == self.device  # type: ignore[attr-defined]
+            tier.tests_on_device = tier.make_device_buffer(CHUNK)  # type: ignore[attr-defined]
+            assert tier.tests_on_device.tensor.device.type == self.device  # type: ignore[attr-defined]
         yield tier
         tier.close()
 
-    def test_it_never_takes_more_than_its_budget(self) -> None:
+    def test_a_full_tier_refuses_further_objects(self) -> None:
         pytest.importorskip("torch")
         tier = GpuTier(10_000, self.device)
         put(tier, 1, 6000)
@@ -51,10 +51,10 @@ class GpuContract(TierContract):
             tier.create(2, 4001)
         assert refused.value.errno == errno.ENOMEM
         put(tier, 2, 4000)
-        assert wrong(tier, 1, 6000) is None
-        assert wrong(tier, 2, 4000) is None
+        assert find_damage(tier, 1, 6000) is None
+        assert find_damage(tier, 2, 4000) is None
 
-    def test_an_object_may_lie_in_pieces(self) -> None:
+    def test_an_object_may_be_in_several_extents(self) -> None:
         pytest.importorskip("torch")
         tier = GpuTier(10_000, self.device)
         for key, size in ((1, 3000), (2, 4000), (3, 3000)):
@@ -62,61 +62,61 @@ class GpuContract(TierContract):
         tier.discard(1)
         tier.discard(3)
         put(tier, 4, 6000)
-        assert tier._room.of(4) == [(0, 3000), (7000, 3000)]
-        assert wrong(tier, 2, 4000) is None
-        assert wrong(tier, 4, 6000) is None
+        assert tier._room.extents_of(4) == [(0, 3000), (7000, 3000)]
+        assert find_damage(tier, 2, 4000) is None
+        assert find_damage(tier, 4, 6000) is None
 
-    def test_times_are_the_devices(self) -> None:
+    def test_device_time_is_within_the_calls_time(self) -> None:
         pytest.importorskip("torch")
         tier = GpuTier(2 * CHUNK, self.device)
-        landing, buffer = tier.landing(CHUNK), tier.buffer(CHUNK)
+        on_device, buffer = tier.make_device_buffer(CHUNK), tier.make_host_buffer(CHUNK)
         with tier.create(1, CHUNK) as target:
             began = time.perf_counter_ns()
             target.write(0, CHUNK, buffer)
             assert 0 < target.device_ns <= time.perf_counter_ns() - began
-        for where in (buffer, landing):
+        for where in (buffer, on_device):
             with tier.open(1, CHUNK) as source:
                 began = time.perf_counter_ns()
                 source.read(0, CHUNK, where)
                 assert 0 < source.device_ns <= time.perf_counter_ns() - began
 
-    def test_it_can_be_throttled(self) -> None:
-        """Reads and writes apart; throttled time is device time; who hurries need not wait."""
+    def test_a_throttle_limits_reads_and_writes(self) -> None:
+        """Throttled time is device time; stop_waiting ends the waits."""
         pytest.importorskip("torch")
         tier = throttled(GpuTier(2 * CHUNK, self.device), 40)
         with tier.create(1, CHUNK) as target:
             began = time.perf_counter_ns()
-            target.write(0, CHUNK, staging(tier))
+            target.write(0, CHUNK, host_buffer(tier))
             assert 90_000_000 <= target.device_ns <= time.perf_counter_ns() - began
             assert time.perf_counter_ns() - began >= 100_000_000
         with tier.open(1, CHUNK) as source:
             began = time.perf_counter_ns()
-            source.read(0, CHUNK, staging(tier))
+            source.read(0, CHUNK, host_buffer(tier))
             assert source.device_ns >= 90_000_000
             assert time.perf_counter_ns() - began >= 100_000_000
-        tier.throttle(0.01, 0)
-        tier.hurry()
+        slow = throttled(tier, 0.01)
+        slow.stop_waiting()
         with tier.open(1, CHUNK) as source:
-            source.read(0, CHUNK, staging(tier))
+            source.read(0, CHUNK, host_buffer(tier))
             assert source.device_ns < 10_000_000_000
 
-    def test_what_is_staged_in_the_device_is_written(self) -> None:
+    def test_bytes_in_device_memory_are_written(self) -> None:
         pytest.importorskip("torch")
         tier = GpuTier(2 * CHUNK, self.device)
-        landing, buffer = tier.landing(CHUNK), tier.buffer(CHUNK)
+        on_device, buffer = tier.make_device_buffer(CHUNK), tier.make_host_buffer(CHUNK)
         PAYLOAD.fill(buffer.words, 1, 0, CHUNK)
-        landing.stage(CHUNK, buffer)
+        on_device.copy_from_host(buffer, CHUNK)
         buffer.bytes[:] = 0
         with tier.create(1, CHUNK) as target:
-            target.write(0, CHUNK, landing)
-        assert wrong(tier, 1, CHUNK) is None
+            target.write(0, CHUNK, on_device)
+        assert find_damage(tier, 1, CHUNK) is None
 
-    def test_buffers_will_do_for_o_direct(self, tmp_path: Path) -> None:
-        """A demotion from gpu to nvme writes out of them."""
+    def test_host_buffers_suit_o_direct(self, tmp_path: Path) -> None:
+        """A demotion from the gpu tier to the nvme tier writes from them."""
         pytest.importorskip("torch")
         tier = GpuTier(4096, self.device)
         for size in (4096, 70_000 // 4096 * 4096, CHUNK):
-            buffer = tier.buffer(size)
+            buffer = tier.make_host_buffer(size)
             assert buffer.words.ctypes.data % ALIGNMENT == 0
             assert len(buffer.view) == len(buffer.bytes) == buffer.words.nbytes == size
             assert np.shares_memory(buffer.words, buffer.bytes)
@@ -125,20 +125,20 @@ class GpuContract(TierContract):
         PAYLOAD.fill(buffer.words, 1, 0, CHUNK)
         with disk.create(1, CHUNK) as target:
             target.write(0, CHUNK, buffer)
-        assert wrong(disk, 1, CHUNK) is None
+        assert find_damage(disk, 1, CHUNK) is None
         disk.close()
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_the_device_is_described(self) -> None:
         pytest.importorskip("torch")
-        facts = gpu.describe(self.device)
+        facts = gpu.describe_gpu(self.device)
         assert facts["emulated"] is (self.device == "cpu")
         assert facts["torch"] == sys.modules["torch"].__version__
 
-    def test_memory_that_is_not_to_be_had_is_refused(self) -> None:
+    def test_more_memory_than_the_device_has_is_refused(self) -> None:
         pytest.importorskip("torch")
         with pytest.raises(InputError) as refused:
             GpuTier(1 << 60, self.device)
-        one_sentence(refused.value, "--gpu-mem-gb", "GiB")
+        check_sentence(refused.value, "gpu_mem_gb", "GiB")
 
 
 class TestGpuTierOnTheCpu(GpuContract):
@@ -151,56 +151,56 @@ class TestGpuTier(GpuContract):
     device = "cuda"
 
     def test_the_arena_is_zero_before_the_first_write(self) -> None:
-        """Writes go through streams of their own, which do not wait for the stream that clears the arena."""
+        """Writes use streams of their own, which do not wait for the stream that clears the arena."""
         for _ in range(3):
             tier = GpuTier(4 << 30, self.device)
             put(tier, 1, CHUNK)
             with tier.create(2, (4 << 30) - CHUNK) as rest:
-                rest.write((4 << 30) - 2 * CHUNK, CHUNK, staging(tier))
-            assert wrong(tier, 1, CHUNK) is None
+                rest.write((4 << 30) - 2 * CHUNK, CHUNK, host_buffer(tier))
+            assert find_damage(tier, 1, CHUNK) is None
             tier.close()
 
 
 @pytest.mark.skipif("has_cuda()", reason="for machines without a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:7", "nonsense"])
-def test_devices_that_are_not_there_are_refused(device: str) -> None:
+def test_missing_devices_are_refused(device: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(InputError) as refused:
         GpuTier(MIB, device)
-    one_sentence(refused.value, f"--gpu-device {device}", "--gpu-mem-gb 0")
+    check_sentence(refused.value, f"gpu_device: {device}", "`gpu_mem_gb=0`")
 
 
 @pytest.mark.parametrize("device", ["cpu:0", "meta"])
-def test_devices_that_cannot_work_are_refused_or_work(device: str) -> None:
+def test_unusual_devices_work_or_are_refused(device: str) -> None:
     pytest.importorskip("torch")
     try:
         tier = GpuTier(32 * MIB, device)
-        gpu.describe(device)
+        gpu.describe_gpu(device)
     except InputError as refused:
-        one_sentence(refused, f"--gpu-device {device}")
+        check_sentence(refused, f"gpu_device: {device}")
         return
     put(tier, 1, 5000)
-    assert wrong(tier, 1, 5000) is None
+    assert find_damage(tier, 1, 5000) is None
 
 
 def test_without_torch_the_gpu_tier_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    for make in (lambda: GpuTier(MIB, "cpu"), lambda: gpu.describe("cpu")):
+    for make in (lambda: GpuTier(MIB, "cpu"), lambda: gpu.describe_gpu("cpu")):
         with pytest.raises(InputError) as refused:
             make()
-        one_sentence(refused.value, "--gpu-mem-gb", "pip install")
+        check_sentence(refused.value, "the gpu tier needs torch", "pip install", "`gpu_mem_gb=0`")
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3000)), min_size=25, max_size=60))
-def test_a_fragmented_arena_is_the_accounts(steps: list[tuple[int, int]]) -> None:
-    """As the cpu tier's: torch's copies in pieces must find the same bytes."""
+def test_an_object_fits_however_fragmented_the_arena_is(steps: list[tuple[int, int]]) -> None:
+    """Copies of several extents by torch find the same bytes."""
     pytest.importorskip("torch")
     tier, held = GpuTier(8000, "cpu"), dict[int, int]()
     for key, size in steps:
         if key in held:
-            assert wrong(tier, key, held.pop(key)) is None
+            assert find_damage(tier, key, held.pop(key)) is None
             tier.discard(key)
         elif sum(held.values()) + size <= 8000:
             put(tier, key, size)
             held[key] = size
-    assert all(wrong(tier, key, size) is None for key, size in held.items())
+    assert all(find_damage(tier, key, size) is None for key, size in held.items())

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
-from replayer.tiers.nvme import FileTier
-from tests.replayer.tiers.contract import one_sentence
+from replayer.tiers.files import FileTier
+from tests.replayer.tiers.contract import check_sentence
 from tracegen.errors import InputError
 
 
-def test_a_living_runs_folder_is_no_leftover(tmp_path: Path) -> None:
+def test_the_folder_of_a_live_run_is_no_leftover(tmp_path: Path) -> None:
     alive = FileTier(tmp_path, "alive")
     assert leftovers(tmp_path) == []
     kept = FileTier(tmp_path, "kept", keep=True)
@@ -24,14 +24,14 @@ def test_a_living_runs_folder_is_no_leftover(tmp_path: Path) -> None:
     alive.close()
 
 
-def test_strangers_files_survive_cleaning(tmp_path: Path) -> None:
+def test_foreign_files_survive_cleaning(tmp_path: Path) -> None:
     dead = tmp_path / f"{MARKER}-dead"
     dead.mkdir()
     for name in ("lock", "probe", "0000002a.kv", "slab-3.kv", "notes.txt", "backup-0000002a.kv", "0000002a.kv.gz"):
         (dead / name).write_text("x")
     with pytest.raises(InputError) as refused:
         clean(dead)
-    one_sentence(refused.value, str(dead), "look what is in it")
+    check_sentence(refused.value, str(dead), "check what it contains")
     assert {path.name for path in dead.iterdir()} - {"lock"} == {"notes.txt", "backup-0000002a.kv", "0000002a.kv.gz"}
 
 

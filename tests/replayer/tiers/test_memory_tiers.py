@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.tiers.base import Tier
-from replayer.tiers.memory import CpuTier, NullTier
-from tests.replayer.tiers.contract import TierContract, put, wrong
+from replayer.tiers.cpu import CpuTier
+from replayer.tiers.null import NullTier
+from tests.replayer.tiers.contract import TierContract, find_damage, put
 
 
 class TestNullTier(TierContract):
@@ -23,27 +24,27 @@ class TestCpuTier(TierContract):
     def tier(self, tmp_path: Path) -> Tier:
         return CpuTier(32 << 20)
 
-    def test_it_never_takes_more_than_its_budget(self) -> None:
+    def test_a_full_tier_refuses_further_objects(self) -> None:
         tier = CpuTier(10_000)
         put(tier, 1, 6000)
         with pytest.raises(OSError, match="arena") as refused:
             tier.create(2, 4001)
         assert refused.value.errno == errno.ENOMEM
         put(tier, 2, 4000)
-        assert wrong(tier, 1, 6000) is None
+        assert find_damage(tier, 1, 6000) is None
 
     @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3000)), max_size=60))
-    def test_fragmentation_never_refuses_what_the_account_allows(self, steps: list[tuple[int, int]]) -> None:
+    def test_an_object_fits_however_fragmented_the_arena_is(self, steps: list[tuple[int, int]]) -> None:
         tier, held = CpuTier(8000, objects=10), dict[int, int]()
         for key, size in steps:
             if key in held:
-                assert wrong(tier, key, held.pop(key)) is None
+                assert find_damage(tier, key, held.pop(key)) is None
                 tier.discard(key)
             elif sum(held.values()) + size <= 8000:
                 put(tier, key, size)
                 held[key] = size
-        assert all(wrong(tier, key, size) is None for key, size in held.items())
+        assert all(find_damage(tier, key, size) is None for key, size in held.items())
         for key in list(held):
             tier.discard(key)
         put(tier, 99, 8000)
-        assert wrong(tier, 99, 8000) is None
+        assert find_damage(tier, 99, 8000) is None

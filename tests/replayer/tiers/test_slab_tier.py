@@ -1,4 +1,4 @@
-"""The nvme tier in a slab."""
+"""The nvme tier in slabs."""
 
 import errno
 import os
@@ -9,26 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.tiers import nvme
+from replayer.tiers import slab
 from replayer.tiers.base import ALIGNMENT
-from replayer.tiers.nvme import BlockIO, SlabTier
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.slab import SlabTier
 from tests.replayer.tiers.contract import (
     BUFFER,
     DEEP,
     MIB,
     PAYLOAD,
     TierContract,
-    deep,
+    check_sentence,
+    count_in_flight,
     extents_of,
-    in_flight,
+    find_damage,
     io_of,
-    less_at_a_time,
-    one_sentence,
-    padded,
+    list_rings,
+    pad,
     put,
     read,
-    rings,
-    wrong,
+    short_transfers,
+    with_deep_requests,
 )
 from tests.support import system_calls
 from tests.support.mounts import tmpfs
@@ -40,36 +41,36 @@ class TestSlabTier(TierContract):
     def tier(self, tmp_path: Path) -> SlabTier:
         return SlabTier(tmp_path, "test", 32 * MIB)
 
-    def test_what_is_not_claimed_cannot_be_taken(self, tmp_path: Path) -> None:
+    def test_objects_cannot_exceed_the_claimed_room(self, tmp_path: Path) -> None:
         tier = SlabTier(tmp_path, "test", 3 * ALIGNMENT)
         put(tier, 1, ALIGNMENT + 1)
         with pytest.raises(OSError, match="slabs") as refused:
             tier.create(2, ALIGNMENT + 1)
         assert refused.value.errno == errno.ENOSPC
         put(tier, 2, ALIGNMENT)
-        assert wrong(tier, 1, ALIGNMENT + 1) is None
+        assert find_damage(tier, 1, ALIGNMENT + 1) is None
         tier.discard(1)
         put(tier, 3, 2 * ALIGNMENT)
-        assert wrong(tier, 2, ALIGNMENT) is None
-        assert wrong(tier, 3, 2 * ALIGNMENT) is None
+        assert find_damage(tier, 2, ALIGNMENT) is None
+        assert find_damage(tier, 3, 2 * ALIGNMENT) is None
 
     def test_room_is_claimed_before_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(nvme, "SLAB", MIB)
+        monkeypatch.setattr(slab, "SLAB", MIB)
         tier = SlabTier(tmp_path, "test", 2 * MIB + 5000)
         slabs = sorted(tier.folder.glob("slab-*.kv"))
-        assert [slab.stat().st_size for slab in slabs] == [MIB, MIB, 8192]
-        assert all(slab.stat().st_blocks * 512 >= slab.stat().st_size for slab in slabs), "claimed, not sparse"
+        assert [file.stat().st_size for file in slabs] == [MIB, MIB, 8192]
+        assert all(file.stat().st_blocks * 512 >= file.stat().st_size for file in slabs), "claimed, not sparse"
         put(tier, 1, MIB)
         assert sorted(tier.folder.glob("*.kv")) == slabs, "no other file, however much is written"
         tier.close()
         assert not tier.folder.exists()
 
-    def test_room_that_cannot_be_claimed_is_refused(self, tmp_path: Path) -> None:
+    def test_a_disk_too_small_for_the_slabs_is_refused(self, tmp_path: Path) -> None:
         with tmpfs(tmp_path / "small", "1m") as place:
             with pytest.raises(InputError) as refused:
                 SlabTier(place, "test", 2 * MIB)
             assert list(place.iterdir()) == [], "nothing is left behind"
-            one_sentence(refused.value, "--cache-dir", str(place), "0.00 GiB", "--layout files")
+            check_sentence(refused.value, f"cache_dir {place}", "0.00 GiB", "`layout=files`")
             with pytest.raises(InputError):
                 SlabTier(place, "test", 2 * MIB, keep=True)
             assert list(place.iterdir()) == [], "nor where it was to be kept"
@@ -83,46 +84,44 @@ class TestSlabTier(TierContract):
             SlabTier(tmp_path, "test", 2 * MIB)
         assert list(tmp_path.iterdir()) == []
 
-    def test_an_object_may_lie_across_slabs(
-        self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(nvme, "SLAB", 64 << 10)
+    def test_an_object_may_cross_slabs(self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(slab, "SLAB", 64 << 10)
         small = SlabTier(tmp_path, "small", 8 * (64 << 10), io_of(tier))
         put(small, 1, 50_000)
         put(small, 2, 200_000)
         ((start, size),) = extents_of(small, 2, 200_000)
-        assert start // nvme.SLAB < (start + size - 1) // nvme.SLAB, "one extent, which goes on in the next slabs"
+        assert start // slab.SLAB < (start + size - 1) // slab.SLAB, "one extent, which goes on in the next slabs"
         put(small, 3, 50_000)
         small.discard(1)
         put(small, 4, 250_000)
         assert len(extents_of(small, 4, 250_000)) > 1, "fragmented: in the gap of 1, and after 3"
         for key, size in ((2, 200_000), (3, 50_000), (4, 250_000)):
-            assert wrong(small, key, size) is None
-        assert {slab.stat().st_size for slab in small.folder.glob("slab-*.kv")} == {nvme.SLAB}, "none has grown"
+            assert find_damage(small, key, size) is None
+        assert {file.stat().st_size for file in small.folder.glob("slab-*.kv")} == {slab.SLAB}, "none has grown"
 
-    def test_a_slab_cut_short_is_a_short_read(self, tier: SlabTier) -> None:
+    def test_reading_a_truncated_slab_is_a_short_read(self, tier: SlabTier) -> None:
         put(tier, 1, 70_000)
         os.truncate(tier.folder / "slab-0.kv", 8192)
         with pytest.raises(OSError, match="short read: ends at byte 8192") as short:
-            wrong(tier, 1, 70_000)
+            find_damage(tier, 1, 70_000)
         assert "slab-0.kv" in str(short.value)
 
-    def test_reads_that_return_less_go_on(self, tier: SlabTier) -> None:
+    def test_short_reads_are_continued(self, tier: SlabTier) -> None:
         put(tier, 1, 70_000)
-        with less_at_a_time():
-            assert wrong(tier, 1, 70_000) is None
+        with short_transfers():
+            assert find_damage(tier, 1, 70_000) is None
 
-    def test_writes_that_take_less_go_on(self, tier: SlabTier) -> None:
-        with less_at_a_time():
+    def test_short_writes_are_continued(self, tier: SlabTier) -> None:
+        with short_transfers():
             put(tier, 1, 70_000)
-        assert wrong(tier, 1, 70_000) is None
+        assert find_damage(tier, 1, 70_000) is None
 
     @pytest.mark.parametrize("failing", [0, 2])
     def test_an_error_names_the_slab(
         self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch, failing: int
     ) -> None:
-        """One request of four fails, and is waited for with the others: the worker's buffer is used again at once."""
-        monkeypatch.setattr(nvme, "SLAB", 64 << 10)
+        """One request of four fails; all are waited for, as the worker uses its buffer again at once."""
+        monkeypatch.setattr(slab, "SLAB", 64 << 10)
         small = SlabTier(tmp_path, "small", 4 * (64 << 10), io_of(tier))
         put(small, 1, 4 * (64 << 10))
         blind = os.open(small.folder / f"slab-{failing}.kv", os.O_WRONLY)
@@ -131,11 +130,11 @@ class TestSlabTier(TierContract):
         with small.open(1, 4 * (64 << 10)) as source, pytest.raises(OSError, match="Bad file descriptor") as refused:
             source.read(0, 4 * (64 << 10), BUFFER)
         assert refused.value.filename == str(small.folder / f"slab-{failing}.kv")
-        assert not any(in_flight(ring) for ring in rings())
+        assert not any(count_in_flight(ring) for ring in list_rings())
         small.close()
 
-    def test_many_pieces_are_moved_in_several_batches(self, tmp_path: Path, tier: SlabTier) -> None:
-        """An object of 400 extents, each of a unit, and more than fit one batch of requests."""
+    def test_many_extents_are_transferred_in_several_batches(self, tmp_path: Path, tier: SlabTier) -> None:
+        """An object has 400 extents of one unit, more than one batch of requests holds."""
         room = SlabTier(tmp_path, "pieces", 800 * ALIGNMENT, io_of(tier))
         for key in range(800):
             room.create(key, ALIGNMENT)
@@ -144,14 +143,14 @@ class TestSlabTier(TierContract):
         put(room, 1000, 400 * ALIGNMENT - 77)
         extents = extents_of(room, 1000, 400 * ALIGNMENT - 77)
         assert len(extents) == 400
-        assert wrong(room, 1000, 400 * ALIGNMENT - 77) is None
+        assert find_damage(room, 1000, 400 * ALIGNMENT - 77) is None
         with room.open(1000, 400 * ALIGNMENT - 77) as source:
             for offset in range(0, 400 * ALIGNMENT, 23 * ALIGNMENT):
                 length = min(23 * ALIGNMENT, 400 * ALIGNMENT - 77 - offset)
                 assert PAYLOAD.check_bytes(read(room, source, offset, length).words, 1000, offset, length) is None
         room.close()
 
-    def test_only_its_own_files_are_removed(self, tmp_path: Path) -> None:
+    def test_only_the_tiers_own_files_are_removed(self, tmp_path: Path) -> None:
         (tmp_path / "precious").write_text("x")
         tier = SlabTier(tmp_path, "test", MIB)
         (tier.folder / "precious").write_text("x")
@@ -166,13 +165,13 @@ class TestSlabTier(TierContract):
         assert [path.name for path in tier.folder.iterdir()] == ["slab-0.kv"]
 
     def test_all_slabs_under_an_object_are_synced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(nvme, "SLAB", 64 << 10)
+        monkeypatch.setattr(slab, "SLAB", 64 << 10)
         tier, synced = SlabTier(tmp_path, "sync", 4 * (64 << 10), BlockIO(fsync="data")), set[int]()
         with system_calls.replaced("fdatasync", synced.add):
             put(tier, 1, 150_000)
         assert synced == set(tier._slabs[:3])
 
-    def test_a_slab_is_synced_once_for_all_its_pieces(self, tmp_path: Path) -> None:
+    def test_a_slab_is_synced_once_for_all_its_extents(self, tmp_path: Path) -> None:
         tier, synced = SlabTier(tmp_path, "sync", 40 * ALIGNMENT, BlockIO(fsync="data")), list[int]()
         for key in range(40):
             tier.create(key, ALIGNMENT)
@@ -188,21 +187,21 @@ class TestSlabTierOfDeepRequests(TestSlabTier):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
         system_calls.skip_without_uring()
-        return deep(SlabTier(tmp_path, "test", 32 * MIB, DEEP))
+        return with_deep_requests(SlabTier(tmp_path, "test", 32 * MIB, DEEP))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30_000)), max_size=40))
 def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple[int, int]]) -> None:
-    """Against a model: padded sizes; whatever fits by them is taken, nobody's bytes change."""
+    """Against a model with padded sizes: an object that fits is stored, and no bytes change."""
     room, held = 24 * ALIGNMENT, dict[int, int]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nvme, "SLAB", 3 * ALIGNMENT)
+        patch.setattr(slab, "SLAB", 3 * ALIGNMENT)
         tier = SlabTier(tmp_path_factory.mktemp("slabs"), "test", room, BlockIO(ALIGNMENT))
         for key, size in steps:
             if key in held:
-                assert wrong(tier, key, held.pop(key)) is None
+                assert find_damage(tier, key, held.pop(key)) is None
                 tier.discard(key)
-            elif sum(padded(one) for one in held.values()) + padded(size) <= room:
+            elif sum(pad(one) for one in held.values()) + pad(size) <= room:
                 put(tier, key, size)
                 held[key] = size
             else:
@@ -213,5 +212,5 @@ def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple
             assert all(start >= end for (start, _), end in zip(extents, ends, strict=False))
             assert all(start % ALIGNMENT == count % ALIGNMENT == 0 for start, count in extents)
             assert ends[-1] <= room
-        assert all(wrong(tier, key, size) is None for key, size in held.items())
+        assert all(find_damage(tier, key, size) is None for key, size in held.items())
         tier.close()

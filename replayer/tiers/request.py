@@ -1,0 +1,48 @@
+"""The request that a backend opens its tier from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.reserve import Reserve
+from tracegen.errors import InputError
+
+
+@dataclass(frozen=True)
+class TierRequest:
+    """Everything that a backend may need; each takes what concerns it.
+
+    Attributes:
+        capacity: bytes that the tier's memory holds, headroom included.
+        objects: most objects at a time.
+        disk_bytes: most bytes on a disk at a time, padding included.
+        cache_dir: directory in which the tier makes its own folder.
+        run: name of the run, which names that folder.
+        io: requests to the file system.
+        keep_cache: leave the folder when the tier closes.
+        reserve: free space that new objects leave on the file system.
+        gpu_device: device as torch names it.
+        say: takes warnings, as sentences.
+    """
+
+    capacity: int = 0
+    objects: int = 0
+    disk_bytes: int = 0
+    cache_dir: Path | None = None
+    run: str = ""
+    io: BlockIO = field(default_factory=BlockIO)
+    keep_cache: bool = False
+    reserve: Reserve = field(default_factory=Reserve)
+    gpu_device: str = "cuda"
+    say: Callable[[str], None] = lambda _text: None
+
+    def require_cache_dir(self) -> Path:
+        """Return the cache directory.
+
+        Raises:
+            InputError: there is none.
+        """
+        if self.cache_dir is None:
+            raise InputError("the nvme tier needs a place", "pass `cache_dir=DIR`, or `storage_capacity_gb=0`")
+        return self.cache_dir
