@@ -193,8 +193,8 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -
         problem = f"not valid: {'; '.join(summary['findings'])}"
         raise ToolError(problem, "mend the cause, then repeat the command", subject=summary["run"])
     return MeasuredTrial(
-        value=add_known([summary[name] for name in metric.names]),
-        throughput=add_known([summary[f"steady_nvme_{direction}_gib_s"] for direction in _DIRECTIONS]),
+        value=sum_if_measured([summary[name] for name in metric.names]),
+        throughput=sum_if_measured([summary[f"steady_nvme_{direction}_gib_s"] for direction in _DIRECTIONS]),
         p95_ms=summary[READ_LATENCY],
         saturation=_find_saturation(summary),
         run=summary["run"],
@@ -204,10 +204,10 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -
     )
 
 
-def add_known(values: Sequence[float | None]) -> float | None:
+def sum_if_measured(values: Sequence[float | None]) -> float | None:
     """Return the sum; None if a value was not measured."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) if len(measured) == len(values) else None
 
 
 def _find_saturation(summary: dict[str, Any]) -> float:

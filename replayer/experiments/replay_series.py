@@ -153,8 +153,8 @@ class Series:
             before = None
         if before == settings:
             return
-        known = before if isinstance(before, dict) else {}
-        different = [name for name in settings if name not in known or known[name] != settings[name]]
+        recorded = before if isinstance(before, dict) else {}
+        different = [name for name in settings if recorded.get(name, ...) != settings[name]]
         problem = f"was begun with other settings ({', '.join(different) or 'fewer now'})"
         remedy = "name a new directory with `output`, or repeat the command that began it"
         raise InputError(problem, remedy, subject=self.directory)

@@ -160,8 +160,8 @@ class Search:
         if bounds.good is None and self._list_unmeasured(bounds):
             return None  # the answer is not known, whatever the other bound is
         least_trials = min(2, self._limits.trials)
-        known = [step for step in (bounds.good, bounds.bad) if step is not None]
-        return next((step for step in known if len(step.trials) < least_trials), None)
+        steps = [step for step in (bounds.good, bounds.bad) if step is not None]
+        return next((step for step in steps if len(step.trials) < least_trials), None)
 
     def _list_unmeasured(self, bounds: _Bounds) -> list[int]:
         """Return the numbers of users between the bounds with which too little was measured."""
@@ -291,11 +291,11 @@ class Search:
 
     def _list_midpoints(self, users: int) -> list[int]:
         """Return the users halfway to the neighbours of a step that have no step yet."""
-        known = sorted(step.users for step in self.steps)
-        place = known.index(users)
-        neighbours = known[max(0, place - 1) : place] + known[place + 1 : place + 2]
+        tried = sorted(step.users for step in self.steps)
+        place = tried.index(users)
+        neighbours = tried[max(0, place - 1) : place] + tried[place + 1 : place + 2]
         midpoints = [(neighbour + users) // 2 for neighbour in neighbours]
-        return [midpoint for midpoint in midpoints if midpoint not in known]
+        return [midpoint for midpoint in midpoints if midpoint not in tried]
 
     def _find_fewest(self, best: Step) -> Step:
         """Return the step with the fewest users that reach the share `near` of the best value."""

@@ -117,7 +117,7 @@ def test_a_target_for_any_metric_is_a_limit_in_the_direction_that_analysis_gives
 
 
 def test_a_sum_with_a_value_that_was_not_measured_is_not_known() -> None:
-    assert [autoscale.add_known(values) for values in ([1.0, 2.0], [0.0, 0.0], [1.0, None])] == [3.0, 0.0, None]
+    assert [autoscale.sum_if_measured(values) for values in ([1.0, 2.0], [0.0, 0.0], [1.0, None])] == [3.0, 0.0, None]
 
 
 @pytest.mark.usefixtures("series_here")

@@ -95,8 +95,8 @@ def test_the_scenarios_that_saturate_nvme_and_the_search(tmp_path: Path, monkeyp
         report = run_suite(suite, series, "cuda")
     assert report["autoscaling"]["result"]["peak"] > 0
     assert list(report["runs"]) == names
-    shown = labels([[Path(run) for run in report["runs"][name]] for name in names])
-    assert shown == [*names[:2], f"autoscaling/users_{report['autoscaling']['result']['users']}"]
+    names_shown = labels([[Path(run) for run in report["runs"][name]] for name in names])
+    assert names_shown == [*names[:2], f"autoscaling/users_{report['autoscaling']['result']['users']}"]
     production = _conditions(tmp_path / "suite" / "realistic-production" / "trial_1")
     assert (production["token_ms"], production["pace"]) == (30, "closed")
     assert production["usable_bytes"]["cpu"] > 0
@@ -110,10 +110,10 @@ def test_a_ranking_shows_intervals_if_there_are_any() -> None:
         "  1  cpu-only                  24,150 tok/s (23,900 to 24,400)  1.27 × storage-only (1.20 to 1.33); 3 trials,"
         " over its own window"
     )
-    one = many | dict.fromkeys(("tok_s_low", "tok_s_high", "low", "high")) | {"cut": False, "trials": 1}
-    assert render_system(2, one) == "  2  cpu-only                  24,150 tok/s  1.27 × storage-only; 1 trial"
-    none = one | {"speed_up": None, "why": "it is not valid"}
-    assert render_system(3, none) == "  3  cpu-only            not compared: it is not valid"
+    single = many | dict.fromkeys(("tok_s_low", "tok_s_high", "low", "high")) | {"cut": False, "trials": 1}
+    assert render_system(2, single) == "  2  cpu-only                  24,150 tok/s  1.27 × storage-only; 1 trial"
+    uncompared = single | {"speed_up": None, "why": "it is not valid"}
+    assert render_system(3, uncompared) == "  3  cpu-only            not compared: it is not valid"
 
 
 def test_the_budget_is_shared_by_the_trials() -> None:

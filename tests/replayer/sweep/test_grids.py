@@ -48,9 +48,9 @@ def test_lists_of_values_make_a_grid(run: Run, place: Path, tmp_path: Path) -> N
 def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also outside a checkout; a user's file comes before a name."""
     monkeypatch.chdir(tmp_path)
-    shown = run("replayer", "sweep", "drive", "--dry-run", "-o", "sweep", cwd=tmp_path).stdout
-    assert "chat-users=25-cpu_mem_gb=0: recipe chat" in shown
-    assert "at most 27.9 minutes for --duration, --drain and pauses\n" in shown, "4 x 3 x 132 s + 3 x 30 s"
+    printed = run("replayer", "sweep", "drive", "--dry-run", "-o", "sweep", cwd=tmp_path).stdout
+    assert "chat-users=25-cpu_mem_gb=0: recipe chat" in printed
+    assert "at most 27.9 minutes for --duration, --drain and pauses\n" in printed, "4 x 3 x 132 s + 3 x 30 s"
     sentence(
         run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
         "drives: no file or sweep has this name; name a TOML file or one of drive, submission-full, submission-smoke.",

@@ -24,9 +24,9 @@ def test_each_rank_has_its_own_trace(run: Run, tmp_path: Path) -> None:
     assert (above["status"], above["ranks"]) == ("complete", 2)
     assert [info["trace"]["seed"] for info in infos] == [42, 43]
     assert [info["conditions"]["part"] for info in infos] == [[0, 1]] * 2, "each replays its whole trace"
-    made = [Trace(folder / f"b-{rank}.parquet").metadata.fingerprint for rank in (0, 1)]
-    assert [info["trace"]["fingerprint"] for info in infos] == made
-    assert made[0] != made[1]
+    fingerprints = [Trace(folder / f"b-{rank}.parquet").metadata.fingerprint for rank in (0, 1)]
+    assert [info["trace"]["fingerprint"] for info in infos] == fingerprints
+    assert fingerprints[0] != fingerprints[1]
     before = read_files(tmp_path / "sweep")
     run_sweep(run, path, *ranks)
     assert read_files(tmp_path / "sweep") == before
