@@ -8,7 +8,8 @@ import click
 from replayer.commands.series_options import json_option, series_options, terminal_display
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenario_sizes import DEFAULT_TRIALS, detect_hardware, read_hardware
-from replayer.experiments.scenarios import BASELINE, SCENARIOS, RankedScenario, SuiteReport, plan_suite, run_suite
+from replayer.experiments.scenario_table import BASELINE, SCENARIOS
+from replayer.experiments.scenarios import RankedScenario, SuiteReport, plan_suite, run_suite
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.run_flags import GPU_DEVICE_OPTION
 from tracegen.console.command_line import SECONDS, Quantity

@@ -12,7 +12,8 @@ from replayer.commands.scenarios import render_system
 from replayer.experiments import scenarios
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenario_sizes import Hardware, read_hardware, size_scenarios
-from replayer.experiments.scenarios import SCENARIOS, plan_suite, run_suite
+from replayer.experiments.scenario_table import SCENARIOS
+from replayer.experiments.scenarios import plan_suite, run_suite
 from replayer.planning import model as models
 from tests.support.command_line import Run
 from tracegen.errors import InputError
