@@ -9,7 +9,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from replayer.commands.resolving import resolve_plan, resolve_time
+from replayer.commands.resolving import resolve_options, resolve_time
 from replayer.flags.plan_flags import PlanFlags, plan_options
 from replayer.planning import offered_load
 from replayer.planning.like_run import options_like
@@ -41,7 +41,7 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
     """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier."""
     opened = Trace(trace)
     if like is None:
-        model, options = resolve_plan(opened, PlanFlags(**flags))
+        model, options = resolve_options(opened, PlanFlags(**flags))
     else:
         _refuse_plan_flags(list(flags))
         model, options = options_like(like, opened)

@@ -132,7 +132,7 @@ def _resolve_allocs(flags: PlanFlags, recipe: RecipeSettings) -> int | None:
     return None if allocs is None or allocs == UNLIMITED else int(allocs) or None
 
 
-def resolve_plan(trace: Trace, flags: PlanFlags, part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
+def resolve_options(trace: Trace, flags: PlanFlags, part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
     """Return the model's name and the plan's options.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import click
 
-from replayer.commands.resolving import resolve_plan, resolve_settings
+from replayer.commands.resolving import resolve_options, resolve_settings
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.flags.run_flags import RunFlags, run_options
@@ -77,7 +77,7 @@ def _resolve(trace: Path, mode: RankMode | None, peers: Ranks, flags: RunFlags, 
     try:
         opened = Trace(Path(str(trace).replace("{rank}", str(peers.rank))) if mode else trace)
         part = (peers.rank, peers.size) if mode == "partition" else (0, 1)
-        model, options = resolve_plan(opened, flags, part)
+        model, options = resolve_options(opened, flags, part)
         settings = resolve_settings(opened, flags)
         directories = _name_trials(output, repeat, force=flags.force)
     except InputError as error:

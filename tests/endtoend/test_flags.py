@@ -10,7 +10,7 @@ import pytest
 
 from analysis.commands import target_options
 from analysis.log.log import Targets
-from replayer.commands.resolving import resolve_plan, resolve_settings
+from replayer.commands.resolving import resolve_options, resolve_settings
 from replayer.flags.forwarded_flags import parse_flags
 from replayer.flags.run_flags import RunFlags
 from replayer.tiers.base import Buffer
@@ -164,7 +164,7 @@ def test_0_concurrent_allocs_means_unlimited(small: Trace, tmp_path: Path) -> No
 
 
 def test_a_vendors_spelling_resolves_to_the_models_name(small: Trace) -> None:
-    model, _ = resolve_plan(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct"))
+    model, _ = resolve_options(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct"))
     assert model == "llama3.1-8b"
 
 
