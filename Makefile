@@ -1,14 +1,15 @@
-# Every target but help and clean first brings .venv up to date. EXTRAS=gpu adds torch; it is on where nvidia-smi answers.
+# Every target except help and clean first brings .venv up to date. EXTRAS=gpu adds torch; it is the default if
+# nvidia-smi answers.
 PYTHON ?= python3
 EXTRAS ?= $(if $(shell nvidia-smi -L 2>/dev/null),gpu)
 BIN := .venv/bin
 READY := .venv/.ready$(if $(EXTRAS),-$(EXTRAS))
 DEMO := build/demo
-# Twelve users who think for 8 to 80 ms, so that the drive is kept busy; an object of 4 to 40 MB each turn; a drive of 2 GB/s
-# as the reference, for a laptop has one between 0.5 and 7.
+# Twelve users with pauses of 8 to 80 ms keep the drive busy. Each turn stores an object of 4 to 40 MB. The reference
+# system has a drive of 2 GB/s: laptops have between 0.5 and 7.
 DEMO_LOAD := --order reference:nvme-2 --cycles 3 --pace closed --speedup 60 --decode once --kv-dtype fp8 --storage-capacity-gb 1
 
-# Of `make submission` and `make sweep`. The smoke scale needs none of them.
+# Variables of `make submission` and `make sweep`. SCALE=smoke has a default for each.
 SCALE ?= full
 DIVISION ?= closed
 TRIALS ?= 3
@@ -24,17 +25,17 @@ SYSTEM ?= this-machine
 ORG ?= nobody
 endif
 SUBMISSION = $(RESULTS)/work/$(ORG)-$(SYSTEM)-$(DIVISION)
-need = $(if $($(1)),,$(error $(1) is not set: $(2)))
+need = $(if $($(1)),,$(error $(1) is not set; pass $(2)))
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test submission sweep lint format types bench clean
 
-help:  ## this list
+help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-setup: $(READY)  ## .venv with what the demo and the tests need
+setup: $(READY)  ## make or update .venv, for the demo and the tests
 
 $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/core/*)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -42,7 +43,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/cor
 	@touch $@
 , := ,
 
-demo: setup  ## what DRAM before a drive brings: a trace, its plan, three replays with it and three without, the ratio
+demo: setup  ## show what DRAM in front of a drive gains: six replays and a report
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)/cache
 	tracegen generate demo -o $(DEMO)/trace.parquet
 	@echo
@@ -56,14 +57,14 @@ demo: setup  ## what DRAM before a drive brings: a trace, its plan, three replay
 	analysis report $(DEMO)/dram-* $(DEMO)/drive-* -o $(DEMO)/report.html
 	analysis compare $(DEMO)/dram-* --against $(DEMO)/drive-* --vary usable_bytes
 
-test: setup  ## the test suite
+test: setup  ## run the test suite
 	$(BIN)/python -m pytest
 
-submission: setup  ## MLPerf's options: traces, trials, package, validation; CACHE_DIR= RESULTS= SYSTEM= ORG=, or SCALE=smoke
+submission: setup  ## make a package of MLPerf's options: CACHE_DIR= RESULTS= SYSTEM= ORG=, or SCALE=smoke
 	$(call need,CACHE_DIR,a directory on the system under test)$(call need,RESULTS,a directory on another file system)
 	$(call need,SYSTEM,the name of the system under test)$(call need,ORG,the name of your organisation)
-	$(if $(filter cut full,$(WORK)),,$(error WORK=$(WORK) must be cut (300 s a trial) or full (to the end of the trace)))
-	$(if $(and $(filter full,$(WORK)),$(filter closed,$(DIVISION))),$(error WORK=full is not CLOSED: pass DIVISION=open))
+	$(if $(filter cut full,$(WORK)),,$(error WORK=$(WORK): must be cut (300 s a trial) or full (to the end of the trace)))
+	$(if $(and $(filter full,$(WORK)),$(filter closed,$(DIVISION))),$(error WORK=full: the closed division does not allow it; pass DIVISION=open))
 	$(if $(filter file,$(origin CACHE_DIR)),@mkdir -p '$(CACHE_DIR)')
 	analysis submission begin '$(SUBMISSION)' --org '$(ORG)' --system '$(SYSTEM)' --division '$(DIVISION)' \
 	  --scale '$(SCALE)' --trials '$(TRIALS)' --cache-dir '$(CACHE_DIR)' --results '$(RESULTS)'
@@ -72,25 +73,25 @@ submission: setup  ## MLPerf's options: traces, trials, package, validation; CAC
 	analysis submission package '$(SUBMISSION)' --results '$(RESULTS)'
 	analysis submission validate '$(RESULTS)/$(DIVISION)/$(ORG)'
 
-sweep: setup  ## the cases of a TOML file: GRID= CACHE_DIR= RESULTS=; trials, comparison, report
-	$(call need,GRID,a TOML file of cases, see docs/sweeps.md)$(call need,RESULTS,a directory to make or go on with)
+sweep: setup  ## replay the cases of a TOML file, compare and report them: GRID= CACHE_DIR= RESULTS=
+	$(call need,GRID,a TOML file of cases (docs/sweeps.md))$(call need,RESULTS,the directory of the sweep to make or continue)
 	replayer sweep '$(GRID)' $(if $(CACHE_DIR),--cache-dir '$(CACHE_DIR)') --ranks '$(RANKS)' --mpirun '$(MPIRUN)' -o '$(RESULTS)'
 	analysis compare '$(RESULTS)'/*/trial_*
 	analysis report '$(RESULTS)'/*/trial_* -o '$(RESULTS)/report.html' --force
 
-lint: setup  ## ruff: errors, style, formatting
+lint: setup  ## check errors, style and formatting with ruff
 	ruff check .
 	ruff format --check .
 
-format: setup  ## let ruff mend what it can
+format: setup  ## fix style and formatting with ruff
 	ruff check --fix .
 	ruff format .
 
-types: setup  ## mypy, strict
+types: setup  ## check types with mypy
 	mypy
 
-bench: setup  ## figures beside their references; the disk part needs root and fio
+bench: setup  ## measure performance next to references; the disk part needs root and fio
 	$(BIN)/python -m tests.bench
 
-clean:  ## remove what make made
+clean:  ## remove everything that make made
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

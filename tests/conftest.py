@@ -15,9 +15,8 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 
 from analysis.doubts import against_trace as replanned
 from analysis.submission import traces as remade
-from replayer.experiments import autoscale, scenarios
-from replayer.experiments import replay_series as series
-from tests.support.command_line import Run, analysed_here, child_here, here, logged_here
+from replayer.experiments import children
+from tests.support.command_line import Run, capture_here, child_here, here, run_logged_here
 from tests.support.latencies import latencies_known
 from tests.support.paths import DEMO, ROOT
 from tracegen.schema import Trace
@@ -91,9 +90,8 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
     tests/replayer/sweep has them with: what is started, ended and killed there.
     """
-    monkeypatch.setattr(series, "_logged", logged_here)
-    for module in (series, autoscale, scenarios):
-        monkeypatch.setattr(module, "analysis", analysed_here)
+    monkeypatch.setattr(children, "run_logged", run_logged_here)
+    monkeypatch.setattr(children, "capture", capture_here)
     for planning in (replanned, remade):
         monkeypatch.setattr(planning, "child", child_here)
 

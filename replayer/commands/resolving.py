@@ -1,9 +1,16 @@
-"""What flags, and the recipe that a trace carries, resolve to."""
+"""Resolution of flags to a plan's options and a run's settings.
+
+A flag comes first, then the recipe that the trace carries, then the default.
+"""
 
 import os
-from typing import Any, cast
+from dataclasses import fields
+from decimal import Decimal
+from typing import Final, cast
 
-from replayer.planning.pace import PlanWindow, Span
+from replayer.flags.plan_flags import PlanFlags
+from replayer.flags.run_flags import RunFlags
+from replayer.planning.pace import Pace, PlanWindow, Span
 from replayer.planning.plan import PlanOptions
 from replayer.planning.plan_settings import (
     UNLIMITED,
@@ -17,83 +24,120 @@ from replayer.tiers.disk import BlockIO, uring_error
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-_FEW_OPS = 1000  # a warm-up of fewer was probably meant in seconds
+_FEW_OPS: Final = 1000
+"""A warm-up of fewer ops was probably meant in seconds."""
 
 
-def resolve(trace: Trace, flags: dict[str, Any], part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
-    """Return the model's name and the plan's options that flags and the trace's recipe resolve to."""
-    return resolve_plan(trace, cast("PlanSettings", flags), part)
+def resolve_options(trace: Trace, flags: PlanFlags, part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
+    """Return the model's name and the plan's options.
 
-
-def time_of(trace: Trace, flags: dict[str, Any]) -> tuple[float | None, float | None]:
-    """How many seconds a replay starts new ops, and how many more it drains; None where nothing limits it.
+    Args:
+        trace: what is planned.
+        flags: what the user passed.
+        part: rank and number of ranks among which the sessions are divided.
 
     Raises:
-        InputError: the recipe is not one.
+        InputError: a flag or a value of the trace's recipe is not valid, or neither names a model.
     """
-    given, drain = {"duration": None} | flags, flags.get("drain")
-    duration_s = resolve_setting(trace, given, "duration", "duration_s")
-    if drain is None and duration_s is not None:
+    return resolve_plan(trace, _plan_settings(flags), part)
+
+
+def _plan_settings(flags: PlanFlags) -> PlanSettings:
+    return cast("PlanSettings", {field.name: getattr(flags, field.name) for field in fields(flags)})
+
+
+def resolve_time(trace: Trace, flags: RunFlags | None) -> tuple[float | None, float | None]:
+    """Return the seconds in which a run starts ops, and in which it drains; None: no limit.
+
+    Args:
+        trace: its recipe may set the duration.
+        flags: None: only the recipe says.
+
+    Raises:
+        InputError: a value of the recipe is not valid.
+    """
+    drain_s = None if flags is None else flags.drain
+    given = {"duration": None if flags is None else flags.duration}
+    duration_s = _finite_or_none(resolve_setting(trace, given, "duration", "duration_s"))
+    if drain_s is None and duration_s is not None:
         return duration_s, duration_s / 10
-    return duration_s, None if drain == UNLIMITED else drain
+    return duration_s, _finite_or_none(drain_s)
 
 
-def settings_of(trace: Trace, flags: dict[str, Any]) -> Settings:
-    """How the plan is executed: flags first, then the recipe that the trace carries.
+def _finite_or_none(value: float | Decimal | None) -> float | None:
+    return None if value is None or value == UNLIMITED else cast("float", value)
+
+
+def resolve_settings(trace: Trace, flags: RunFlags) -> Settings:
+    """Return how the plan is executed.
 
     Raises:
-        InputError: the recipe is not one.
+        InputError: a flag or a value of the trace's recipe is not valid.
     """
-    demand = resolve_demand(trace, cast("PlanSettings", flags))
-    (duration_s, drain_s), (warmup_ops, warmup_s) = time_of(trace, flags), flags["warmup"]
-    for flag, value in (("--duration", duration_s), ("--precondition", flags["precondition"] or None)):
-        if value is not None and not 0 < value < 1e9:
-            raise InputError(f"{flag} {value:g} must be more than 0 and below 1e9.")
-    if drain_s is not None and not 0 <= drain_s < 1e9:
-        raise InputError(f"--drain {drain_s:g} must be 0 or more, and below 1e9.")
-    if flags["drain"] is not None and duration_s is None:
-        raise InputError("--drain is of what --duration cuts off; pass --duration too.")
-    window_gib = None if flags["window_gb"] == UNLIMITED else flags["window_gb"]
-    if window_gib is not None and not window_gib > 0:
-        raise InputError(f"--window-gb {window_gib} must be more than 0.")
-    window_bytes = None if window_gib is None else int(window_gib * 2**30)
-    io, notes = _block_io(flags, demand.workers)
+    demand = resolve_demand(trace, _plan_settings(flags))
+    io, notes = _resolve_io(flags, demand.workers)
+    warmup_ops, _ = flags.warmup
     if 0 < warmup_ops < _FEW_OPS:
         notes += (f"--warmup {warmup_ops} means {warmup_ops} ops; write {warmup_ops}s for seconds.",)
     return Settings(
         workers=demand.workers,
-        cache_dir=flags["cache_dir"],
-        layout=flags["layout"],
+        cache_dir=flags.cache_dir,
+        layout=flags.layout,
         io=io,
         pace=demand.pace,
-        verify=flags["verify"],
-        window=PlanWindow.for_pace(demand.pace, flags["window"], window_bytes),
-        span=Span(duration_s, drain_s, flags["ops"], warmup_ops, warmup_s, flags["max_errors"]),
+        verify=flags.verify,
+        window=_resolve_window(flags, demand.pace),
+        span=_resolve_span(trace, flags),
         allocs=demand.allocs,
-        precondition_gib=flags["precondition"],
-        gpu_device=flags["gpu_device"],
-        gpu_read=flags["gpu_read"],
-        gds=flags["gds"],
-        throttles=dict(flags["throttle"]),
-        reserve=flags["reserve"],
-        make_cache_dir=flags["make_cache_dir"],
-        keep_cache=flags["keep_cache"],
-        clean=flags["clean"],
-        force=flags["force"],
+        precondition_gib=flags.precondition,
+        gpu_device=flags.gpu_device,
+        gpu_read=flags.gpu_read,
+        gds=flags.gds,
+        throttles=dict(flags.throttle),
+        reserve=flags.reserve,
+        make_cache_dir=flags.make_cache_dir,
+        keep_cache=flags.keep_cache,
+        clean=flags.clean,
+        force=flags.force,
         notes=notes,
     )
 
 
-def _block_io(flags: dict[str, Any], workers: int) -> tuple[BlockIO, tuple[str, ...]]:
-    """How requests are made, and what of the flags cannot be had here."""
-    depth, engine = flags["io_depth"], flags["io_engine"]
+def _resolve_span(trace: Trace, flags: RunFlags) -> Span:
+    """Return how much of the plan is executed, and what of it is warm-up."""
+    duration_s, drain_s = resolve_time(trace, flags)
+    for setting, value in (("duration", duration_s), ("precondition", flags.precondition or None)):
+        if value is not None and not 0 < value < 1e9:
+            raise InputError("must be more than 0 and below 1e9", setting=setting, subject=f"{value:g}")
+    if drain_s is not None and not 0 <= drain_s < 1e9:
+        raise InputError("must be 0 or more, and below 1e9", setting="drain", subject=f"{drain_s:g}")
+    if flags.drain is not None and duration_s is None:
+        raise InputError("there is no `duration` after which to drain", "pass `duration`, too", setting="drain")
+    warmup_ops, warmup_s = flags.warmup
+    return Span(duration_s, drain_s, flags.ops, warmup_ops, warmup_s, flags.max_errors)
+
+
+def _resolve_window(flags: RunFlags, pace: Pace) -> PlanWindow:
+    """Return how far the plan runs ahead of the lowest unfinished op."""
+    gib = None if flags.window_gb == UNLIMITED else flags.window_gb
+    if gib is not None and not gib > 0:
+        raise InputError("must be more than 0", setting="window_gb", subject=gib)
+    return PlanWindow.for_pace(pace, flags.window, None if gib is None else int(gib * 2**30))
+
+
+def _resolve_io(flags: RunFlags, workers: int) -> tuple[BlockIO, tuple[str, ...]]:
+    """Return how I/O requests are made, and notes on flags that this machine cannot follow."""
+    depth = flags.io_depth
+    if flags.io_engine == "psync" and depth > 1:
+        raise InputError(
+            "psync makes one request at a time", "pass `io_engine=uring`", setting="io_depth", subject=depth
+        )
+    wants_uring = flags.io_engine == "uring" or (flags.io_engine == "auto" and depth > 1)
     notes: tuple[str, ...] = ()
-    if engine == "psync" and depth > 1:
-        raise InputError(f"--io-depth {depth} needs --io-engine uring: psync makes one request at a time.")
-    if engine == "auto":
-        engine = "uring" if depth > 1 else "psync"
-    if engine == "uring" and (error := uring_error()):
-        notes = (f"this machine refuses io_uring ({os.strerror(error)}): requests are made by psync, one at a time.",)
-        depth, engine = 1, "psync"
-    size = flags["io_size"] or choose_request_bytes(workers, depth)
-    return BlockIO(size, depth, flags["direct"], flags["fsync"], engine), notes
+    if wants_uring and (error := uring_error()):
+        reason = os.strerror(error)
+        notes = (f"this machine refuses io_uring ({reason}): requests are made by psync, one at a time.",)
+        depth = 1
+        wants_uring = False
+    size = flags.io_size or choose_request_bytes(workers, depth)
+    return BlockIO(size, depth, flags.direct, flags.fsync, "uring" if wants_uring else "psync"), notes

@@ -29,10 +29,11 @@ from replayer.bindings.compiled import (
     view,
 )
 from replayer.bindings.faults import describe_fault
-from replayer.engine.move_executor import MoveExecutor, Staging, Verify
+from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
 from replayer.planning.plan_summary import MoveTotals
+from replayer.record.options import Verify
 from replayer.record.wording import causes_of, commonest
 from replayer.tiers.base import Tier
 from replayer.tiers.payload import Payload

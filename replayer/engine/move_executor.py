@@ -6,19 +6,19 @@ Time spent on making and verifying payload, `verify_ns`, is part of no other int
 import errno
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as clock
-from typing import Final, Literal
+from typing import Final
 
 from replayer.bindings.compiled import Job
 from replayer.bindings.faults import CorruptionError, make_fault
 from replayer.planning.moves import DELETE, DEMOTE, DROP, HIT, PROMOTE
 from replayer.record.columns import STATUSES
+from replayer.record.options import Verify
 from replayer.tiers.base import Buffer, HostBuffer, OpenObject, Tier, align_up
 from replayer.tiers.payload import Payload
 
 OK, ERROR, UPSTREAM = range(len(STATUSES))
 _LEAVES: Final = frozenset((DEMOTE, PROMOTE, DROP, DELETE))
 """Moves after which the source no longer holds the object."""
-Verify = Literal["off", "stamps", "full"]
 
 
 class Staging:

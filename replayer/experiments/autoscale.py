@@ -1,242 +1,220 @@
-"""Autoscale: fresh closed-loop replays of a trace's first users, searched for how many a system carries."""
+"""Autoscale: find how many users a system carries, by replays of a trace's first users."""
 
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
-import click
-
-from replayer.experiments.replay_series import Series, analysis
-from replayer.experiments.steps import Result, Sample, Step, Target, stats
-from replayer.experiments.user_search import ALL, NEAR_PEAK, Search
+from replayer.experiments import children
+from replayer.experiments.autoscale_plot import write_plot
+from replayer.experiments.replay_series import Series
+from replayer.experiments.search_settings import READ_LATENCY, SearchMetric, SearchMode, SearchSettings
+from replayer.experiments.steps import MeasuredTrial, Result, ResultRow, Step, StepRow, Target
+from replayer.experiments.user_search import ALL_USERS, Search, SearchLimits
 from replayer.record.columns import TIERS
 from replayer.record.reading import read_run
-from tracegen.errors import InputError, format_count, missing_package
+from tracegen.errors import InputError, ToolError, format_count
 from tracegen.schema import Trace
 
-LATENCY: Final = "ttfb_p95_ms"
-THROUGHPUT: Final = "steady_nvme_read_gib_s+steady_nvme_write_gib_s"
-_READS: Final = "nvme_read_p95_ms"
+_DIRECTIONS: Final = ("read", "write")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is searched for, and how.
+class SearchedTrace(TypedDict):
+    """The trace of a search in autoscale.json."""
 
-    Attributes:
-        metric: of `analysis summary`; several joined by + are added.
-        target: of qos.
-        users: at most.
-        duration_s: of a replay.
-        flags: of `replayer run`, for every replay.
-        near: of capacity, the share of the peak that the fewest users must reach.
-    """
+    path: str
+    fingerprint: str
 
-    trace: Path
-    mode: Literal["qos", "capacity"]
+
+class SearchReport(TypedDict):
+    """The content of autoscale.json."""
+
+    mode: SearchMode
     metric: str
-    target: float
-    users: int | None
-    trials: int
-    precision: float
+    least_samples: int
+    target: float | None
+    target_is: Literal["at_most", "at_least"] | None
+    target_saturation: float | None
+    trace: SearchedTrace
+    flags: list[str]
     duration_s: float
-    flags: tuple[str, ...]
-    near: float = NEAR_PEAK
+    autoscaling_stats: list[StepRow]
+    result: ResultRow
+    warnings: list[str]
 
 
-@dataclass(frozen=True)
-class Metric:
-    """What a search goes by, as `analysis metrics` describes it.
+def autoscale(
+    settings: SearchSettings, metric: SearchMetric, series: Series, report: Callable[[Step], object]
+) -> SearchReport:
+    """Search, and write autoscale.json and autoscale.svg to the series' directory.
 
-    Attributes:
-        names: to be added.
-        at_most: whether less is better, so that a target is an upper limit.
-        counts: the metrics that count the samples of each.
-        least: samples that a value must rest on.
-    """
+    Args:
+        settings: of the search.
+        metric: of the settings.
+        series: makes the replays.
+        report: gets each step when the search has decided about it.
 
-    names: tuple[str, ...]
-    at_most: bool
-    counts: tuple[str, ...]
-    least: int
-
-
-def described(asked: Asked) -> Metric:
-    """What analysis says of the metric that is searched by.
+    Returns:
+        The content of autoscale.json.
 
     Raises:
-        InputError: no search can go by it.
-        click.exceptions.Exit: it is no metric, and analysis has said so.
+        InputError: the trace cannot be read.
+        ChildFailedError: a replay failed.
+        ToolError: a replay is not valid.
     """
-    names = tuple(asked.metric.split("+"))
-    terms = json.loads(analysis("metrics", "--json", *names))
-    ways = {name: term["better"] for term in terms for name in term["names"]}
-    rests = {name: about for term in terms for name, about in term["samples"].items()}
-    for name in names:
-        if ways.get(name) is None:
-            raise InputError(f"--metric {name}: no value of it is better than another; name a latency, rate or share.")
-        if rests[name]["counted_by"] is None and rests[name]["least"] > 1:
-            raise InputError(f"--metric {name}: a summary does not count its samples; name a time of all such moves.")
-    if len({ways[name] for name in names}) > 1:
-        raise InputError(f"--metric {asked.metric} adds what should be high to what should be low; name one of them.")
-    if asked.mode == "capacity" and ways[names[0]] == "lower":
-        raise InputError(f"--metric {asked.metric}: capacity looks for the highest value, and lower is better of this.")
-    counts = tuple(rests[name]["counted_by"] for name in names if rests[name]["counted_by"])
-    return Metric(names, ways[names[0]] == "lower", counts, max(rests[name]["least"] for name in names))
+    trace = Trace(settings.trace)
+    replays = _Replays(settings, metric, series)
+    search = Search(settings.metric, replays.measure, _find_limits(settings, metric, trace), report)
+    if settings.mode == "qos":
+        result = search.find_most_users(Target(settings.target, at_most=metric.at_most))
+    else:
+        result = search.find_peak()
+    content = _compose_report(settings, metric, trace, search.steps, result)
+    content["warnings"] = replays.warnings(search.steps, result)
+    (series.directory / "autoscale.json").write_text(json.dumps(content, indent=1) + "\n")
+    try:
+        write_plot(series.directory / "autoscale.svg", settings, search.steps, result)
+    except InputError as error:  # a plot needs a package that may be missing
+        series.display.warn(str(error))
+    return content
 
 
-def autoscale(asked: Asked, metric: Metric, series: Series, told: Callable[[Step], object]) -> dict[str, Any]:
-    """Search; the content of autoscale.json, which lies in the series' directory then, with a plot.
-
-    Raises:
-        InputError: the trace will not do.
-        click.exceptions.Exit: a replay failed or is not valid.
-    """
-    trace = Trace(asked.trace)
-    has = trace.metadata.counts.get("users") or 1
-    most = min(asked.users or has, has)
-    ended: set[int] = set()
-    doubts: dict[tuple[str, str], dict[str, str]] = {}
-
-    def measure(users: int, trial: int, times: int) -> Sample:
-        name = f"users_{users}/trial_{trial}{f'-{times}_times_longer' if times > 1 else ''}"
-        flags = (*asked.flags, "--duration", f"{asked.duration_s * times:g}", "--users", str(users))
-        run = series.replay(name, asked.trace, flags)
-        whole = read_run(run).cut_s is None
-        if whole:
-            ended.add(users)
-        summary = json.loads(analysis("summary", str(run), "--json"))
-        for doubt in summary["doubts"]:
-            doubts.setdefault((doubt["kind"], doubt["advice"]), {})[name] = doubt["text"]
-        return _sample(summary, metric, ended=whole)
-
-    ceiling = ALL if most == has else f"--users {most} allows no more: more users may show more"
-    search = Search(
-        asked.metric,
-        measure,
-        most,
-        asked.trials,
-        asked.precision,
-        told,
+def _find_limits(settings: SearchSettings, metric: SearchMetric, trace: Trace) -> SearchLimits:
+    """Return the bounds of a search over the users that a trace has."""
+    users_of_trace = trace.metadata.counts.get("users") or 1
+    most = min(settings.users or users_of_trace, users_of_trace)
+    ceiling = ALL_USERS
+    if most < users_of_trace:
+        ceiling = f"The search was limited to {format_count(most, 'user')}: more may show more"
+    return SearchLimits(
+        users=most,
+        trials=settings.trials,
+        precision=settings.precision,
         least=metric.least,
-        near=asked.near,
+        near=settings.near,
         ceiling=ceiling,
     )
-    target = Target(asked.target, at_most=metric.at_most)
-    result = search.qos(target) if asked.mode == "qos" else search.capacity()
-    replays = sum(len(step.samples) + len(step.short) for step in search.steps)
-    found = {
-        "mode": asked.mode,
-        "metric": asked.metric,
+
+
+def _compose_report(
+    settings: SearchSettings, metric: SearchMetric, trace: Trace, steps: Sequence[Step], result: Result
+) -> SearchReport:
+    """Return the content of autoscale.json, without warnings."""
+    is_qos = settings.mode == "qos"
+    target_is: Literal["at_most", "at_least"] = "at_most" if metric.at_most else "at_least"
+    return {
+        "mode": settings.mode,
+        "metric": settings.metric,
         "least_samples": metric.least,
-        "target": asked.target if asked.mode == "qos" else None,
-        "target_is": ("at_most" if metric.at_most else "at_least") if asked.mode == "qos" else None,
-        "target_saturation": asked.near if asked.mode == "capacity" else None,
-        "trace": {"path": str(asked.trace), "fingerprint": trace.metadata.fingerprint},
-        "flags": list(asked.flags),
-        "duration_s": asked.duration_s,
-        "autoscaling_stats": stats(search.steps),
-        "result": vars(result),
-        "warnings": [*_ended(ended, result), *_doubted(doubts, replays)],
+        "target": settings.target if is_qos else None,
+        "target_is": target_is if is_qos else None,
+        "target_saturation": None if is_qos else settings.near,
+        "trace": {"path": str(settings.trace), "fingerprint": trace.metadata.fingerprint},
+        "flags": list(settings.flags),
+        "duration_s": settings.duration_s,
+        "autoscaling_stats": [step.row() for step in steps],
+        "result": result.row(),
+        "warnings": [],
     }
-    (series.place / "autoscale.json").write_text(json.dumps(found, indent=1) + "\n")
-    _plot(series.place / "autoscale.svg", asked, search.steps, result)
-    return found
 
 
-def _sample(summary: dict[str, Any], metric: Metric, *, ended: bool) -> Sample:
+class _Replays:
+    """The replays of a search, and what is doubtful about them.
+
+    Attributes:
+        ended: users with whom the trace ended before the time limit.
+        doubts: by kind and advice, the text of each replay that has it.
+    """
+
+    def __init__(self, settings: SearchSettings, metric: SearchMetric, series: Series) -> None:
+        self.ended: set[int] = set()
+        self.doubts: dict[tuple[str, str], dict[str, str]] = {}
+        self._settings = settings
+        self._metric = metric
+        self._series = series
+
+    def measure(self, users: int, trial: int, stretch: int) -> MeasuredTrial:
+        """Replay a trial, and return its measurements.
+
+        Args:
+            users: the trace's first ones.
+            trial: number of the trial in its step.
+            stretch: its duration over the one asked for.
+
+        Raises:
+            ChildFailedError: the replay failed.
+            ToolError: the run is not valid.
+        """
+        name = f"users_{users}/trial_{trial}"
+        if stretch > 1:
+            name += f"-{stretch}_times_longer"
+        duration = f"{self._settings.duration_s * stretch:g}"
+        flags = (*self._settings.flags, "--duration", duration, "--users", str(users))
+        run = self._series.replay(name, self._settings.trace, flags)
+        has_ended = read_run(run).cut_s is None
+        if has_ended:
+            self.ended.add(users)
+        words = ("summary", str(run), "--json")
+        summary = json.loads(children.run_analysis(*words, display=self._series.display))
+        for doubt in summary["doubts"]:
+            self.doubts.setdefault((doubt["kind"], doubt["advice"]), {})[name] = doubt["text"]
+        return _read_trial(summary, self._metric, ended=has_ended)
+
+    def warnings(self, steps: Sequence[Step], result: Result) -> list[str]:
+        """Return sentences on what makes the search doubtful."""
+        replays = sum(len(step.trials) + len(step.short_trials) for step in steps)
+        sentences = []
+        if self.ended:
+            users = _join_numbers(sorted(self.ended))
+            verb = "rests" if result.users in self.ended else "does not rest"
+            sentences.append(
+                f"the trace ended before the time limit with {users} (the answer {verb} on them);"
+                " replay several cycles or a longer trace."
+            )
+        for (kind, advice), texts in self.doubts.items():
+            name, text = list(texts.items())[-1]
+            share = f"{len(texts)} of {format_count(replays, 'replay')}"
+            sentences.append(f"{kind}: {share}, {name} for example: {text}; {advice}.")
+        return sentences
+
+
+def _join_numbers(users: Sequence[int]) -> str:
+    """Return 1, 2 and 4 users."""
+    *first, last = users
+    return f"{', '.join(map(str, first))} and {last} users" if first else format_count(last, "user")
+
+
+def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -> MeasuredTrial:
+    """Return the measurements in a run's summary.
+
+    Raises:
+        ToolError: the run is not valid.
+    """
     if not summary["valid"]:
-        for text in summary["findings"]:
-            click.secho(f"Error: {summary['run']} is not valid: {text}.", err=True, bold=True)
-        raise click.exceptions.Exit(1)
-    moved = [summary[f"steady_nvme_{side}_gib_s"] for side in ("read", "write")]
-    return Sample(
-        _sum([summary[name] for name in metric.names]),
-        _sum(moved),
-        summary[_READS],
-        _saturation(summary),
-        summary["run"],
-        min((summary[name] for name in metric.counts), default=None),
-        summary["nvme_reads"],
-        ended,
+        problem = f"not valid: {'; '.join(summary['findings'])}"
+        raise ToolError(problem, "mend the cause, then repeat the command", subject=summary["run"])
+    return MeasuredTrial(
+        value=sum_if_measured([summary[name] for name in metric.names]),
+        throughput=sum_if_measured([summary[f"steady_nvme_{direction}_gib_s"] for direction in _DIRECTIONS]),
+        p95_ms=summary[READ_LATENCY],
+        saturation=_find_saturation(summary),
+        run=summary["run"],
+        count=min((summary[name] for name in metric.counts), default=None),
+        reads=summary["nvme_reads"],
+        ended=ended,
     )
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
-    """Of all; None where one was not measured."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+def sum_if_measured(values: Sequence[float | None]) -> float | None:
+    """Return the sum; None if a value was not measured."""
+    measured = [value for value in values if value is not None]
+    return sum(measured) if len(measured) == len(values) else None
 
 
-def _saturation(summary: dict[str, Any]) -> float:
-    """Share of the time in which the busiest side of a tier had something to move: over all time / while busy."""
-    sides = [f"{tier}_{side}" for tier in TIERS for side in ("read", "write")]
-    busy = [(summary[f"{side}_gib_s"], summary[f"{side}_busy_gib_s"]) for side in sides]
-    return max((rate / while_busy for rate, while_busy in busy if rate and while_busy), default=0.0)
+def _find_saturation(summary: dict[str, Any]) -> float:
+    """Return the share of time in which the busiest tier moved data in its busier direction.
 
-
-def _ended(ended: set[int], result: Result) -> list[str]:
-    if not ended:
-        return []
-    *few, most = sorted(ended)
-    shown = f"{', '.join(map(str, few))} and {most} users" if few else format_count(most, "user")
-    about = "the answer rests on them" if result.users in ended else "the answer does not rest on them"
-    return [f"the trace ended before --duration with {shown} ({about}); pass --cycles or a longer trace."]
-
-
-def _doubted(doubts: dict[tuple[str, str], dict[str, str]], replays: int) -> list[str]:
-    """A warning per kind of doubt on the replays, with the last one's figures."""
-    found = []
-    for (kind, advice), texts in doubts.items():
-        name, text = list(texts.items())[-1]
-        found.append(f"{kind}: {len(texts)} of {format_count(replays, 'replay')}, {name} for one: {text}; {advice}.")
-    return found
-
-
-def _plot(path: Path, asked: Asked, steps: Sequence[Step], result: Result) -> None:
-    """Throughput and P95 against users, the knee marked; the same steps give the same bytes."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415 (an extra; only plots need it)
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        click.secho(f"Warning: {missing_package(str(path), 'matplotlib', 'plot')}", err=True, bold=True)
-        return
-
-    rows = sorted(stats(steps), key=lambda row: row["users"])
-    users = [row["users"] for row in rows]
-    panels: list[tuple[str, str, Any]] = [
-        ("throughput_gib_s", "nvme, read and written, GiB/s", "#1f5fa8"),
-        ("p95_ms", "nvme reads, P95, ms", "#c8691c"),
-    ]
-    if asked.metric not in (_READS, THROUGHPUT):
-        panels.append(("value", asked.metric, "#3f7d3f"))
-    searched = 0 if asked.metric == THROUGHPUT else len(panels) - 1
-    spreads = {row["users"]: row["interval"] for row in rows if row["interval"]}
-    with mpl.rc_context({"svg.hashsalt": "kv", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(8, 2.4 * len(panels) + 0.6), layout="constrained")
-        answer = "not known how many users" if result.users is None else format_count(result.users, "user")
-        figure.suptitle(f"{asked.trace.name}: {answer} ({asked.mode})", fontsize=11)
-        axes = figure.subplots(len(panels), sharex=True)
-        for axis, (name, label, colour) in zip(axes, panels, strict=True):
-            values = [math.nan if row[name] is None else row[name] for row in rows]
-            axis.plot(users, values, marker="o", markersize=4, color=colour)
-            axis.set(ylabel=label, xscale="log", ylim=(0, None))
-            axis.grid(alpha=0.2)
-            if result.knee is not None:
-                axis.axvline(result.knee, color="#6b6b6b", linestyle=":")
-        if result.knee is not None:
-            axes[0].annotate(f" knee: {result.knee:,}", (result.knee, 0), color="#6b6b6b", va="bottom")
-        held = axes[searched]
-        for one, (low, high) in spreads.items():
-            held.vlines(one, low, high, color="#6b6b6b")
-        if asked.mode == "qos":
-            held.axhline(asked.target, color="#6b6b6b", linestyle="--")
-            held.annotate(f"target {asked.target:g}", (1, asked.target), color="#6b6b6b", va="bottom")
-        powers = [1 << n for n in range(max(users).bit_length())]
-        axes[-1].set_xticks(powers, [f"{one:,}" for one in powers])
-        axes[-1].minorticks_off()
-        axes[-1].set_xlabel("users")
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    The rate over all time is that share of the rate while the tier was busy.
+    """
+    names = [f"{tier}_{direction}" for tier in TIERS for direction in _DIRECTIONS]
+    rates = [(summary[f"{name}_gib_s"], summary[f"{name}_busy_gib_s"]) for name in names]
+    return max((rate / busy_rate for rate, busy_rate in rates if rate and busy_rate), default=0.0)

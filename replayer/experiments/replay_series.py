@@ -1,4 +1,4 @@
-"""Replays one after the other, each a `replayer run` in a process of its own; those that are finished are kept."""
+"""A series: a directory of replays, each a `replayer run` in its own process."""
 
 import contextlib
 import fcntl
@@ -6,269 +6,306 @@ import json
 import os
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
-import termios
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Self
 
-import click
-
+from replayer.experiments import children
+from replayer.experiments.children import PYTHON, ChildFailedError
+from replayer.experiments.display import SILENT, Display
 from replayer.record.reading import read_ranks, read_run
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.tiers.cache_dir import check_parent
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
 
-ASKED: Final = "series.json"
-TRACES: Final = "traces"
-RANK: Final = "{rank}"
-PYTHON: Final = (sys.executable, "-P", "-m")
-"""Starts a command of ours: with -P, an analysis.py of the user's in the working directory is not taken for it."""
+SERIES_FILE: Final = "series.json"
+TRACES_FOLDER: Final = "traces"
+RANK_FIELD: Final = "{rank}"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache directory of every replay of a series; None: no replay needs one.
+
+    Attributes:
+        make: make the directory if it does not exist.
+    """
+
+    directory: Path | None = None
+    make: bool = False
+
+    def check(self) -> None:
+        """Refuse a directory that does not exist and is not to be made.
+
+        Raises:
+            InputError: it does not exist, or is not a directory.
+        """
+        if self.directory is not None:
+            check_parent(self.directory, make=self.make)
+
+    def flags(self) -> list[str]:
+        """Return the flags of `replayer run` for it."""
+        if self.directory is None:
+            return []
+        make = ["--make-cache-dir"] if self.make else []
+        return ["--cache-dir", str(self.directory), "--clean", *make]
+
+
+@dataclass(frozen=True)
+class RankProcesses:
+    """The processes of every replay of a series.
+
+    Attributes:
+        count: 1: no MPI.
+        mpirun: the command that starts several, with its flags.
+    """
+
+    count: int = 1
+    mpirun: str = "mpirun"
+
+    def check(self) -> None:
+        """Refuse several processes that cannot be started.
+
+        Raises:
+            InputError: mpirun is not installed.
+        """
+        if self.count == 1:
+            return
+        program = (shlex.split(self.mpirun) or [""])[0]
+        if not shutil.which(program):
+            problem = f"{self.mpirun!r} is not an installed command"
+            raise InputError(problem, "install MPI, or pass `mpirun`", setting="ranks", subject=self.count)
+
+    def wrap(self, command: list[str]) -> list[str]:
+        """Return the command that starts a `replayer run` in every process."""
+        if self.count == 1:
+            return command
+        return [*shlex.split(self.mpirun), "-n", str(self.count), *command, "--ranks", "replicate"]
 
 
 class Series:
-    """A directory of replays: traces/, and a run directory per replay with what it printed beside it.
+    """A directory of replays: traces/, and each replay's run directory with a log of its output.
 
     Args:
-        place: the directory; made, or gone on with where it was made for the same.
-        asked: what the replays follow from; another series is not mixed with it.
-        cache_dir: of every replay.
-        make_cache_dir: make it where it does not exist.
-        ranks: processes of every replay.
-        mpirun: the command that starts them, where there are several.
+        directory: made, or continued if an equal series was begun in it.
+        settings: what decides the replays, for series.json; anything that JSON or str() can hold.
+        cache: of every replay.
+        ranks: of every replay.
+        display: where progress is reported.
+
+    Attributes:
+        directory, cache, display: as passed.
 
     Raises:
-        InputError: the directory holds something else, or another process is at work there.
+        InputError: the directory holds something else, or another process works there.
     """
 
     def __init__(
         self,
-        place: Path,
-        asked: dict[str, Any],
-        cache_dir: Path | None,
-        ranks: int = 1,
-        mpirun: str = "mpirun",
-        *,
-        make_cache_dir: bool = False,
+        directory: Path,
+        settings: Mapping[str, object],
+        cache: Cache | None = None,
+        ranks: RankProcesses | None = None,
+        display: Display = SILENT,
     ) -> None:
-        if cache_dir is not None and ranks == 1:  # that of ranks may be on other hosts
-            check_parent(cache_dir, make=make_cache_dir)
-        self.make_cache_dir = make_cache_dir
-        self.place, self._cache_dir, self._ranks, self._mpirun = place, cache_dir, ranks, shlex.split(mpirun)
-        if ranks > 1 and not shutil.which(self._mpirun[0] if self._mpirun else ""):
-            raise InputError(
-                f"--ranks {ranks} needs {mpirun!r}, which is not to be found; install MPI or pass --mpirun."
-            )
-        asked = json.loads(json.dumps(asked | {"ranks": ranks}, default=str))
+        self.directory = directory
+        self.cache = cache or Cache()
+        self.display = display
+        self._ranks = ranks or RankProcesses()
+        if self._ranks.count == 1:  # a directory of several ranks may be on other hosts
+            self.cache.check()
+        self._ranks.check()
+        recorded = json.loads(json.dumps({**settings, "ranks": self._ranks.count}, default=str))
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._claim(asked)
+            self._is_new = self._begin(recorded)
         except BlockingIOError:
-            raise InputError(f"{place}: another process is at work there; wait for it, or name another.") from None
+            problem = "another process works in this directory"
+            raise InputError(problem, "wait for it, or name another directory", subject=directory) from None
         except OSError as error:
-            raise InputError(f"{place}: cannot be written ({error.strerror}); name another directory.") from None
+            problem = f"cannot be written ({error.strerror})"
+            raise InputError(problem, "name another directory", subject=directory) from None
 
-    def _claim(self, asked: dict[str, Any]) -> None:
-        known = self.place / ASKED
-        self._new = not known.exists()
-        if self._new:
-            partial = known.with_suffix(".partial")  # of a process that was killed while it wrote it
-            if left := sorted(one.name for one in self.place.iterdir() if one != partial):
-                raise InputError(f"{self.place} holds {left[0]}, which is none of a series'; name a new directory.")
-            partial.write_text(json.dumps(asked, indent=1))
-            partial.replace(known)
-            return
+    def _begin(self, settings: Mapping[str, object]) -> bool:
+        """Record the settings of a new series, or compare them; return whether it is new."""
+        path = self.directory / SERIES_FILE
+        if path.exists():
+            self._compare(path, settings)
+            return False
+        partial = path.with_suffix(".partial")  # left by a process killed while it wrote the file
+        others = sorted(entry.name for entry in self.directory.iterdir() if entry != partial)
+        if others:
+            problem = f"the directory holds {others[0]}, and is not a series"
+            raise InputError(problem, "name a new directory", subject=self.directory)
+        partial.write_text(json.dumps(settings, indent=1))
+        partial.replace(path)
+        return True
+
+    def _compare(self, path: Path, settings: Mapping[str, object]) -> None:
+        """Refuse to continue a series that was begun with other settings."""
         try:
-            before = json.loads(known.read_text())
+            before = json.loads(path.read_text())
         except ValueError:
             before = None
-        if before != asked:
-            unlike = [name for name in asked if not isinstance(before, dict) or before.get(name) != asked[name]]
-            raise InputError(
-                f"{self.place} was begun with other settings ({', '.join(unlike) or 'fewer now'}); name a new directory"
-                " with -o, or repeat the command it was begun with."
-            )
+        if before == settings:
+            return
+        recorded = before if isinstance(before, dict) else {}
+        different = [name for name in settings if recorded.get(name, ...) != settings[name]]
+        problem = f"was begun with other settings ({', '.join(different) or 'fewer now'})"
+        remedy = "name a new directory with `output`, or repeat the command that began it"
+        raise InputError(problem, remedy, subject=self.directory)
 
     def abandon(self) -> None:
-        """Remove what has been made, where nothing was before and nothing has been replayed."""
-        if self._new:
-            shutil.rmtree(self.place / TRACES, ignore_errors=True)
-            (self.place / ASKED).unlink(missing_ok=True)
+        """Remove the traces and the directory if they are new and nothing was replayed."""
+        if self._is_new:
+            shutil.rmtree(self.directory / TRACES_FOLDER, ignore_errors=True)
+            (self.directory / SERIES_FILE).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                self.place.rmdir()
+                self.directory.rmdir()
 
-    def rested_s(self) -> float:
-        """Since the last replay ended."""
-        ends = [file.stat().st_mtime_ns for file in self.place.glob("**/run.json")]
-        return (time.time_ns() - max(ends)) / 1e9 if ends else float("inf")
+    def rest(self, seconds: float, name: str) -> None:
+        """Wait until the last replay ended this long ago, so that the device comes to rest.
+
+        Args:
+            seconds: since the end of the last replay; without one there is no wait.
+            name: what comes next, for the report.
+        """
+        ends = [file.stat().st_mtime_ns for file in self.directory.glob("**/run.json")]
+        if not ends:
+            return
+        left = seconds - (time.time_ns() - max(ends)) / 1e9
+        if left > 0:
+            self.display.say(f"{left:.0f} s of pause before {name}")
+            time.sleep(left)
 
     def close(self) -> None:
-        """Let others work here."""
+        """Let other processes work in the directory."""
         os.close(self._lock)
 
-    def __enter__(self) -> "Series":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def trace(self, name: str, recipe: str | None, settings: Sequence[str] = ()) -> Path:
-        """Make a trace, one per rank with the seed of the recipe + rank; named with {rank} where there are several.
+    def make_trace(self, name: str, recipe: str | None, settings: Sequence[str] = ()) -> Path:
+        """Make a trace for each rank, with the recipe's seed + rank, unless it exists.
 
         Args:
             name: of the file.
-            recipe: a file, or the name of a shipped one; None where the settings say it all.
+            recipe: a file, or the name of a shipped one; None: the settings are the whole recipe.
             settings: KEY=VALUE, as `tracegen generate --set` takes them.
 
+        Returns:
+            The path; of several ranks, with {rank} in its name.
+
         Raises:
-            click.exceptions.Exit: tracegen refused, and has said why.
+            ChildFailedError: tracegen failed.
         """
-        folder = self.place / TRACES
+        folder = self.directory / TRACES_FOLDER
         folder.mkdir(exist_ok=True)
-        path = folder / f"{name}{f'-{RANK}' if self._ranks > 1 else ''}.parquet"
-        base = [*([recipe] if recipe else []), *(f"--set={setting}" for setting in settings)]
-        seed = 0
-        for rank in range(self._ranks):
-            target = of_rank(path, rank)
-            if not target.exists():
-                seeded = ["--seed", str(seed + rank)] if rank else []
-                command = [*PYTHON, "tracegen", "generate", *base, *seeded, "-o", str(target)]
-                if code := _logged(command, folder / f"{target.stem}.log"):
-                    raise click.exceptions.Exit(code)
-                known = Trace(target)
-                shown = f"{format_count(known.ops, 'op')}, fingerprint {known.metadata.fingerprint}"
-                click.echo(f"{target.relative_to(self.place)}: {shown}", err=True)
-            if rank == 0:
-                seed = Trace(target).metadata.seed
+        suffix = f"-{RANK_FIELD}" if self._ranks.count > 1 else ""
+        path = folder / f"{name}{suffix}.parquet"
+        words = [*([recipe] if recipe else []), *(f"--set={setting}" for setting in settings)]
+        first = path_of_rank(path, 0)
+        self._generate(first, words)
+        for rank in range(1, self._ranks.count):
+            seed = Trace(first).metadata.seed + rank
+            self._generate(path_of_rank(path, rank), [*words, "--seed", str(seed)])
         return path
 
-    def replay(self, name: str, trace: Path, flags: Sequence[str]) -> Path:
-        """Replay a trace into the run directory of this name, unless that is complete.
+    def _generate(self, path: Path, words: Sequence[str]) -> None:
+        """Make one trace with `tracegen generate`, unless it exists."""
+        if path.exists():
+            return
+        log = path.with_suffix(".log")
+        command = [*PYTHON, "tracegen", "generate", *words, "-o", str(path)]
+        if code := children.run_logged(command, log, self.display):
+            raise ChildFailedError(
+                f"`tracegen generate` ended with exit code {code}",
+                f"mend what {log} ends with, then repeat the command",
+                subject=path,
+                exit_code=code,
+            )
+        trace = Trace(path)
+        name = path.relative_to(self.directory)
+        self.display.say(f"{name}: {format_count(trace.ops, 'op')}, fingerprint {trace.metadata.fingerprint}")
 
-        A replay that was interrupted is replaced; one that failed is put aside.
+    def replay(self, name: str, trace: Path, flags: Sequence[str]) -> Path:
+        """Replay a trace into a run directory of the series, unless that run is complete.
+
+        A run that was interrupted is replaced; one that failed is moved aside.
+
+        Args:
+            name: of the run directory, relative to the series.
+            trace: to replay.
+            flags: of `replayer run`.
+
+        Returns:
+            The run directory.
 
         Raises:
-            click.exceptions.Exit: it failed or was refused, and has said why.
+            ChildFailedError: the replay failed or was refused.
         """
-        place = self.place / name
-        status = _status(place)
+        directory = self.directory / name
+        status = _read_status(directory)
         if status == "complete":
-            return place
-        place.parent.mkdir(parents=True, exist_ok=True)
-        log = place.with_name(f"log-{place.name}.txt")
+            return directory
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        log = directory.with_name(f"log-{directory.name}.txt")
         if status == "failed":
-            number = next(
-                n for n in range(1, 10_000) if not (aside := place.with_name(f"failed-{n}-{place.name}")).exists()
-            )
-            place.rename(aside)
-            if log.exists():
-                log.rename(aside.with_name(f"log-failed-{number}-{place.name}.txt"))
-            click.secho(f"{place} had failed; it lies in {aside.name} now.", err=True, bold=True)
-        make = ["--make-cache-dir"] if self.make_cache_dir else []
-        cache = ["--cache-dir", str(self._cache_dir), "--clean", *make] if self._cache_dir else []
+            self._move_aside(directory, log)
         force = ["--force"] if status else []
-        command = [*PYTHON, "replayer", "run", str(trace), *flags, *cache, *force, "-o", str(place)]
-        if self._ranks > 1:
-            command = [*self._mpirun, "-n", str(self._ranks), *command, "--ranks", "replicate"]
-        if code := _logged(command, log):
-            if _status(place) == "failed":
-                why = str(_info(place).reason).rstrip(".")
-                remedy = "what is complete stays: mend it, then repeat the command."
-                click.echo(f"{place} failed: {why}; {remedy}", err=True)
-            raise click.exceptions.Exit(code)
-        info = _info(place)
-        click.echo(f"{name}: {info.status}, {format_count(info.ops_executed or 0, 'op')}", err=True)
-        return place
+        words = [str(trace), *flags, *self.cache.flags(), *force, "-o", str(directory)]
+        command = self._ranks.wrap([*PYTHON, "replayer", "run", *words])
+        if code := children.run_logged(command, log, self.display):
+            raise _replay_failure(directory, log, code)
+        info = _read_info(directory)
+        self.display.say(f"{name}: {info.status}, {format_count(info.ops_executed or 0, 'op')}")
+        return directory
+
+    def _move_aside(self, directory: Path, log: Path) -> None:
+        """Rename the directory and the log of a failed run to the first free names."""
+        number = 1
+        while (aside := directory.with_name(f"failed-{number}-{directory.name}")).exists():
+            number += 1
+        directory.rename(aside)
+        if log.exists():
+            log.rename(aside.with_name(f"log-failed-{number}-{directory.name}.txt"))
+        self.display.warn(f"{directory} had failed; it is in {aside.name} now.")
 
 
-def of_rank(path: Path, rank: int) -> Path:
-    """The trace of a rank, where the name has a place for it."""
-    return Path(str(path).replace(RANK, str(rank)))
+def _replay_failure(directory: Path, log: Path, code: int) -> ChildFailedError:
+    """Return the error of a replay that ended with an exit code other than 0."""
+    if _read_status(directory) == "failed":
+        reason = str(_read_info(directory).reason).rstrip(".")
+        remedy = "complete trials stay: mend the cause, then repeat the command"
+        return ChildFailedError(f"the replay failed: {reason}", remedy, subject=directory, exit_code=code)
+    problem = f"the replay ended with exit code {code}"
+    remedy = f"mend what {log} ends with, then repeat the command"
+    return ChildFailedError(problem, remedy, subject=directory, exit_code=code)
 
 
-def pause(seconds: float, what: str) -> None:
-    """Let the device come to rest."""
-    if seconds > 0:
-        click.echo(f"{seconds:.0f} s of pause before {what}", err=True)
-        time.sleep(seconds)
+def path_of_rank(path: Path, rank: int) -> Path:
+    """Return the path with the rank's number in place of {rank}."""
+    return Path(str(path).replace(RANK_FIELD, str(rank)))
 
 
-def analysis(*arguments: str) -> str:
-    """What an `analysis` command prints.
-
-    Raises:
-        click.exceptions.Exit: it refused, and has said why.
-    """
-    done = subprocess.run([*PYTHON, "analysis", *arguments], check=False, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise click.exceptions.Exit(done.returncode)
-    return done.stdout
-
-
-def _status(place: Path) -> str | None:
-    """Of the run in a directory; None where there is none, incomplete where it was killed."""
-    if not os.path.lexists(place):
+def _read_status(directory: Path) -> str | None:
+    """Return a run's status; None: there is no run; incomplete also if it was killed."""
+    if not os.path.lexists(directory):
         return None
-    if not (place / "run.json").exists():
+    if not (directory / "run.json").exists():
         return "incomplete"
-    info = _info(place)
-    return "incomplete" if info.status == "running" else info.status
+    status = _read_info(directory).status
+    return "incomplete" if status == "running" else status
 
 
-def _info(place: Path) -> RunInfo | RanksInfo:
-    """What run.json says of all ranks together."""
-    return read_ranks(place) or read_run(place)
-
-
-def _logged(command: Sequence[str], log: Path) -> int:
-    """Run a command; what it prints goes to the end of a file, what it warns of and its bars to the terminal, too.
-
-    It is told to end where this process is killed, and interrupted where this process is.
-    """
-    terminal = sys.stderr.isatty()
-    reader, writer = os.openpty() if terminal else os.pipe()
-    if terminal:
-        termios.tcsetwinsize(writer, termios.tcgetwinsize(sys.stderr.fileno()))
-    tied = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    with log.open("a") as kept, os.fdopen(reader, "rb", buffering=0) as output:
-        kept.write(f"$ {shlex.join(command)}\n")
-        kept.flush()
-        child = subprocess.Popen([*tied, *command], stdout=kept, stderr=writer, stdin=subprocess.DEVNULL)
-        os.close(writer)
-        try:
-            kept.writelines(_shown(output))
-            code = child.wait()
-        except KeyboardInterrupt as stopped:
-            # No matter whether it has had it from the terminal: the first one counts.
-            child.send_signal(getattr(stopped, "exit_code", 128 + signal.SIGINT) - 128)
-            kept.writelines(_shown(output))
-            child.wait()
-            raise
-        kept.write(f"exit {code}\n")
-    return code if code >= 0 else 128 - code
-
-
-def _shown(output: Any) -> Iterator[str]:
-    """Show what comes; its whole lines as they would stand on paper."""
-    rest = ""
-    with contextlib.suppress(OSError):  # how a terminal says that its other end is closed
-        while block := output.read(1 << 16):
-            text = block.decode(errors="replace")
-            sys.stderr.write(text)
-            sys.stderr.flush()
-            *lines, rest = (rest + text).split("\n")
-            yield from _on_paper(lines)
-    yield from _on_paper([rest] if rest else [])
-
-
-def _on_paper(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        last = click.unstyle(line.rstrip("\r").rpartition("\r")[2])
-        if last.strip() or not line.strip():
-            yield last + "\n"
+def _read_info(directory: Path) -> RunInfo | RanksInfo:
+    """Return what run.json says about all ranks together."""
+    return read_ranks(directory) or read_run(directory)

@@ -1,36 +1,39 @@
-"""What a search for users measures: trials, steps of as many as it takes, targets, and what it found."""
+"""The measurements of a search for users: trials, steps of several trials, targets, a result."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
 
 from tracegen.errors import format_count
 
 Decision = Literal["up", "down", "stop", "confirm"]
 
 T975: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Student's t, 97.5%, by degrees of freedom from 1 (NIST/SEMATECH e-Handbook, table 1.3.6.7.2); 1.96 beyond."""
-TIGHT: Final = 0.05  # half an interval over its middle
-FAR: Final = 1.5  # one trial says where to look next where it is that many times off the target
-LONGEST: Final = 8
-"""A step takes up to so many times the time that was asked for, where that brings enough samples."""
+"""Student's t, 97.5%, by degrees of freedom from 1 (NIST/SEMATECH e-Handbook, table 1.3.6.7.2)."""
+T975_LIMIT: Final = 1.96
+"""Student's t, 97.5%, with more degrees of freedom than T975 has."""
+TIGHT_SHARE: Final = 0.05
+"""Half an interval over its middle, up to which it is tight."""
+DECISIVE_FACTOR: Final = 1.5
+"""If a single trial is off the target by this factor, it decides where to search next."""
+MAX_STRETCH: Final = 8
+"""The longest trial, over the duration asked for, that a step tries to get enough samples."""
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A trial.
+class MeasuredTrial:
+    """The measurements of one replay.
 
     Attributes:
-        value: what is searched by; None where the run has none of it, as latency of a tier that nothing touched.
-        throughput: of nvme, read and written, in GiB/s; None where it was not measured.
-        p95_ms: of nvme reads; None where there were none.
-        saturation: share of the time that the busiest tier was busy.
+        value: of the metric that the search goes by; None: not measured, as latency without reads.
+        throughput: of the nvme tier, reads and writes together, in GiB/s; None: not measured.
+        p95_ms: of reads from the nvme tier; None: nothing was read.
+        saturation: share of the time in which the busiest tier was busy.
         run: its directory.
-        count: samples that the value was computed from; None where the metric has no such count.
-        reads: samples of p95_ms.
-        ended: whether the trace ended before the time was over, so that more time brings nothing.
+        count: samples behind `value`; None: the metric does not count any.
+        reads: samples behind `p95_ms`.
+        ended: whether the trace ended before the time limit, so that a longer trial brings nothing.
     """
 
     value: float | None
@@ -43,138 +46,202 @@ class Sample:
     ended: bool = False
 
 
+class StepRow(TypedDict):
+    """A step as autoscale.json holds it."""
+
+    users: int
+    trials: int
+    value: float | None
+    interval: list[float] | None
+    n: int | None
+    evidence: bool
+    times_duration: int
+    throughput_gib_s: float | None
+    p95_ms: float | None
+    p95_n: int
+    saturation: float
+    decision: Decision
+    reason: str
+    runs: list[str]
+    short_runs: list[str]
+
+
 @dataclass
 class Step:
-    """A number of users, in as many trials as it took.
+    """A number of users, and the trials made with it.
 
     Attributes:
+        users: in each trial.
+        trials: that count.
+        decision: what the search did next.
+        reason: for the decision.
         least: samples that a trial's value must rest on.
-        stretch: how many times the time asked for its trials take.
-        short: trials that were repeated for a longer time, because they had too few samples.
-        given_up: whether a longer time was no remedy either.
-        why: what was decided and for which reason, once it was.
+        stretch: the duration of its trials, over the duration asked for.
+        short_trials: repeated with a longer duration, because they had too few samples.
+        given_up: whether a longer duration did not help either.
     """
 
     users: int
-    samples: list[Sample] = field(default_factory=list)
+    trials: list[MeasuredTrial] = field(default_factory=list)
     decision: Decision = "stop"
-    why: str = ""
+    reason: str = ""
     least: int = 1
     stretch: int = 1
-    short: list[Sample] = field(default_factory=list)
+    short_trials: list[MeasuredTrial] = field(default_factory=list)
     given_up: bool = False
 
     @property
     def values(self) -> list[float]:
-        """Of the trials that measured one."""
-        return [sample.value for sample in self.samples if sample.value is not None]
+        """The metric's value in each trial that measured one."""
+        return [trial.value for trial in self.trials if trial.value is not None]
 
     @property
     def count(self) -> int | None:
-        """The fewest samples that a trial's value rests on."""
-        return min((sample.count for sample in self.samples if sample.count is not None), default=None)
+        """The fewest samples behind a trial's value; None: not counted."""
+        return min((trial.count for trial in self.trials if trial.count is not None), default=None)
 
     @property
-    def lacks(self) -> str | None:
-        """Why it is no evidence; None where it is."""
-        if len(self.values) < max(1, len(self.samples)):
+    def shortcoming(self) -> str | None:
+        """Why the step is no evidence; None: it is."""
+        if len(self.values) < max(1, len(self.trials)):
             return "not measured"
         if self.count is not None and self.count < self.least:
-            return f"{self.mean:.4g} of {format_count(self.count, 'sample')}, fewer than {self.least:,}"
+            samples = format_count(self.count, "sample")
+            return f"{self.mean:.4g} from {samples}, fewer than {self.least:,}"
         return None
 
     @property
+    def is_evidence(self) -> bool:
+        """Whether every trial measured a value from enough samples."""
+        return self.shortcoming is None
+
+    @property
     def mean(self) -> float:
-        """Of the values; 0 where there are none, so that it is never the best: `lacks` says so."""
+        """The mean of the values; 0 without any, so that such a step is never the best."""
         return fmean(self.values) if self.values else 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95%, by Student's t over trials, from 0 on as no metric is below; of one trial all numbers."""
+        """The 95% interval of the mean by Student's t, at least 0; of one trial, all numbers."""
         values = self.values
-        if len(values) < 2:
+        freedom = len(values) - 1
+        if freedom < 1:
             return -math.inf, math.inf
-        t = T975[len(values) - 2] if len(values) - 2 < len(T975) else 1.96
+        t = T975[freedom - 1] if freedom <= len(T975) else T975_LIMIT
         half = t * stdev(values) / math.sqrt(len(values))
         return max(0.0, self.mean - half), self.mean + half
 
     @property
-    def tight(self) -> bool:
-        """Whether the interval is within TIGHT of its middle."""
+    def is_tight(self) -> bool:
+        """Whether the interval is tight."""
         low, high = self.interval
-        return high - low <= 2 * TIGHT * abs(self.mean)
+        return high - low <= 2 * TIGHT_SHARE * abs(self.mean)
 
-    @property
-    def shown(self) -> str:
-        """Its value, how far it may be off, and what it rests on."""
-        if lacks := self.lacks:
-            return lacks
-        rests = format_count(len(self.samples), "trial")
+    def describe(self) -> str:
+        """Describe the value, its interval and what it rests on."""
+        if shortcoming := self.shortcoming:
+            return shortcoming
+        basis = format_count(len(self.trials), "trial")
         if self.count is not None:
-            rests = f"n {self.count:,}, {rests}"
-        if len(self.samples) == 1:
-            return f"{self.mean:.4g} ({rests})"
+            basis = f"n {self.count:,}, {basis}"
+        if len(self.trials) == 1:
+            return f"{self.mean:.4g} ({basis})"
         low, high = self.interval
-        return f"{self.mean:.4g} ({low:.4g} to {high:.4g}, {rests})"
+        return f"{self.mean:.4g} ({low:.4g} to {high:.4g}, {basis})"
 
     def lengthen(self) -> bool:
-        """Begin anew with a longer time where that brings enough samples; whether it did."""
-        if not self.count or any(sample.ended for sample in self.samples):
+        """Start again with longer trials if they can have enough samples; return whether it did."""
+        if not self.count or any(trial.ended for trial in self.trials):
             return False
         needed = 2 ** math.ceil(math.log2(1.1 * self.stretch * self.least / self.count))
-        if not self.stretch < needed <= LONGEST:
+        if not self.stretch < needed <= MAX_STRETCH:
             return False
-        self.short, self.samples, self.stretch = [*self.short, *self.samples], [], needed
+        self.short_trials += self.trials
+        self.trials = []
+        self.stretch = needed
         return True
+
+    def row(self) -> StepRow:
+        """Return the step as autoscale.json holds it."""
+        rates = [trial.throughput for trial in self.trials if trial.throughput is not None]
+        tails = [(trial.p95_ms, trial.reads) for trial in self.trials if trial.p95_ms is not None]
+        p95_ms, p95_n = max(tails, default=(None, 0))
+        return {
+            "users": self.users,
+            "trials": len(self.trials),
+            "value": self.mean if self.values else None,
+            "interval": list(self.interval) if len(self.values) > 1 else None,
+            "n": self.count,
+            "evidence": self.is_evidence,
+            "times_duration": self.stretch,
+            "throughput_gib_s": fmean(rates) if rates else None,
+            "p95_ms": p95_ms,
+            "p95_n": p95_n,
+            "saturation": fmean(trial.saturation for trial in self.trials),
+            "decision": self.decision,
+            "reason": self.reason,
+            "runs": [trial.run for trial in self.trials],
+            "short_runs": [trial.run for trial in self.short_trials],
+        }
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a value must keep to.
+    """A bound on a metric's value.
 
     Attributes:
+        value: the bound.
         at_most: whether it is an upper limit.
     """
 
     value: float
     at_most: bool = True
 
-    @property
-    def limit(self) -> str:
-        """In words."""
+    def describe(self) -> str:
+        """Describe the bound."""
         return f"at {'most' if self.at_most else 'least'} {self.value:g}"
 
-    def keeps(self, value: float) -> bool:
-        """Whether a value does."""
+    def is_met_by(self, value: float) -> bool:
+        """Whether a value is within the bound."""
         return value <= self.value if self.at_most else value >= self.value
 
-    def decided(self, step: Step) -> bool:
-        """Whether a step's trials say where to look next; a single one does where it is far off."""
-        if len(step.samples) == 1:
-            off = step.mean / self.value if self.value else math.inf
-            return not 1 / FAR < off < FAR
-        return step.tight or self.clear(step)
+    def is_decided_by(self, step: Step) -> bool:
+        """Whether a step's trials tell where to search next; a single one does if it is far off."""
+        if len(step.trials) == 1:
+            ratio = step.mean / self.value if self.value else math.inf
+            return not 1 / DECISIVE_FACTOR < ratio < DECISIVE_FACTOR
+        return step.is_tight or self.is_excluded_by(step)
 
-    def confirmed(self, step: Step) -> bool:
-        """Whether more than one trial does."""
-        return len(step.samples) > 1 and self.decided(step)
+    def is_confirmed_by(self, step: Step) -> bool:
+        """Whether more than one trial tells where to search next."""
+        return len(step.trials) > 1 and self.is_decided_by(step)
 
-    def clear(self, step: Step) -> bool:
-        """Whether the whole interval is on one side; a single trial has none."""
+    def is_excluded_by(self, step: Step) -> bool:
+        """Whether the bound is outside the step's interval; a single trial has none."""
         low, high = step.interval
-        return len(step.samples) > 1 and self.keeps(low) == self.keeps(high)
+        return len(step.trials) > 1 and self.is_met_by(low) == self.is_met_by(high)
+
+
+class ResultRow(TypedDict):
+    """A result as autoscale.json holds it."""
+
+    users: int | None
+    sure: bool
+    text: str
+    knee: int | None
+    peak: float | None
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was found.
+    """The answer of a search.
 
     Attributes:
-        users: the answer: 0 where not even one user keeps the target; None where too little was measured for one.
+        users: 0: not even one user meets the target; None: too little was measured.
         sure: whether the trials leave no doubt.
-        text: the sentence that says so.
+        text: sentences that say so.
         knee: users to mark in a plot.
-        peak: the throughput reached, in capacity mode.
+        peak: the throughput reached, if the search was for capacity.
     """
 
     users: int | None
@@ -183,30 +250,12 @@ class Result:
     knee: int | None
     peak: float | None = None
 
-
-def stats(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """`autoscaling_stats`: a row per step, in the order taken."""
-    return [_row(step) for step in steps]
-
-
-def _row(step: Step) -> dict[str, Any]:
-    rates = [sample.throughput for sample in step.samples if sample.throughput is not None]
-    tails = [(sample.p95_ms, sample.reads) for sample in step.samples if sample.p95_ms is not None]
-    p95_ms, p95_n = max(tails, default=(None, 0))
-    return {
-        "users": step.users,
-        "trials": len(step.samples),
-        "value": step.mean if step.values else None,
-        "interval": list(step.interval) if len(step.values) > 1 else None,
-        "n": step.count,
-        "evidence": step.lacks is None,
-        "times_duration": step.stretch,
-        "throughput_gib_s": fmean(rates) if rates else None,
-        "p95_ms": p95_ms,
-        "p95_n": p95_n,
-        "saturation": fmean(sample.saturation for sample in step.samples),
-        "decision": step.decision,
-        "reason": step.why,
-        "runs": [sample.run for sample in step.samples],
-        "short_runs": [sample.run for sample in step.short],
-    }
+    def row(self) -> ResultRow:
+        """Return the result as autoscale.json holds it."""
+        return {
+            "users": self.users,
+            "sure": self.sure,
+            "text": self.text,
+            "knee": self.knee,
+            "peak": self.peak,
+        }

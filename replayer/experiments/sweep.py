@@ -1,37 +1,45 @@
-"""Sweeps: a TOML file of cases, each a trace and flags of `replayer run`; lists of values make a grid."""
+"""Sweeps: TOML files of cases, each a trace and flags of `replayer run`; lists make a grid."""
 
 import difflib
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-import click
-
-from replayer.experiments.replay_series import ASKED, TRACES, Series, of_rank, pause
-from replayer.flags import forwarded_flags as passing
-from tracegen.console.command_line import SECONDS
-from tracegen.errors import InputError
+from replayer.experiments.replay_series import SERIES_FILE, TRACES_FOLDER, Series, path_of_rank
+from replayer.flags.forwarded_flags import flag_words, forwardable_flags, parse_flags
+from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
 
 SHIPPED: Final = Path(__file__).parents[1] / "sweeps"
-_OWN: Final = ("name", "recipe", "trace", "set")
+_FILE_KEYS: Final = ("trials", "pause_s", "case")
+_CASE_KEYS: Final = ("name", "recipe", "trace", "set")
+_DEFAULT_TRIALS: Final = 3
+_MAX_TRIALS: Final = 1000
+_MAX_PAUSE_S: Final = 86_400
+_NAME: Final = re.compile(r"\w[\w.+=,-]*")
+_NOT_IN_NAMES: Final = re.compile(r"[^\w.+=,-]")
+
+TomlTable = dict[str, Any]
+"""A table of a TOML file, not checked yet."""
+_TraceKey = tuple[str | None, tuple[str, ...]]
+"""What decides a trace that a sweep makes: the recipe, and its settings."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is replayed in several trials.
+    """One entry of a sweep, replayed in several trials.
 
     Attributes:
         name: of its directory.
         table: the name of the [[case]] that it comes from.
-        recipe: of the trace to make: a file, or the name of one that comes with the package; or
-        trace: one that there is.
-        settings: KEY=VALUE of the recipe, changed.
+        recipe: of the trace to make: a file, or the name of a shipped one; None: `trace` exists.
+        trace: to replay; None: it is made from `recipe`.
+        settings: KEY=VALUE, keys of the recipe to change.
         flags: of `replayer run`, with their values.
     """
 
@@ -42,14 +50,15 @@ class Case:
     settings: tuple[str, ...]
     flags: tuple[str, ...]
 
-    def most_s(self) -> float | None:
-        """How long a replay takes at most, by --duration and --drain among its flags; None where they do not say."""
-        given = dict(itertools.pairwise(self.flags))
-        duration, drain = (given.get(name) for name in ("--duration", "--drain"))
-        if duration is None or "unlimited" in (duration, drain):
+    def time_limit_s(self) -> float | None:
+        """Return the most seconds that a replay takes by its flags; None: they set no limit."""
+        flags = parse_flags(self.flags)
+        if flags.duration is None:
             return None
-        asked = float(SECONDS.parse(duration))
-        return asked + (asked / 10 if drain is None else float(SECONDS.parse(drain)))
+        duration_s = float(flags.duration)
+        drain_s = duration_s / 10 if flags.drain is None else float(flags.drain)
+        limit_s = duration_s + drain_s
+        return None if limit_s == float("inf") else limit_s
 
 
 @dataclass(frozen=True)
@@ -57,193 +66,265 @@ class Sweep:
     """Cases, in the order in which they are replayed.
 
     Attributes:
-        trials: replays of each.
-        pause_s: of rest before each but the first.
+        trials: of each case.
+        pause_s: before each case except the first.
+        cases: at least one.
     """
 
     trials: int
     pause_s: float
     cases: tuple[Case, ...]
 
+    def settings(self) -> dict[str, object]:
+        """Return what decides the replays, for series.json; trials do not: more may follow."""
+        cases = [asdict(case) for case in self.cases]
+        for case in cases:
+            del case["table"]
+        return {"pause_s": self.pause_s, "cases": cases}
 
-def find(grid: str) -> Path:
-    """The file of a sweep.
+
+def find_sweep(grid: str) -> Path:
+    """Return the file of a sweep.
 
     Args:
-        grid: a TOML file, or the name of a sweep that comes with the package. A file wins over a name.
+        grid: a TOML file, or the name of a shipped sweep; a file comes first.
 
     Raises:
-        InputError: there is neither.
+        InputError: neither exists.
     """
-    path, known = Path(grid), {one.stem: one for one in sorted(SHIPPED.glob("*.toml"))}
+    path = Path(grid)
     if path.suffix or path.exists():
         return path
-    if grid not in known:
-        raise InputError(f"{grid}: no file and no sweep has this name; name a TOML file or one of {', '.join(known)}.")
-    return known[grid]
+    shipped = {file.stem: file for file in sorted(SHIPPED.glob("*.toml"))}
+    if grid not in shipped:
+        names = ", ".join(shipped)
+        raise InputError("no file or sweep has this name", f"name a TOML file or one of {names}", subject=grid)
+    return shipped[grid]
 
 
-def load(path: Path, trials: int | None = None, overrides: Sequence[str] = ()) -> Sweep:
-    """A sweep of a file.
+def load_sweep(path: Path, trials: int | None = None, overrides: Sequence[str] = ()) -> Sweep:
+    """Read a sweep from a file, and check all of it.
 
     Args:
-        path: TOML: trials, pause_s, and tables [[case]].
-        trials: instead of the file's.
-        overrides: FLAG=VALUE for every case.
+        path: TOML with trials, pause_s and tables [[case]].
+        trials: of each case; None: the file's, else 3.
+        overrides: NAME=VALUE, flags of `replayer run` for every case.
 
     Raises:
-        InputError: it cannot be read, or says something that cannot be done.
+        InputError: the file cannot be read, or a value is not valid.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; name a TOML file of cases.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not TOML: {error}.") from None
-    _known(path, content, ("trials", "pause_s", "case"))
-    trials = trials or content.get("trials", 3)
-    pause_s, tables = content.get("pause_s", 0), content.get("case")
-    if type(trials) is not int or not 1 <= trials <= 1000:
-        raise InputError(f"{path}: trials = {trials!r} must be from 1 to 1,000.")
-    if type(pause_s) not in (int, float) or not 0 <= pause_s <= 86400:
-        raise InputError(f"{path}: pause_s = {pause_s!r} must be from 0 to 86,400 seconds.")
-    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise InputError(f"{path} has no [[case]]; each names a recipe or a trace, and flags of replayer run.")
-    given = dict(_override(text) for text in overrides)
-    _known(Path("--flag"), given, tuple(passing.known()))
-    cases = [case for number, table in enumerate(tables, 1) for case in _cases(path, number, table, given)]
+    content = _read_toml(path)
+    _check_keys(path, content, _FILE_KEYS)
+    trials = _check_trials(path, trials or content.get("trials", _DEFAULT_TRIALS))
+    pause_s = _check_pause(path, content.get("pause_s", 0))
+    flags = _parse_overrides(overrides)
+    tables = [_parse_table(path, *numbered) for numbered in enumerate(_find_tables(path, content), 1)]
+    cases = [case for table in tables for case in _expand(table, flags)]
     names = [case.name for case in cases]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"{path}: two cases are called {twice}; give each a name of its own.")
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"two cases have the name {repeated}", "give each its own", subject=path)
     return Sweep(trials, pause_s, tuple(cases))
 
 
-def run(sweep: Sweep, series: Series) -> None:
-    """Replay all trials; those that are complete are kept.
+def _check_trials(path: Path, trials: Any) -> int:
+    if type(trials) is not int or not 1 <= trials <= _MAX_TRIALS:
+        raise InputError(f"trials = {trials!r} must be from 1 to {_MAX_TRIALS:,}", subject=path)
+    return trials
+
+
+def _check_pause(path: Path, pause_s: Any) -> float:
+    if type(pause_s) not in (int, float) or not 0 <= pause_s <= _MAX_PAUSE_S:
+        rule = f"must be from 0 to {_MAX_PAUSE_S:,} seconds"
+        raise InputError(f"pause_s = {pause_s!r} {rule}", subject=path)
+    return cast("float", pause_s)
+
+
+def _find_tables(path: Path, content: TomlTable) -> list[TomlTable]:
+    """Return the tables [[case]] of a file."""
+    tables = content.get("case")
+    is_list = isinstance(tables, list) and all(isinstance(table, dict) for table in tables)
+    if not tables or not is_list:
+        remedy = "name a recipe or a trace in each, and flags of `replayer run`"
+        raise InputError("the file has no [[case]]", remedy, subject=path)
+    return cast("list[TomlTable]", tables)
+
+
+def run_sweep(sweep: Sweep, series: Series) -> None:
+    """Make the traces, then replay all trials that are not complete.
 
     Raises:
         InputError: a case asks for more users than its trace has.
-        click.exceptions.Exit: tracegen or a replay failed, and has said why.
+        ChildFailedError: tracegen or a replay failed.
     """
-    names = _trace_names(sweep.cases)
+    names = _name_traces(sweep.cases)
     try:
-        traces = {case.name: _trace(case, names, series) for case in sweep.cases}
-    except (InputError, click.exceptions.Exit):
+        traces = {case.name: _find_trace(case, names, series) for case in sweep.cases}
+    except ToolError:
         series.abandon()
         raise
     for case in sweep.cases:
         for trial in range(1, sweep.trials + 1):
             name = f"{case.name}/trial_{trial}"
-            if trial == 1 and not (series.place / name).exists():
-                pause(sweep.pause_s - series.rested_s(), case.name)
+            if trial == 1 and not (series.directory / name).exists():
+                series.rest(sweep.pause_s, case.name)
             series.replay(name, traces[case.name], case.flags)
 
 
-def asked(sweep: Sweep) -> dict[str, Any]:
-    """What the replays follow from; more trials may be asked for later."""
-    cases = [{name: value for name, value in asdict(case).items() if name != "table"} for case in sweep.cases]
-    return {"pause_s": sweep.pause_s, "cases": cases}
+def _read_toml(path: Path) -> TomlTable:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(str(error.strerror), "name a TOML file of cases", subject=path) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not TOML: {error}", subject=path) from None
 
 
-def _trace_names(cases: Sequence[Case]) -> dict[tuple[str | None, tuple[str, ...]], str]:
-    """A file name for each recipe with its settings: cases that differ in flags alone share a trace."""
-    names: dict[tuple[str | None, tuple[str, ...]], str] = {}
-    for case in cases:
-        made = (case.recipe, case.settings)
-        if case.trace is None and made not in names:
-            free = (one for one in (case.table, case.name, f"{case.name}_{len(names)}") if one not in names.values())
-            names[made] = next(free)
-    return names
+def _parse_overrides(texts: Sequence[str]) -> dict[str, str]:
+    """Parse NAME=VALUE texts to values of flags by parameter name."""
+    flags = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError("has no value", "write NAME=VALUE", setting="overrides", subject=text)
+        flags[name.replace("-", "_")] = value
+    _check_keys(None, flags, forwardable_flags(), setting="overrides")
+    return flags
 
 
-def _trace(case: Case, names: dict[tuple[str | None, tuple[str, ...]], str], series: Series) -> Path:
-    """The case's trace, which has the users that it asks for."""
-    path = case.trace or series.trace(names[case.recipe, case.settings], case.recipe, case.settings)
-    counts = Trace(of_rank(path, 0)).metadata.counts
-    users, has = dict(itertools.pairwise(case.flags)).get("--users"), counts.get("users")
-    if users and has and int(users) > has:
-        raise InputError(f"case {case.name}: users = {users}, but {of_rank(path, 0)} has {has:,}; ask for fewer.")
+@dataclass(frozen=True)
+class _Table:
+    """A [[case]] of a sweep file, checked.
+
+    Attributes:
+        label: the file and the case, for messages.
+        flags: values and lists of values by flag, as the file has them.
+    """
+
+    label: str
+    name: str
+    recipe: str | None
+    trace: Path | None
+    settings: tuple[str, ...]
+    flags: TomlTable
+
+
+def _parse_table(path: Path, number: int, table: TomlTable) -> _Table:
+    """Check a [[case]] of a file, and find its trace or recipe."""
+    name = table.get("name", f"case_{number}")
+    label = f"{path}, case {name}"
+    _check_keys(label, table, (*_CASE_KEYS, *forwardable_flags()))
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (TRACES_FOLDER, SERIES_FILE):
+        reserved = f"{TRACES_FOLDER} or {SERIES_FILE}"
+        rule = f"must consist of letters, digits and _.+=,-, and not be {reserved}"
+        raise InputError(f"name = {name!r} {rule}", subject=label)
+    if ("recipe" in table) == ("trace" in table):
+        raise InputError("the case must name either a recipe or a trace", subject=label)
+    folder = path.resolve().parent
+    trace = _find_file(label, folder / str(table["trace"])) if "trace" in table else None
+    return _Table(
+        label=label,
+        name=name,
+        recipe=_find_recipe(label, folder, str(table["recipe"])) if "recipe" in table else None,
+        trace=trace,
+        settings=_parse_settings(label, table, has_recipe=trace is None),
+        flags={key: value for key, value in table.items() if key not in _CASE_KEYS},
+    )
+
+
+def _find_file(label: str, path: Path) -> Path:
+    """Return the path if it exists; if it is one of several ranks, rank 0's must."""
+    first = path_of_rank(path, 0)
+    if not first.exists():
+        raise InputError(f"{first} does not exist", "name paths relative to the sweep's file", subject=label)
     return path
 
 
-def _cases(path: Path, number: int, table: dict[str, Any], given: dict[str, Any]) -> Iterator[Case]:
-    """The cases of a table: one for each combination of what is listed."""
-    name = table.get("name", f"case_{number}")
-    where = f"{path}, case {name}"
-    flags = passing.known()
-    _known(Path(where), table, (*_OWN, *flags))
-    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+=,-]*", name) or name in (TRACES, ASKED):
-        raise InputError(
-            f"{where}: name = {name!r} must be of letters, digits and _.+=,-, and none of the sweep's own."
-        )
-    if ("recipe" in table) == ("trace" in table):
-        raise InputError(f"{where} must name either a recipe or a trace.")
-    folder = path.resolve().parent
-    recipe = _recipe(where, folder, str(table["recipe"])) if "recipe" in table else None
-    trace = folder / str(table["trace"]) if "trace" in table else None
-    if trace is not None and not of_rank(trace, 0).exists():
-        raise InputError(f"{where}: there is no {of_rank(trace, 0)}; paths are relative to the file.")
-    changed = table.get("set", {})
-    if not isinstance(changed, dict) or ("set" in table and trace is not None):
-        raise InputError(f"{where}: set = {changed!r} must be a table of recipe keys, beside a recipe.")
-    settings = tuple(f"{key}={_value(value)}" for key, value in changed.items())
-    values = {key: value for key, value in table.items() if key not in _OWN} | given
+def _find_recipe(label: str, folder: Path, name: str) -> str:
+    """Return a recipe as tracegen takes it: a file, or the name of a shipped recipe."""
+    file = folder / name
+    if file.exists() or file.suffix:
+        return str(_find_file(label, file))
+    if not (resources.files("tracegen") / "recipes" / f"{name}.toml").is_file():
+        problem = f"no recipe is called {name}"
+        raise InputError(problem, "name a file, or a recipe that `tracegen recipes` lists", subject=label)
+    return name
+
+
+def _parse_settings(label: str, table: TomlTable, *, has_recipe: bool) -> tuple[str, ...]:
+    """Return the table `set` as `tracegen generate --set` takes it."""
+    settings = table.get("set", {})
+    if not isinstance(settings, dict):
+        raise InputError(f"set = {settings!r} must be a table of recipe keys", subject=label)
+    if "set" in table and not has_recipe:
+        raise InputError("set changes a recipe, and the case names a trace", "leave out set", subject=label)
+    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in settings.items()}
+    return tuple(f"{key}={word}" for key, word in words.items())
+
+
+def _expand(table: _Table, overrides: dict[str, str]) -> Iterator[Case]:
+    """Yield a case for each combination of a table's listed values."""
+    values = table.flags | overrides
     listed = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
     if empty := next((key for key, value in listed.items() if not value), None):
-        raise InputError(f"{where}: {empty} = [] leaves nothing to replay; name a value.")
-    for chosen in itertools.product(*listed.values()):
-        own = dict(zip(listed, chosen, strict=True))
-        varied = [re.sub(r"[^\w.+=,-]", "_", f"{key}={value}") for key, value in own.items() if len(listed[key]) > 1]
-        words = tuple(word for key, value in own.items() for word in _typed(where, flags[key], value))
-        _check(where, words)
-        yield Case("-".join([name, *varied]), name, recipe, trace, settings, words)
-
-
-def _recipe(where: str, folder: Path, named: str) -> str:
-    """The recipe as tracegen takes it: a file beside the sweep's, or the name of a shipped one."""
-    file = folder / named
-    if file.exists():
-        return str(file)
-    if file.suffix:
-        raise InputError(f"{where}: there is no {file}; paths are relative to the file.")
-    if not (resources.files("tracegen") / "recipes" / f"{named}.toml").is_file():
-        raise InputError(f"{where}: {named} is neither a file beside it nor a name that `tracegen recipes` lists.")
-    return named
-
-
-def _known(where: Path, table: dict[str, Any], names: Sequence[str]) -> None:
-    for key in table:
-        if key not in names:
-            near = difflib.get_close_matches(key, names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}."
-            raise InputError(f"{where}: {key} is not known; {hint}")
-
-
-def _value(value: Any) -> str:
-    """A value of a recipe, as --set takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _override(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"--flag {text}: write it as NAME=VALUE.")
-    return key.replace("-", "_"), value
-
-
-def _typed(where: str, flag: click.Option, value: Any) -> list[str]:
-    if flag.is_flag:
-        switch = {True: True, False: False, "true": True, "false": False}.get(
-            value if isinstance(value, bool | str) else ""
+        raise InputError(f"{empty} = [] leaves nothing to replay", "list a value", subject=table.label)
+    varied = [key for key, value in listed.items() if len(value) > 1]
+    for combination in itertools.product(*listed.values()):
+        flags = dict(zip(listed, combination, strict=True))
+        yield Case(
+            name="-".join([table.name, *(_name_value(key, flags[key]) for key in varied)]),
+            table=table.name,
+            recipe=table.recipe,
+            trace=table.trace,
+            settings=table.settings,
+            flags=_parse_case_flags(table.label, flags),
         )
-        if switch is None:
-            raise InputError(f"{where}: {flag.name} = {value!r} must be true or false.")
-        return passing.typed(flag, switch)
-    return passing.typed(flag, value)
 
 
-def _check(where: str, flags: Sequence[str]) -> None:
+def _name_value(key: str, value: object) -> str:
+    """Return KEY=VALUE as a part of a case's name."""
+    return _NOT_IN_NAMES.sub("_", f"{key}={value}")
+
+
+def _parse_case_flags(label: str, flags: Mapping[str, object]) -> tuple[str, ...]:
+    """Return a case's flags as words of a command line, known to be valid."""
     try:
-        passing.check(flags)
-    except click.ClickException as problem:
-        raise InputError(f"{where}: {problem.format_message()}") from None
+        words = tuple(word for name, value in flags.items() for word in flag_words(name, value))
+        parse_flags(words)
+    except InputError as error:
+        raise InputError(error.problem, error.remedy, subject=label, setting=error.setting) from None
+    return words
+
+
+def _name_traces(cases: Sequence[Case]) -> dict[_TraceKey, str]:
+    """Name the trace of each recipe with its settings; cases that differ in flags only share it."""
+    names: dict[_TraceKey, str] = {}
+    for case in cases:
+        key = (case.recipe, case.settings)
+        if case.trace is None and key not in names:
+            candidates = (case.table, case.name, f"{case.name}_{len(names)}")
+            names[key] = next(name for name in candidates if name not in names.values())
+    return names
+
+
+def _find_trace(case: Case, names: dict[_TraceKey, str], series: Series) -> Path:
+    """Return the case's trace, made if necessary, which has the users that the case asks for."""
+    path = case.trace
+    if path is None:
+        path = series.make_trace(names[case.recipe, case.settings], case.recipe, case.settings)
+    first = path_of_rank(path, 0)
+    users = parse_flags(case.flags).users
+    most = Trace(first).metadata.counts.get("users")
+    if users and most and users > most:
+        raise InputError(f"users = {users}, but {first} has {most:,}", "ask for fewer", subject=f"case {case.name}")
+    return path
+
+
+def _check_keys(
+    subject: object, table: Mapping[str, object], known: Sequence[str], *, setting: str | None = None
+) -> None:
+    """Refuse a table with an unknown key, and name the known one that is most like it."""
+    for key in table:
+        if key not in known:
+            similar = difflib.get_close_matches(key, known, n=1)
+            remedy = f"did you mean {similar[0]}?" if similar else f"name one of {', '.join(known)}"
+            raise InputError(f"{key} is not known", remedy, subject=subject, setting=setting)

@@ -1,231 +1,337 @@
-"""The search for how many users a system carries: the most under a target, or where its throughput peaks.
+"""The search for how many users a system carries.
 
-Nothing here measures: what a number of users gives in a trial is an argument, so that tests search systems whose answer
-is known.
+It looks for the most users that meet a target, or for those at which throughput peaks. Nothing here
+measures: a callable returns the measurements of a trial, so that tests can search systems whose
+answer is known.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from replayer.experiments.steps import TIGHT, Decision, Result, Sample, Step, Target
+from replayer.experiments.steps import TIGHT_SHARE, Decision, MeasuredTrial, Result, Step, Target
 from tracegen.errors import format_count
 
-GROWS: Final = 1.1  # doubling goes on while throughput grows by a tenth
-STEEPLY: Final = 1.5  # one trial decides where throughput grows so much
-STALLS: Final = 1.02  # below, it has stopped growing
+DOUBLING_GAIN: Final = 1.1
+"""Users are doubled while throughput grows by this factor."""
+STEEP_GAIN: Final = 1.5
+"""A single trial decides if throughput grows by this factor."""
+MIN_GAIN: Final = 1.02
+"""Throughput that grows by less has stopped growing."""
+FINE_FACTOR: Final = 1.5
+"""After doubling, users are raised by this factor."""
 NEAR_PEAK: Final = 0.95
-ALL: Final = "These are all users that the trace has: a larger one may show more"
+ALL_USERS: Final = "These are all users of the trace: a larger trace may show more"
 
-Measure = Callable[[int, int, int], Sample]
-"""What so many users give in a trial that takes so many times the time asked for: (users, trial, times)."""
+Measure = Callable[[int, int, int], MeasuredTrial]
+"""Measures one trial: (users, number of the trial, its duration over the one asked for)."""
+
+
+def _report_nothing(_step: Step) -> None:
+    """Ignore a step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchLimits:
+    """The bounds of a search.
+
+    Attributes:
+        users: the most in a step.
+        trials: the most in a step.
+        precision: bisection ends if the bounds are this close, as a share of the lower one.
+        least: samples that a trial's value must rest on.
+        near: share of the peak that the fewest users must reach.
+        ceiling: sentence to end with if the most users were reached.
+    """
+
+    users: int
+    trials: int
+    precision: float
+    least: int = 1
+    near: float = NEAR_PEAK
+    ceiling: str = ALL_USERS
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """The steps next to the answer of a search for a target.
+
+    Attributes:
+        good: the most users known to meet the target.
+        bad: the fewest users known to miss it.
+    """
+
+    good: Step | None
+    bad: Step | None
+
+    @property
+    def low(self) -> int:
+        """The most users known to meet the target; 0: not even one is known to."""
+        return self.good.users if self.good else 0
 
 
 class Search:
-    """Steps so far, each number of users once.
+    """The steps of a search, each number of users once.
 
     Args:
-        metric: what it searches by, for its sentences.
+        metric: that the search goes by, for its sentences.
         measure: makes a trial.
-        most: users that there are.
-        trials: at most, of a step.
-        precision: bisection ends where the bounds are that close, as a share of the lower one.
-        told: hears of each step when it is decided.
-        least: samples that a trial's value must rest on.
-        near: share of the peak that the fewest users must reach.
-        ceiling: the sentence to end with where `most` was reached.
+        limits: of the search.
+        report: gets each step when the search has decided about it.
+
+    Attributes:
+        steps: in the order taken.
     """
 
     def __init__(
-        self,
-        metric: str,
-        measure: Measure,
-        most: int,
-        trials: int,
-        precision: float,
-        told: Callable[[Step], object],
-        *,
-        least: int = 1,
-        near: float = NEAR_PEAK,
-        ceiling: str = ALL,
+        self, metric: str, measure: Measure, limits: SearchLimits, report: Callable[[Step], object] = _report_nothing
     ) -> None:
         self.steps: list[Step] = []
-        self._metric, self._least, self._near, self._ceiling = metric, least, near, ceiling
-        self._measure, self._most, self._trials, self._precision, self._told = measure, most, trials, precision, told
+        self._metric = metric
+        self._measure = measure
+        self._limits = limits
+        self._report = report
 
-    def _step(self, users: int, enough: Callable[[Step], bool], *, longer: bool = False) -> Step:
-        """Trials of so many users until they are enough; again, more are added to those there are.
+    def _try(self, users: int, is_enough: Callable[[Step], bool], *, may_lengthen: bool = False) -> Step:
+        """Make trials with a number of users until they are enough; continue a step that exists.
 
-        Where they have too few samples, no more are made, but with `longer` of a longer time, where that helps.
+        A step whose trials have too few samples gets no more of them; with `may_lengthen` it starts
+        again with longer ones if that helps.
         """
-        step = next((one for one in self.steps if one.users == users), None)
+        step = next((step for step in self.steps if step.users == users), None)
         if step is None:
-            self.steps.append(step := Step(users, least=self._least))
+            step = Step(users, least=self._limits.least)
+            self.steps.append(step)
         while True:
-            if step.samples and step.lacks is not None:
-                if not longer or not step.lengthen():
-                    step.given_up = longer
+            if step.trials and not step.is_evidence:
+                if not may_lengthen or not step.lengthen():
+                    step.given_up = may_lengthen
                     return step
-            elif step.samples and (enough(step) or len(step.samples) >= self._trials):
+            elif step.trials and (is_enough(step) or len(step.trials) >= self._limits.trials):
                 return step
-            step.samples.append(self._measure(users, len(step.samples) + 1, step.stretch))
+            step.trials.append(self._measure(users, len(step.trials) + 1, step.stretch))
 
-    def _decide(self, step: Step, decision: Decision, why: str) -> None:
-        step.decision, step.why = decision, why
-        self._told(step)
+    def _decide(self, step: Step, decision: Decision, reason: str) -> None:
+        """Record what follows from a step, and report it."""
+        step.decision = decision
+        step.reason = reason
+        self._report(step)
 
-    def _between(self, low: int, high: int) -> int | None:
-        """Where to look next; None where it is precise enough."""
-        return (low + high) // 2 if high - low > max(1, math.floor(low * self._precision)) else None
+    def _bisect(self, low: int, high: int) -> int | None:
+        """Return the users halfway; None: the bounds are close enough."""
+        is_close = high - low <= max(1, math.floor(low * self._limits.precision))
+        return None if is_close else (low + high) // 2
 
-    def qos(self, target: Target) -> Result:
-        """The most users that keep a target: doubled until they do not, then bisected, then confirmed."""
+    def find_most_users(self, target: Target) -> Result:
+        """Find the most users that meet a target: double until they miss it, bisect, confirm."""
         while True:
-            good, bad = self._bounds(target)
-            users = self._following(good, bad)
+            bounds = self._find_bounds(target)
+            users = self._next_users(bounds)
             if users is not None:
-                longer = bad is not None or users == self._most
-                step = self._step(users, target.decided, longer=longer)
-                self._decide(step, self._decision(target, step), self._judgement(target, step))
+                may_lengthen = bounds.bad is not None or users == self._limits.users
+                step = self._try(users, target.is_decided_by, may_lengthen=may_lengthen)
+                self._decide(step, self._choose_decision(target, step), self._judge(target, step))
                 continue
-            alone = [one for one in (good, bad) if one is not None and len(one.samples) < min(2, self._trials)]
-            if not alone or (good is None and self._vain(good, bad)):  # no answer that more trials could confirm
-                return self._qos_result(target, good, bad)
-            step = self._step(alone[0].users, target.confirmed, longer=True)
-            self._decide(step, "confirm", self._judgement(target, step))
+            unconfirmed = self._find_unconfirmed(bounds)
+            if unconfirmed is None:
+                return self._conclude_users(target, bounds)
+            step = self._try(unconfirmed.users, target.is_confirmed_by, may_lengthen=True)
+            self._decide(step, "confirm", self._judge(target, step))
 
-    def _bounds(self, target: Target) -> tuple[Step | None, Step | None]:
-        """The most users that keep the target below the fewest that do not; only of steps that are evidence."""
-        known = [step for step in self.steps if step.lacks is None]
-        bad = min((one for one in known if not target.keeps(one.mean)), key=lambda one: one.users, default=None)
-        below = [one for one in known if target.keeps(one.mean) and (bad is None or one.users < bad.users)]
-        return max(below, key=lambda one: one.users, default=None), bad
+    def _find_bounds(self, target: Target) -> _Bounds:
+        """Return the steps next to the answer, of those that are evidence."""
+        evidence = sorted((step for step in self.steps if step.is_evidence), key=lambda step: step.users)
+        bad = next((step for step in evidence if not target.is_met_by(step.mean)), None)
+        met = [step for step in evidence if target.is_met_by(step.mean)]
+        good = [step for step in met if bad is None or step.users < bad.users]
+        return _Bounds(good[-1] if good else None, bad)
 
-    def _following(self, good: Step | None, bad: Step | None) -> int | None:
-        """Users of the next step; None where all is known that can be."""
-        if bad is None:
+    def _next_users(self, bounds: _Bounds) -> int | None:
+        """Return the users of the next step; None: no step can tell more."""
+        if bounds.bad is None:
             top = max((step.users for step in self.steps), default=0)
-            return min(max(1, top * 2), self._most) if top < self._most else None
-        vain = (step.users for step in self.steps if step.given_up and step.users < bad.users)
-        return self._between(max(good.users if good else 0, *vain, 0), bad.users)
+            return min(max(1, top * 2), self._limits.users) if top < self._limits.users else None
+        given_up = [step.users for step in self.steps if step.given_up and step.users < bounds.bad.users]
+        return self._bisect(max([bounds.low, *given_up]), bounds.bad.users)
 
-    def _vain(self, good: Step | None, bad: Step | None) -> list[int]:
-        """Users between the bounds of whom too little was measured."""
-        low, high = good.users if good else 0, bad.users if bad else self._most + 1
-        return sorted(step.users for step in self.steps if step.lacks is not None and low < step.users < high)
+    def _find_unconfirmed(self, bounds: _Bounds) -> Step | None:
+        """Return a step next to the answer that a further trial could confirm."""
+        if bounds.good is None and self._list_unmeasured(bounds):
+            return None  # the answer is not known, whatever the other bound is
+        least_trials = min(2, self._limits.trials)
+        steps = [step for step in (bounds.good, bounds.bad) if step is not None]
+        return next((step for step in steps if len(step.trials) < least_trials), None)
 
-    def _decision(self, target: Target, step: Step) -> Decision:
-        good, bad = self._bounds(target)
-        if self._following(good, bad) is None:
+    def _list_unmeasured(self, bounds: _Bounds) -> list[int]:
+        """Return the numbers of users between the bounds with which too little was measured."""
+        high = bounds.bad.users if bounds.bad else self._limits.users + 1
+        inside = (step for step in self.steps if bounds.low < step.users < high)
+        return sorted(step.users for step in inside if not step.is_evidence)
+
+    def _choose_decision(self, target: Target, step: Step) -> Decision:
+        if self._next_users(self._find_bounds(target)) is None:
             return "stop"
-        return "up" if step.lacks is not None or target.keeps(step.mean) else "down"
+        return "up" if not step.is_evidence or target.is_met_by(step.mean) else "down"
 
-    def _judgement(self, target: Target, step: Step) -> str:
-        """What a step shows of the target."""
-        if step.lacks is not None:
-            return f"{self._metric} {step.lacks}: no evidence for or against {target.limit}"
-        return f"{self._metric} {step.shown}, {'meets' if target.keeps(step.mean) else 'misses'} {target.limit}"
+    def _judge(self, target: Target, step: Step) -> str:
+        """Describe what a step shows about the target."""
+        if not step.is_evidence:
+            return f"{self._metric} {step.shortcoming}: no evidence for or against {target.describe()}"
+        verdict = "meets" if target.is_met_by(step.mean) else "misses"
+        return f"{self._metric} {step.describe()}, {verdict} {target.describe()}"
 
-    def _qos_result(self, target: Target, good: Step | None, bad: Step | None) -> Result:
-        """The answer between the bounds, and why it is sure or not."""
-        vain = self._vain(good, bad)
-        found = [f"{_users(good.users)}: {self._metric} {good.shown}, {target.limit}"] if good else []
+    def _conclude_users(self, target: Target, bounds: _Bounds) -> Result:
+        """Return the answer between the bounds, and why it is sure or not."""
+        good = bounds.good
+        bad = bounds.bad
+        unmeasured = self._list_unmeasured(bounds)
+        doubts = _list_doubts(target, bounds, unmeasured)
+        users = good.users if good else None
+        if good is None and bad is not None and not unmeasured:
+            users = 0
+        sentences = [self._describe_bounds(target, bounds, users)]
+        if bad is None and good is not None and not unmeasured:
+            sentences.append(self._limits.ceiling)
+        sentences.append(f"Not sure: {'; '.join(doubts)}" if doubts else "Sure: no interval includes the target")
+        knee = users or (bad.users if bad else None)
+        return Result(users, not doubts, ". ".join(sentences) + ".", knee)
+
+    def _describe_bounds(self, target: Target, bounds: _Bounds, users: int | None) -> str:
+        """Describe the steps next to the answer, in one sentence without its full stop."""
+        good = bounds.good
+        bad = bounds.bad
+        if good is None and bad is None:
+            return f"not known how many users: no step measured {self._metric}"
+        head = ""
+        if good is None:
+            head = "not even 1 user: " if users == 0 else "not known how many users: "
+        parts = []
+        limit = target.describe()
+        if good is not None:
+            parts.append(f"{_count_users(good.users)}: {self._metric} {good.describe()}, {limit}")
         if bad is not None:
-            found.append(f"{_users(bad.users)}: {self._metric} {bad.shown}, not {target.limit}")
-        doubts = [f"nothing or too little was measured with {_listed(vain)}"] if vain else []
-        for step in (good, bad):
-            if step is not None and not target.clear(step):
-                why = "1 trial has no interval" if len(step.samples) == 1 else "the interval includes the target"
-                doubts.append(f"{why} at {step.users:,}")
-        users = good.users if good else 0 if bad is not None and not vain else None
-        head = "" if good else "not even 1 user: " if users == 0 else "not known how many users: "
-        ends = [head + "; ".join(found)] if found else [f"not known how many users: no step measured {self._metric}"]
-        ends += [self._ceiling] if bad is None and good is not None and not vain else []
-        ends.append(f"Not sure: {'; '.join(doubts)}" if doubts else "Sure: no interval includes the target")
-        return Result(users, not doubts, ". ".join(ends) + ".", users or (bad.users if bad else None))
+            parts.append(f"{_count_users(bad.users)}: {self._metric} {bad.describe()}, not {limit}")
+        return head + "; ".join(parts)
 
-    def capacity(self) -> Result:
-        """Where throughput peaks, and the fewest users that reach a share of it."""
-        best = self._step(1, self._steady(None))
-        self._decide(best, "up", best.shown)
-        best = self._grow(2, GROWS, best)
-        best = self._climb(self._grow(1.5, STALLS, best))
-        if best.lacks is not None:
+    def find_peak(self) -> Result:
+        """Find where throughput peaks, and the fewest users that reach a share of the peak."""
+        best = self._try(1, self._is_steady(None))
+        self._decide(best, "up", best.describe())
+        best = self._grow(2, DOUBLING_GAIN, best)
+        best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
+        if not best.is_evidence:
             text = f"Not known where it peaks: no step measured {self._metric}. Not sure."
             return Result(None, sure=False, text=text, knee=None)
         while True:
-            best = self._step(best.users, lambda step: len(step.samples) > 2 and step.tight)
-            self._decide(best, "confirm", f"the peak: {self._metric} {best.shown}")
-            few = self._fewest(best)
+            best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
+            self._decide(best, "confirm", f"the peak: {self._metric} {best.describe()}")
+            fewest = self._find_fewest(best)
             top = max(self.steps, key=lambda step: step.mean)
-            if top.mean <= STALLS * best.mean:
-                return self._capacity_result(best, few)
+            if top.mean <= MIN_GAIN * best.mean:
+                return self._conclude_peak(best, fewest)
             best = top
 
-    def _capacity_result(self, best: Step, few: Step) -> Result:
-        near = f"{few.mean / best.mean:.0%} of it at {_users(few.users)}" if best.mean else "nothing was moved"
-        ends = [f"Peak {self._metric} {best.shown} at {_users(best.users)}; {near}"]
-        ends += [self._ceiling] if best.users == self._most else []
-        wide = [one.users for one in (best, few) if not one.tight]
-        ends.append(
-            f"Not sure: intervals stay wider than {TIGHT:.0%} of their middle" if wide else "Sure: both are tight"
-        )
-        return Result(few.users, not wide, ". ".join(ends) + ".", few.users, best.mean)
+    def _conclude_peak(self, best: Step, fewest: Step) -> Result:
+        """Return the answer of a search for the peak, and why it is sure or not."""
+        share = "nothing was moved"
+        if best.mean:
+            share = f"{fewest.mean / best.mean:.0%} of it at {_count_users(fewest.users)}"
+        sentences = [f"Peak {self._metric} {best.describe()} at {_count_users(best.users)}; {share}"]
+        if best.users == self._limits.users:
+            sentences.append(self._limits.ceiling)
+        is_sure = best.is_tight and fewest.is_tight
+        if is_sure:
+            sentences.append("Sure: both intervals are tight")
+        else:
+            sentences.append(f"Not sure: intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
+        return Result(fewest.users, is_sure, ". ".join(sentences) + ".", fewest.users, best.mean)
 
-    def _steady(self, before: Step | None) -> Callable[[Step], bool]:
-        """Enough trials: one where throughput grows steeply, else until the interval is tight."""
-        return lambda step: before is None or step.mean >= STEEPLY * before.mean or step.tight
+    def _is_steady(self, before: Step | None) -> Callable[[Step], bool]:
+        """Return when trials are enough: if throughput grows steeply, or the interval is tight."""
+        return lambda step: before is None or step.mean >= STEEP_GAIN * before.mean or step.is_tight
 
-    def _grow(self, factor: float, grows: float, best: Step) -> Step:
-        """More users, by a factor, while throughput grows by another; what measured nothing is no reason to stop."""
+    def _grow(self, factor: float, min_gain: float, best: Step) -> Step:
+        """Raise the users while throughput grows; a step that measured nothing does not end that.
+
+        Args:
+            factor: by which users are raised.
+            min_gain: factor by which throughput must grow.
+            best: the step to start from.
+
+        Returns:
+            The step with the highest throughput.
+        """
         users = best.users
-        while users < self._most:
-            users = min(math.ceil(users * factor), self._most)
-            step = self._step(users, self._steady(best))
-            if step.lacks is not None:
-                self._decide(step, "up", f"{step.shown}: no evidence")
+        while users < self._limits.users:
+            users = min(math.ceil(users * factor), self._limits.users)
+            step = self._try(users, self._is_steady(best))
+            if not step.is_evidence:
+                self._decide(step, "up", f"{step.describe()}: no evidence")
                 continue
             gain = step.mean / best.mean if best.mean else math.inf
-            shown = f"{step.shown}, {gain:.2f} times that of {_users(best.users)}"
-            if step.mean > best.mean or best.lacks is not None:
+            reason = f"{step.describe()}, {gain:.2f} times that of {_count_users(best.users)}"
+            if step.mean > best.mean or not best.is_evidence:
                 best = step
-            self._decide(step, "up" if gain >= grows else "stop", shown)
-            if gain < grows:
+            self._decide(step, "up" if gain >= min_gain else "stop", reason)
+            if gain < min_gain:
                 break
         return best
 
     def _climb(self, best: Step) -> Step:
-        """Between the best and its neighbours, where the peak may lie, while that is better."""
+        """Try users halfway between the best step and its neighbours while one is better."""
         while True:
-            known = sorted(step.users for step in self.steps)
-            place = known.index(best.users)
-            beside = [(known[place - 1] + best.users) // 2] if place else []
-            beside += [(best.users + known[place + 1]) // 2] if place + 1 < len(known) else []
             before = best
-            for users in (one for one in beside if one not in known):
-                step = self._step(users, self._steady(best))
-                self._decide(step, "confirm", f"{step.shown}, beside the best")
-                best = max(best, step, key=lambda one: one.mean)
-            if best.mean <= STALLS * before.mean:
+            for users in self._list_midpoints(best.users):
+                step = self._try(users, self._is_steady(best))
+                self._decide(step, "confirm", f"{step.describe()}, next to the best")
+                best = max(best, step, key=lambda step: step.mean)
+            if best.mean <= MIN_GAIN * before.mean:
                 return best
 
-    def _fewest(self, best: Step) -> Step:
-        """The fewest users with `near` of the best throughput."""
-        enough = self._near * best.mean
-        few = min((step for step in self.steps if step.mean >= enough), key=lambda step: step.users)
-        below = max((step.users for step in self.steps if step.users < few.users), default=0)
-        while (users := self._between(below, few.users)) is not None:
-            step = self._step(users, lambda step: step.tight)
-            reaches = step.mean >= enough
-            self._decide(step, "down" if reaches else "up", f"{step.shown}, {step.mean / best.mean:.0%} of the peak")
-            few, below = (step, below) if reaches else (few, users)
-        return self._step(few.users, lambda step: step.tight)
+    def _list_midpoints(self, users: int) -> list[int]:
+        """Return the users halfway to the neighbours of a step that have no step yet."""
+        tried = sorted(step.users for step in self.steps)
+        place = tried.index(users)
+        neighbours = tried[max(0, place - 1) : place] + tried[place + 1 : place + 2]
+        midpoints = [(neighbour + users) // 2 for neighbour in neighbours]
+        return [midpoint for midpoint in midpoints if midpoint not in tried]
+
+    def _find_fewest(self, best: Step) -> Step:
+        """Return the step with the fewest users that reach the share `near` of the best value."""
+        enough = self._limits.near * best.mean
+        fewest = min((step for step in self.steps if step.mean >= enough), key=lambda step: step.users)
+        below = max((step.users for step in self.steps if step.users < fewest.users), default=0)
+        while (users := self._bisect(below, fewest.users)) is not None:
+            step = self._try(users, lambda step: step.is_tight)
+            share = f"{step.mean / best.mean:.0%} of the peak"
+            if step.mean >= enough:
+                self._decide(step, "down", f"{step.describe()}, {share}")
+                fewest = step
+            else:
+                self._decide(step, "up", f"{step.describe()}, {share}")
+                below = users
+        return self._try(fewest.users, lambda step: step.is_tight)
 
 
-def _users(users: int) -> str:
+def _list_doubts(target: Target, bounds: _Bounds, unmeasured: list[int]) -> list[str]:
+    """Return why the answer between the bounds is not sure."""
+    doubts = []
+    if unmeasured:
+        doubts.append(f"nothing or too little was measured with {_join_users(unmeasured)}")
+    for step in (bounds.good, bounds.bad):
+        if step is not None and not target.is_excluded_by(step):
+            is_single = len(step.trials) == 1
+            reason = "1 trial has no interval" if is_single else "the interval includes the target"
+            doubts.append(f"{reason} at {step.users:,}")
+    return doubts
+
+
+def _count_users(users: int) -> str:
     return format_count(users, "user")
 
 
-def _listed(users: list[int]) -> str:
-    *first, last = (f"{one:,}" for one in users)
-    return f"{', '.join(first)} and {last} users" if first else _users(users[0])
+def _join_users(numbers: list[int]) -> str:
+    """Return 1, 2 and 4 users."""
+    *first, last = (f"{number:,}" for number in numbers)
+    return f"{', '.join(first)} and {last} users" if first else _count_users(numbers[0])

@@ -1,1 +1,1 @@
-"""The flags of `replayer plan` and `replayer run`."""
+"""The flags of `replayer`: their declarations, types and values."""

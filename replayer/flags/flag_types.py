@@ -1,21 +1,25 @@
-"""What the flags of replayer take beside quantities: exact numbers, sizes of I/O, depths, warm-ups, throttles."""
+"""Types of flag values, apart from quantities: numbers, I/O sizes, depths, warm-up, throttles."""
 
 import re
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from replayer.planning.plan_settings import UNLIMITED
 from replayer.record.columns import TIERS
 from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
-from tracegen.console.command_line import BYTES, MIB_S, MICROSECONDS, SECONDS
+from tracegen.console.command_line import BYTES, GIB, MIB_S, MICROSECONDS, SECONDS, Quantity
 
-UNLIMITED = Decimal("inf")
+EXACT_GIB: Final = Quantity(GIB, Decimal)
+
+_IO_ALIGNMENT: Final = 4096
+_MAX_IO_SIZE: Final = 1 << 30
 
 
-class Number(click.ParamType[Decimal]):
-    """An exact decimal number, which never passes through binary floats."""
+class DecimalNumber(click.ParamType[Decimal]):
+    """An exact decimal number, which is never rounded to binary."""
 
     name = "number"
 
@@ -30,8 +34,8 @@ class Number(click.ParamType[Decimal]):
         return number
 
 
-class OrUnlimited(click.ParamType[Any]):
-    """What another type takes, or the word unlimited."""
+class UnlimitedOr(click.ParamType[Any]):
+    """A value of another type, or the word unlimited, which becomes UNLIMITED."""
 
     name = "number"
 
@@ -39,32 +43,34 @@ class OrUnlimited(click.ParamType[Any]):
         self._limited = limited
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse it; unlimited is infinity."""
-        return UNLIMITED if value in ("unlimited", UNLIMITED) else self._limited.convert(value, param, ctx)
+        """Parse the value."""
+        if value in ("unlimited", UNLIMITED):
+            return UNLIMITED
+        return self._limited.convert(value, param, ctx)
 
 
-class Count(click.ParamType[int]):
-    """A whole number within limits."""
+class WholeNumber(click.ParamType[int]):
+    """A whole number in a range."""
 
     name = "integer"
 
     def __init__(self, low: int, high: int = 2**31 - 1) -> None:
-        self._low, self._high = low, high
+        self._low = low
+        self._high = high
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse the number."""
-        flag = param.opts[0] if param else "it"
         try:
             number = int(value)
         except ValueError:
-            self.fail(f"{flag} {value!r} is not a whole number.", param, ctx)
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
         if not self._low <= number <= self._high:
-            self.fail(f"{flag} {number} must be from {self._low:,} to {self._high:,}.", param, ctx)
+            self.fail(f"{number} must be from {self._low:,} to {self._high:,}.", param, ctx)
         return number
 
 
-class Size(click.ParamType[int]):
-    """Bytes of a request: a multiple of 4 KiB up to 1 GiB."""
+class IoSize(click.ParamType[int]):
+    """The bytes of an I/O request: a multiple of 4 KiB, at most 1 GiB."""
 
     name = "size"
 
@@ -72,14 +78,18 @@ class Size(click.ParamType[int]):
         """Parse the size."""
         try:
             size = BYTES.parse(str(value))
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
-        if size % 4096 or not 0 < size <= 1 << 30:
-            self.fail(f"{value!r}, {size:,.0f} bytes, is not a multiple of 4K up to 1G, as 128K or 1M.", param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if size % _IO_ALIGNMENT or not 0 < size <= _MAX_IO_SIZE:
+            self.fail(
+                f"{value!r} is {size:,.0f} bytes, not a multiple of 4K up to 1G; write 128K or 1M.",
+                param,
+                ctx,
+            )
         return int(size)
 
 
-class Warmup(click.ParamType[tuple[int, float]]):
+class WarmUp(click.ParamType[tuple[int, float]]):
     """A number of ops, or a time with its unit: (ops, seconds)."""
 
     name = "warmup"
@@ -88,45 +98,64 @@ class Warmup(click.ParamType[tuple[int, float]]):
         """Parse the warm-up."""
         if isinstance(value, tuple):
             return value
-        if re.fullmatch(r"\d{1,12}", str(value), re.ASCII):
-            return int(value), 0
+        text = str(value)
+        if re.fullmatch(r"\d{1,12}", text, re.ASCII):
+            return int(text), 0
         try:
-            seconds = SECONDS.parse(str(value))
+            seconds = SECONDS.parse(text)
         except ValueError:
             seconds = -UNLIMITED
-        if not 0 <= seconds < 10**9 or str(value)[-1].isdigit():
-            self.fail(f"{value!r} is neither a time with its unit, as 30s or 5m, nor a number of ops.", param, ctx)
+        if not 0 <= seconds < 10**9 or text[-1].isdigit():
+            self.fail(
+                f"{value!r} is neither a time with unit nor a number of ops; write 30s or 5000.",
+                param,
+                ctx,
+            )
         return 0, float(seconds)
 
 
-class Slower(click.ParamType[tuple[str, Throttle]]):
-    """A tier and its speed: TIER=MIB_PER_S[,LATENCY_US], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY_US]."""
+class TierThrottle(click.ParamType[tuple[str, Throttle]]):
+    """A tier and its limits: TIER=MIB_PER_S[,LATENCY_US], or TIER=rMIB_PER_S/wMIB_PER_S[,…]."""
 
     name = "throttle"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Throttle]:
-        """Parse the throttle."""
+        """Parse the tier and its limits."""
         if isinstance(value, tuple):
             return value
         tier, equals, limits = str(value).partition("=")
         if not equals:
             self.fail(f"{value!r} names no tier; write for example nvme={value}.", param, ctx)
         if tier not in TIERS:
-            self.fail(f"{value!r}: {tier!r} is not a tier; name {', '.join(TIERS[:-1])} or {TIERS[-1]}.", param, ctx)
-        rates, comma, latency = limits.partition(",")
-        sides = re.fullmatch("r(.+)/w(.+)", rates)
+            names = f"{', '.join(TIERS[:-1])} or {TIERS[-1]}"
+            self.fail(f"{value!r}: {tier!r} is not a tier; name {names}.", param, ctx)
         try:
-            speeds = [float(MIB_S.parse(rate)) for rate in (sides.groups() if sides else (rates,))]
-            latency_us = float(MICROSECONDS.parse(latency)) if comma else 0.0
-        except ValueError as problem:
-            self.fail(f"{value!r}: {problem} The form is TIER=MIB_PER_S[,LATENCY_US], as nvme=470,80.", param, ctx)
-        if not all(0 < speed < 1e9 for speed in speeds) or not 0 <= latency_us <= 1e9:
-            self.fail(f"{value!r}: MiB/s must be above 0 and below 1e9, microseconds from 0 to 1e9.", param, ctx)
-        return tier, Throttle(speeds[0], latency_us, speeds[1] if sides else None)
+            throttle = _parse_limits(limits)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        return tier, throttle
 
 
-class Depth(click.ParamType[int]):
-    """A number of ops, or the word all (0)."""
+def _parse_limits(text: str) -> Throttle:
+    """Parse MIB_PER_S[,LATENCY_US] or rMIB_PER_S/wMIB_PER_S[,LATENCY_US].
+
+    Raises:
+        ValueError: with a sentence that says what is wrong.
+    """
+    rates, comma, latency = text.partition(",")
+    by_direction = re.fullmatch("r(.+)/w(.+)", rates)
+    try:
+        speeds = [float(MIB_S.parse(rate)) for rate in (by_direction.groups() if by_direction else (rates,))]
+        latency_us = float(MICROSECONDS.parse(latency)) if comma else 0.0
+    except ValueError as error:
+        raise ValueError(f"{error} Write TIER=MIB_PER_S[,LATENCY_US], for example nvme=470,80.") from None
+    if not all(0 < speed < 1e9 for speed in speeds) or not 0 <= latency_us <= 1e9:
+        raise ValueError("MiB/s must be above 0 and below 1e9, microseconds from 0 to 1e9.")
+    return Throttle(speeds[0], latency_us, speeds[1] if by_direction else None)
+
+
+class RequestDepth(click.ParamType[int]):
+    """A number of ops, or the word all, which becomes 0."""
 
     name = "depth"
 
@@ -134,12 +163,11 @@ class Depth(click.ParamType[int]):
         """Parse the depth."""
         if value == "all":
             return 0
-        depth: int = Count(1).convert(value, param, ctx)
-        return depth
+        return int(WholeNumber(1).convert(value, param, ctx))
 
 
-class Left(click.ParamType[Reserve]):
-    """Room to leave free: a share of the file system, as 5%, or GiB."""
+class ReservedSpace(click.ParamType[Reserve]):
+    """Space to leave free: a share of the file system with its %, or GiB."""
 
     name = "reserve"
 
@@ -147,7 +175,9 @@ class Left(click.ParamType[Reserve]):
         """Parse the reserve."""
         if isinstance(value, Reserve):
             return value
-        found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(%?)", str(value))
-        if not found or (found[2] and float(found[1]) >= 100):
-            self.fail(f"{value!r} is neither a share below 100%, as 5%, nor GiB, as 10.", param, ctx)
-        return Reserve(float(found[1]) / 100) if found[2] else Reserve(bytes=int(float(found[1]) * 2**30))
+        match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(%?)", str(value))
+        if not match or (match[2] and float(match[1]) >= 100):
+            self.fail(f"{value!r} is neither a share below 100% nor a number of GiB; write 5% or 10.", param, ctx)
+        if match[2]:
+            return Reserve(float(match[1]) / 100)
+        return Reserve(bytes=int(float(match[1]) * 2**30))

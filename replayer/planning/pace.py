@@ -1,9 +1,10 @@
 """The load of a replay: pace, generation and prefill times, parallelism, and how long it lasts."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from replayer.bindings.compiled import Load
+from replayer.record.options import PaceKind
 from tracegen.errors import InputError, format_count
 
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
@@ -30,7 +31,7 @@ class Pace:
         InputError: a value is out of its range.
     """
 
-    kind: Literal["asap", "closed", "open"] = "asap"
+    kind: PaceKind = "asap"
     speedup: float = 1
     token_ms: float = 0
     prefill_tok_s: float | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,8 @@ from replayer.planning.plan_summary import Account, MoveTotals, PlanSummary
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
 from replayer.record.columns import CHECKPOINT_OPS, TIERS
-from replayer.record.run_info import Lookup, PeakBytes
+from replayer.record.options import Arrangement, Lookup
+from replayer.record.run_info import PeakBytes
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -86,8 +87,8 @@ class PlanOptions:
     capacity_gib: tuple[Decimal, Decimal, Decimal | None]
     headroom: Decimal = Decimal("0.8")
     promote: bool = False
-    lookup: Literal["independent", "contiguous"] | None = None
-    arrangement: Literal["waterfall", "spillover"] = "waterfall"
+    lookup: Lookup | None = None
+    arrangement: Arrangement = "waterfall"
     selection: Selection = field(default_factory=Selection)
     order: Order = field(default_factory=Order)
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, TypedDict
 
 from replayer.planning.model import MODELS, find_model
 from replayer.planning.order import Order, parse_order
 from replayer.planning.pace import PACES, TOKEN_MS, Demand, Pace
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
+from replayer.record.options import Arrangement, Decode, Lookup, PaceKind, Placement
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -57,17 +58,17 @@ class PlanSettings(TypedDict, total=False):
     cpu_mem_gb: Gib | None
     storage_capacity_gb: Gib | None
     headroom: Gib
-    arrangement: Literal["waterfall", "spillover"]
+    arrangement: Arrangement
     promote: bool
-    lookup: Literal["independent", "contiguous"] | None
-    decode: Literal["reread", "once", "none"]
+    lookup: Lookup | None
+    decode: Decode
     users: int | None
     cycles: int
     order: str | None
-    placement: Literal["planned", "live"]
+    placement: Placement
     workers: int | None
     max_concurrent_allocs: int | float | Decimal | None
-    pace: Literal["asap", "closed", "open"] | None
+    pace: PaceKind | None
     speedup: float
     generation_mode: str | None
     token_ms: float | None

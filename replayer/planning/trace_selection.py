@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.record.options import Decode
 from tracegen.errors import InputError
 from tracegen.schema import DECODE, READ, Columns, Trace, chosen
 
@@ -29,7 +29,7 @@ class Selection:
         InputError: there is less than one user or cycle.
     """
 
-    decode: Literal["reread", "once", "none"] = "reread"
+    decode: Decode = "reread"
     users: int | None = None
     part: tuple[int, int] = (0, 1)
     cycles: int = 1

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from replayer.record.columns import TIERS
+from replayer.record.options import Arrangement, Decode, Layout, Lookup, PaceKind, Placement, Verify
 
 _INT64: Final = 2**63 - 1
 Count = Annotated[int, Meta(ge=0, le=_INT64)]
@@ -23,15 +24,8 @@ Milliseconds = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0
 
 Status = Literal["running", "complete", "incomplete", "failed"]
 Tier = Literal["gpu", "cpu", "nvme"]
-Pace = Literal["asap", "closed", "open"]
-Verify = Literal["off", "stamps", "full"]
-Layout = Literal["files", "slab", "null"]
-Lookup = Literal["independent", "contiguous"]
-Decode = Literal["reread", "once", "none"]
 OrderKind = Literal["trace", "reference", "live", "run"]
 IoEngine = Literal["psync", "uring"]
-Placement = Literal["planned", "live"]
-Arrangement = Literal["waterfall", "spillover"]
 WarningKind = Literal[
     "page cache",
     "page cache served reads",
@@ -166,7 +160,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     order: OrderInfo | None = None
     placement: Placement | None = None
     workers: Positive
-    pace: Pace
+    pace: PaceKind
     speedup: Number | None = None
     token_ms: Milliseconds | None = None
     prefill_tok_s: Number | None = None

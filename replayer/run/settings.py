@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from replayer.engine.move_executor import Verify
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
+from replayer.record.options import GpuRead, Layout, Verify
 from replayer.record.run_info import Tier as TierName
-from replayer.tiers import gpu
 from replayer.tiers.disk import BlockIO
 from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
@@ -61,7 +60,7 @@ class Settings:
 
     workers: int
     cache_dir: Path | None
-    layout: Literal["files", "slab", "null"] = "files"
+    layout: Layout = "files"
     io: BlockIO = field(default_factory=BlockIO)
     pace: Pace = field(default_factory=Pace)
     verify: Verify = "stamps"
@@ -70,7 +69,7 @@ class Settings:
     allocs: int | None = None
     precondition_gib: float = 0
     gpu_device: str = "cuda"
-    gpu_read: gpu.GpuRead = "host"
+    gpu_read: GpuRead = "host"
     gds: bool = False
     throttles: dict[TierName, Throttle] = field(default_factory=dict)
     reserve: Reserve = field(default_factory=Reserve)

@@ -9,9 +9,10 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from replayer.machine.device_counters import own_io
+from replayer.record.options import Direct
 from replayer.tiers.base import ALIGNMENT, HostBuffer
 from tracegen.errors import InputError
 
@@ -22,8 +23,6 @@ _NEW: Final = re.compile(rf"\.new-{MARKER}-{_RUN}")
 _REMOVED: Final = re.compile(rf"{MARKER}-{_RUN}")
 _STARTING_S: Final = 60  # a younger folder may belong to a run that is starting
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-Direct = Literal["on", "off", "auto"]
 
 
 def check_parent(parent: Path, *, make: bool) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from replayer.bindings.compiled import BlockIOStruct, call
-from replayer.tiers.cache_dir import CacheFolder, Direct
+from replayer.record.options import Direct
+from replayer.tiers.cache_dir import CacheFolder
 from replayer.tiers.native import NativeTier
 
 _probe_uring = call("uring_probe")

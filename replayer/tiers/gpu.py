@@ -7,7 +7,7 @@ import errno
 import re
 import threading
 from time import perf_counter_ns
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from replayer.bindings.compiled import call
 from replayer.machine import free_memory as memory
@@ -15,8 +15,6 @@ from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, OpenObject, Plain
 from replayer.tiers.free_extents import Extents, find_pieces
 from replayer.tiers.request import TierRequest
 from tracegen.errors import InputError, missing_package
-
-GpuRead = Literal["host", "device"]
 
 _new_elsewhere = call("tier_elsewhere")
 _free_tier = call("tier_free")

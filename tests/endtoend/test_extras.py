@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer.experiments import autoscale
+from replayer.experiments import autoscale_plot
 from replayer.run import mpi as ranks
 from tests.support.command_line import here, sentence
 from tests.support.paths import DEMO, ROOT
@@ -48,11 +48,10 @@ def test_pictures_of_traces_need_matplotlib(without: str, demo_trace: Path, tmp_
 
 
 @pytest.mark.parametrize("without", ["matplotlib"], indirect=True)
-def test_a_search_without_matplotlib_is_not_drawn_and_says_so(
-    without: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    autoscale._plot(tmp_path / "autoscale.svg", None, [], None)  # type: ignore[arg-type]
-    assert f"autoscale.svg needs {remedy(without)}" in capsys.readouterr().err
+def test_a_search_without_matplotlib_is_not_drawn_and_says_so(without: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        autoscale_plot.write_plot(tmp_path / "autoscale.svg", None, [], None)  # type: ignore[arg-type]
+    assert f"autoscale.svg needs {remedy(without)}" in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,19 +1,18 @@
-"""Quantities with units on the command line, and what flags refuse."""
+"""Quantities with units on the command line, and values that flags refuse."""
 
 import json
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
 from analysis.commands import target_options
 from analysis.log.log import Targets
-from replayer.commands.resolving import resolve, settings_of
-from replayer.flags import forwarded_flags as passing
-from replayer.flags.forwarded_flags import _run_command
+from replayer.commands.resolving import resolve_options, resolve_settings
+from replayer.flags.forwarded_flags import parse_flags
+from replayer.flags.run_flags import RunFlags
 from replayer.tiers.base import HostBuffer
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.throttled import Throttle, ThrottledTier
@@ -61,7 +60,7 @@ from tracegen.schema import Trace
         (TERABYTES, "1.2PB", "1200"),
     ],
 )
-def test_quantities(unit: Unit, text: str, value: str) -> None:
+def test_a_quantity_is_parsed_in_its_unit(unit: Unit, text: str, value: str) -> None:
     assert unit.parse(text) == Decimal(value)
 
 
@@ -74,15 +73,14 @@ def test_quantities(unit: Unit, text: str, value: str) -> None:
         (SECONDS, ["1e16", "1e400"], "below 1e16 seconds"),
     ],
 )
-def test_what_is_no_quantity_is_told_the_unit(unit: Unit, texts: list[str], words: str) -> None:
+def test_an_error_names_the_unit_and_gives_examples(unit: Unit, texts: list[str], words: str) -> None:
     for text in texts:
         with pytest.raises(ValueError, match=words):
             unit.parse(text)
 
 
-def parsed(*flags: object) -> dict[str, Any]:
-    """What `replayer run TRACE FLAGS` is called with."""
-    return dict(_run_command().make_context("replayer run", ["trace", *map(str, flags)]).params)
+def parse(*words: object) -> RunFlags:
+    return parse_flags([str(word) for word in words])
 
 
 @pytest.mark.parametrize(
@@ -107,12 +105,12 @@ def parsed(*flags: object) -> dict[str, Any]:
         (["--throttle", "nvme=r7000/w4000"], "throttle", (("nvme", Throttle(7000, 0, 4000)),)),
         (["--throttle", "nvme=r2G/s/w1G/s,1ms"], "throttle", (("nvme", Throttle(2048, 1000, 1024)),)),
     ],
-    ids=lambda one: one[1] if isinstance(one, list) else None,
+    ids=lambda value: value[1] if isinstance(value, list) else None,
 )
 def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
-    found = parsed(*flags)[name]
-    assert found == value
-    assert not isinstance(value, float) or isinstance(found, float), "run.json holds it"
+    parsed = getattr(parse(*flags), name)
+    assert parsed == value
+    assert not isinstance(value, float) or isinstance(parsed, float), "run.json holds it"
 
 
 @pytest.mark.parametrize(
@@ -120,10 +118,10 @@ def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
     [
         (["--duration", "5x"], "'5x' is not a number of seconds"),
         (["--cpu-mem-gb", "4Gb"], "'4Gb' is not a number of GiB"),
-        (["--warmup", "30x"], "neither a time with its unit"),
-        (["--warmup", "1.5"], "neither a time with its unit"),
-        (["--warmup", "-5s"], "neither a time with its unit"),
-        (["--io-size", "128KB"], "128,000 bytes, is not a multiple of 4K"),
+        (["--warmup", "30x"], "neither a time with unit"),
+        (["--warmup", "1.5"], "neither a time with unit"),
+        (["--warmup", "-5s"], "neither a time with unit"),
+        (["--io-size", "128KB"], "is 128,000 bytes, not a multiple of 4K"),
         (["--throttle", "ssd=400"], "'ssd' is not a tier; name gpu, cpu or nvme"),
         (["--throttle", "400"], "names no tier; write for example nvme=400."),
         (["--throttle", "nvme=fast"], "'fast' is not a number of MiB/s"),
@@ -132,41 +130,41 @@ def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
         (["--throttle", "nvme=r7000/w0"], "above 0"),
         (["--throttle", "nvme=470,-1"], "from 0"),
     ],
-    ids=lambda one: one[1] if isinstance(one, list) else None,
+    ids=lambda value: value[1] if isinstance(value, list) else None,
 )
 def test_flags_say_what_they_expect(flags: list[str], words: str) -> None:
-    with pytest.raises(click.BadParameter, match=re.escape(words)):
-        parsed(*flags)
+    with pytest.raises(InputError, match=re.escape(words)):
+        parse(*flags)
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """Two objects of 64 tokens, written and read."""
+    """Return a trace of two objects of 64 tokens, written and read."""
     steps = [("w", 0, 64), ("w", 1, 64), ("r", 0, 64), ("r", 1, 64)]
     return traces.write(tmp_path_factory.mktemp("small") / "t.parquet", traces.columns(steps))
 
 
 @pytest.mark.parametrize(
-    ("warmup", "warned"), [("30", True), ("999", True), ("1000", False), ("0", False), ("30s", False)]
+    ("warmup", "noted"), [("30", True), ("999", True), ("1000", False), ("0", False), ("30s", False)]
 )
-def test_a_short_warm_up_without_a_unit_is_doubted(small: Trace, warmup: str, warned: bool) -> None:
-    notes = settings_of(small, parsed("--warmup", warmup)).notes
-    assert notes == ((f"--warmup {warmup} means {warmup} ops; write {warmup}s for seconds.",) if warned else ())
+def test_a_short_warm_up_without_a_unit_gets_a_note(small: Trace, warmup: str, noted: bool) -> None:
+    notes = resolve_settings(small, parse("--warmup", warmup)).notes
+    assert notes == ((f"--warmup {warmup} means {warmup} ops; write {warmup}s for seconds.",) if noted else ())
 
 
-def test_no_stores_at_once_are_any_number(small: Trace, tmp_path: Path) -> None:
+def test_0_concurrent_allocs_means_unlimited(small: Trace, tmp_path: Path) -> None:
     """kv-cache.py writes 0 for no limit, as a flag and in our recipes."""
-    assert settings_of(small, parsed("--max-concurrent-allocs", 0)).allocs is None
-    assert settings_of(small, parsed("--max-concurrent-allocs", "unlimited")).allocs is None
-    assert settings_of(small, parsed("--max-concurrent-allocs", 2)).allocs == 2
+    assert resolve_settings(small, parse("--max-concurrent-allocs", 0)).allocs is None
+    assert resolve_settings(small, parse("--max-concurrent-allocs", "unlimited")).allocs is None
+    assert resolve_settings(small, parse("--max-concurrent-allocs", 2)).allocs == 2
     made = here("tracegen", "generate", "--set", "mix.personas=1", "--users", 1, "--requests", 1,
                 "--set", "replay.max_concurrent_allocs=0", "-o", tmp_path / "t.parquet")  # fmt: skip
     assert made.returncode == 0, made.stderr
-    assert settings_of(Trace(tmp_path / "t.parquet"), parsed()).allocs is None
+    assert resolve_settings(Trace(tmp_path / "t.parquet"), parse()).allocs is None
 
 
-def test_a_run_records_the_models_own_name(small: Trace) -> None:
-    model, _ = resolve(small, parsed("--model", "meta-llama/Llama-3.1-8B-Instruct"))
+def test_a_vendors_spelling_resolves_to_the_models_name(small: Trace) -> None:
+    model, _ = resolve_options(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct"))
     assert model == "llama3.1-8b"
 
 
@@ -181,7 +179,7 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_what_an_unset_variable_leaves_is_refused(name: str) -> None:
+def test_an_empty_argument_is_refused(name: str) -> None:
     command, words = EMPTY[name]
     sentence(here(*command), words)  # type: ignore[arg-type]
 
@@ -190,7 +188,7 @@ def test_sweeps_refuse_empty_flags_before_anything_runs(tmp_path: Path, small: T
     (tmp_path / "s.toml").write_text(f'[[case]]\ntrace = "{small.path}"\nmodel = ""\n')
     sentence(here("replayer", "sweep", tmp_path / "s.toml", "-o", tmp_path / "s"), "--model is empty")
     with pytest.raises(InputError, match="--order is empty"):
-        passing.check(["--order", ""])
+        parse_flags(["--order", ""])
 
 
 @pytest.mark.parametrize(
@@ -200,16 +198,14 @@ def test_sweeps_refuse_empty_flags_before_anything_runs(tmp_path: Path, small: T
         (["--throttle", "nvme=4000,10"], "those of its throttle, 4000 MiB/s and 10 us"),
         (["--throttle", "nvme=r4G/w2G"], "those of its throttle, 4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
     ],
-    ids=["alone", "throttled", "each side"],
+    ids=["alone", "throttled", "each direction"],
 )
-def test_a_simulated_device_is_warned_of_in_one_sentence(
-    small: Trace, tmp_path: Path, flags: list[str], times: str
-) -> None:
-    told = here("replayer", "run", small.path, "--model", "tiny-1b", "--layout", "null", *flags, "-o", tmp_path / "r")
-    assert told.returncode == 0, told.stderr
+def test_a_simulated_device_gets_one_warning(small: Trace, tmp_path: Path, flags: list[str], times: str) -> None:
+    done = here("replayer", "run", small.path, "--model", "tiny-1b", "--layout", "null", *flags, "-o", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
     expected = f"the nvme tier is the null layout: nothing is stored, its times are {times}."
-    assert expected in told.stderr
-    assert "its times are of that limit" not in told.stderr
+    assert expected in done.stderr
+    assert "its times are of that limit" not in done.stderr
     run = json.loads((tmp_path / "r" / "run.json").read_text())
     assert expected in run["warnings"]
     assert len([text for text in run["warnings"] if "times" in text]) == 1
@@ -217,8 +213,8 @@ def test_a_simulated_device_is_warned_of_in_one_sentence(
     assert ("write_mib_s" in limits) == ("w2G" in str(flags)), "runs without it compare with those of earlier releases"
 
 
-def test_reads_and_writes_have_limits_of_their_own() -> None:
-    tier = ThrottledTier(CpuTier(1 << 24, 4), Throttle(10_000, 0, 10))  # a MiB takes 0.1 ms to read, 100 ms to write
+def test_reads_and_writes_can_have_different_limits() -> None:
+    tier = ThrottledTier(CpuTier(1 << 24, 4), Throttle(10_000, 0, 10))  # a MiB: 0.1 ms to read, 100 ms to write
     buffer = HostBuffer(1 << 20)
     with tier.create(1, 1 << 20) as target:
         target.write(0, 1 << 20, buffer)
@@ -232,17 +228,17 @@ def test_reads_and_writes_have_limits_of_their_own() -> None:
 def test_targets_take_units() -> None:
     @click.command()
     @target_options.target_options
-    def held(targets: Targets) -> None:
-        told.append(targets)
+    def record(targets: Targets) -> None:
+        recorded.append(targets)
 
-    told: list[Targets] = []
+    recorded: list[Targets] = []
     flags = ["--qos-ms", "interactive=0.2s,batch=5m", "--device-gib-s", "7GB/s,4", "--tbw", "1.2PB"]
-    held.main(flags, standalone_mode=False)
-    (targets,) = told
+    record.main(flags, standalone_mode=False)
+    (targets,) = recorded
     assert (targets.qos_ms["interactive"], targets.qos_ms["batch"], targets.tbw) == (200, 300_000, 1200)
     assert targets.tier_gib_s["nvme"] == pytest.approx((6.519, 4), abs=1e-3)
     with pytest.raises(InputError, match="--qos-ms: 'soon' is not a number of milliseconds"):
-        held.main(["--qos-ms", "batch=soon"], standalone_mode=False)
+        record.main(["--qos-ms", "batch=soon"], standalone_mode=False)
 
 
 def test_traces_take_units(small: Trace, tmp_path: Path) -> None:

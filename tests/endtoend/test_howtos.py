@@ -32,7 +32,7 @@ SHORTER = {
     r"flag layout=null --flag throttle=nvme=\wGB/s,80us -o (today|tomorrow)": r"flag layout=null --flag throttle=nvme=9GB/s,80us -o \1",
     "--users 200": "--users 2",
     r"(replayer autoscale .*)": r"\1 --duration 0.5 --trials 1",
-    r"(replayer scenarios .*?)( --dry-run)?$": r"\1 --dry-run",  # tests/replayer/test_scenarios.py runs them
+    r"(replayer scenarios .*?)( --dry-run)?$": r"\1 --dry-run",  # tests/replayer/experiments/test_scenarios.py runs them
     "throttle=nvme=1000": "throttle=nvme=900",
 }
 """What a command is made of, and what stands for it here."""

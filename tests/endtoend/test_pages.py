@@ -122,7 +122,7 @@ def test_every_command_of_the_page_works(page: str, place: Path) -> None:
 def test_the_page_on_load_curves_has_a_grid_that_sweeps_take(tmp_path: Path) -> None:
     """As printed, with times in units."""
     (tmp_path / "load.toml").write_text(grid("load-curve.md"))
-    found = sweep.load(tmp_path / "load.toml")
+    found = sweep.load_sweep(tmp_path / "load.toml")
     assert [case.name for case in found.cases] == [f"load-speedup={n}" for n in (1, 2, 4, 8)]
     assert "5m" in found.cases[0].flags
     assert tomllib.loads(grid("load-curve.md"))["trials"] == found.trials

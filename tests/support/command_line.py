@@ -5,13 +5,13 @@ import importlib
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import click
 from click.testing import CliRunner
 
+from replayer.experiments.children import PYTHON
+from replayer.experiments.display import Display
 from tests.support.paths import ROOT
 from tracegen.console import interrupts as signals
 from tracegen.errors import InputError
@@ -36,23 +36,19 @@ def here(tool: str, *arguments: object, cwd: Path | None = ROOT) -> subprocess.C
     return subprocess.CompletedProcess([tool, *map(str, arguments)], done.exit_code, done.stdout, done.stderr)
 
 
-def logged_here(command: Sequence[str], log: Path) -> int:
-    """What a series replays, in this process: printed and kept as its own processes' output is."""
-    assert command[:3] == [sys.executable, "-P", "-m"], "ranks are processes"
-    done = here(*command[3:], cwd=None)
-    click.echo(done.stderr, err=True, nl=False)
-    with log.open("a") as kept:
-        kept.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
+def run_logged_here(command: Sequence[str], log: Path, display: Display) -> int:
+    """Run a command of a series in this process; print and keep its output as `run_logged` does."""
+    done = capture_here(command)
+    display.relay(done.stderr)
+    with log.open("a") as lines:
+        lines.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
     return done.returncode
 
 
-def analysed_here(*arguments: str) -> str:
-    """What an `analysis` command prints to a series that asks, in this process."""
-    done = here("analysis", *arguments, cwd=None)
-    click.echo(done.stderr, err=True, nl=False)
-    if done.returncode:
-        raise click.exceptions.Exit(done.returncode)
-    return done.stdout
+def capture_here(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command of a series in this process, as `children.capture` does in another."""
+    assert tuple(command[:3]) == PYTHON, "several ranks need processes of their own"
+    return here(*command[3:], cwd=None)
 
 
 def child_here(*command: object, what: str, timeout_s: float | None = None) -> str:

@@ -31,7 +31,7 @@ def cases(scale: str) -> list[tuple[Option, Recipe, dict[str, str]]]:
 
 
 def shipped(scale: str) -> sweep.Sweep:
-    return sweep.load(sweep.find(f"submission-{scale}"))
+    return sweep.load_sweep(sweep.find_sweep(f"submission-{scale}"))
 
 
 @pytest.mark.parametrize("scale", ["smoke", "full"])

@@ -17,7 +17,7 @@ from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.run.settings import choose_request_bytes
-from replayer.tiers.nvme import BlockIO
+from replayer.tiers.disk import BlockIO
 from replayer.tiers.throttled import Throttle
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same
 from tests.support import traces

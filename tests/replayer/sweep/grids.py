@@ -1,8 +1,7 @@
-"""Sweep files and how they are run."""
+"""Sweep files, and how they are run."""
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from tests.support.command_line import Run
 from tests.support.paths import ROOT
@@ -11,25 +10,27 @@ RECIPE = ROOT / "tracegen" / "recipes" / "mlperf_option_1.toml"
 READS = 18
 
 
-def grid(place: Path, text: str) -> Path:
-    path = place / "grid.toml"
+def write_grid(folder: Path, text: str) -> Path:
+    path = folder / "grid.toml"
     path.write_text(text)
     return path
 
 
-def content(folder: Path) -> dict[str, Any]:
-    """What lies there, and since when."""
+def read_files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Return the time of modification and the bytes of each file in a folder and below."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
-def words(grid: Path, cache: Path, output: Path, *flags: object) -> list[object]:
+def sweep_words(grid: Path, cache: Path, output: Path, *flags: object) -> list[object]:
+    """Return the words of a sweep's command line after `replayer`."""
     return ["sweep", grid, "--make-cache-dir", "--cache-dir", cache, *flags, "-o", output]
 
 
-def swept(run: Run, grid: Path, *flags: object, ok: bool = True) -> subprocess.CompletedProcess[str]:
-    place = grid.parent
-    return run("replayer", *words(grid, place / "cache", place / "sweep", *flags), ok=ok)
+def run_sweep(run: Run, grid: Path, *flags: object, ok: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a sweep into the folder `sweep` next to its file."""
+    folder = grid.parent
+    return run("replayer", *sweep_words(grid, folder / "cache", folder / "sweep", *flags), ok=ok)
 
 
 CASE = '[[case]]\nname = "a"\ntrace = "quick.parquet"\nmodel = "tiny-1b"\n'

@@ -1,4 +1,4 @@
-"""Sweeps that are ended go on where they stopped."""
+"""Sweeps that were interrupted or killed continue where they stopped."""
 
 import json
 import os
@@ -10,71 +10,67 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.replayer.sweep.grids import CASE, FINISHED, content, grid, swept, words
+from tests.replayer.sweep.grids import CASE, FINISHED, read_files, run_sweep, sweep_words, write_grid
 from tests.support.command_line import Run, sentence
 from tests.support.paths import ROOT
 from tests.support.run_json import run_json
 
 
 @contextmanager
-def going(path: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A sweep that runs while the test goes on; what it started ends with it."""
-    place = path.parent
-    command = [
-        sys.executable,
-        "-m",
-        "replayer",
-        *words(path, place / "cache", place / "sweep"),
-    ]
-    with (place / "said").open("w") as said:
-        started = subprocess.Popen([*map(str, command)], cwd=ROOT, text=True, stdout=said, stderr=said)
+def start_sweep(path: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a sweep during the block; afterwards, kill it and its children."""
+    folder = path.parent
+    command = [sys.executable, "-m", "replayer", *sweep_words(path, folder / "cache", folder / "sweep")]
+    with (folder / "output").open("w") as output:
+        started = subprocess.Popen([*map(str, command)], cwd=ROOT, text=True, stdout=output, stderr=output)
     try:
         yield started
     finally:
-        below = children(started.pid)
-        for pid in [started.pid, *below] if started.poll() is None else below:
+        descendants = list_descendants(started.pid)
+        own = [started.pid] if started.poll() is None else []
+        for pid in [*own, *descendants]:
             os.kill(pid, signal.SIGKILL)
         started.wait()
 
 
-def children(pid: int) -> list[int]:
-    """Processes below one that lives."""
-    found = [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
-    return [*found, *(other for one in found for other in children(one))]
+def list_descendants(pid: int) -> list[int]:
+    """Return the ids of a process's children, their children, and so on."""
+    lists = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    children = [int(child) for words in lists for child in words]
+    return [*children, *(descendant for child in children for descendant in list_descendants(child))]
 
 
-def lives(pid: int) -> bool:
-    """Whether it does, and is not only waited for."""
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-def wait_for(what: Callable[[], object], started: subprocess.Popen[str] | None = None) -> None:
+def wait_for(condition: Callable[[], object], started: subprocess.Popen[str] | None = None) -> None:
     for _ in range(2000):
-        if what():
+        if condition():
             return
-        assert started is None or started.poll() is None, "it ended before"
+        assert started is None or started.poll() is None, "the sweep ended before"
         time.sleep(0.01)
-    pytest.fail("it never came so far")
+    pytest.fail("the condition never held")
 
 
-def ended(started: subprocess.Popen[str], number: signal.Signals) -> int:
-    """Send a signal to the sweep alone; its exit code, when all that it started has ended, too."""
-    below = children(started.pid)
+def end_sweep(started: subprocess.Popen[str], number: signal.Signals) -> int:
+    """Send a signal to the sweep only; return its exit code when its children have ended, too."""
+    descendants = list_descendants(started.pid)
     started.send_signal(number)
     code = started.wait(timeout=20)
-    wait_for(lambda: not any(map(lives, below)))
+    wait_for(lambda: not any(map(is_alive, descendants)))
     return code
 
 
-def going_on(run: Path) -> bool:
-    """Whether it has begun to move data."""
+def has_begun(run: Path) -> bool:
+    """Whether a run has begun to move data."""
     try:
         return "zero_ns" in json.loads((run / "run.json").read_text()).get("clock", {})
     except OSError:
@@ -90,52 +86,52 @@ SIGNALS = [
 
 @pytest.mark.usefixtures("series_here")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv")
-def test_a_sweep_goes_on_after_whatever_ended_it(run: Run, place: Path, tmp_path: Path) -> None:
-    """Each trial is ended once, by a signal to the sweep alone, and replayed when it is begun again."""
+def test_a_sweep_continues_after_any_signal(run: Run, place: Path, tmp_path: Path) -> None:
+    """A signal to the sweep only ends each trial once; the next sweep replays it."""
     shutil.copy(place / "slow.parquet", tmp_path)
-    path = grid(tmp_path, f"trials = 3\n{CASE}throttle = 'nvme=64'\nworkers = 4\n".replace("quick", "slow"))
+    path = write_grid(tmp_path, f"trials = 3\n{CASE}throttle = 'nvme=64'\nworkers = 4\n".replace("quick", "slow"))
     trials = [tmp_path / "sweep" / "a" / f"trial_{number}" for number in (1, 2, 3)]
-    done: dict[Path, dict[str, Any]] = {}
+    done: dict[Path, dict[str, tuple[int, bytes]]] = {}
     for trial, (number, code, reason) in zip(trials, SIGNALS, strict=True):
-        with going(path) as started:
-            wait_for(lambda trial=trial: going_on(trial), started)
-            done = {one: content(one) for one in trials[: trials.index(trial)]}
-            assert ended(started, number) == code
-        found = run_json(trial)
-        assert (found["status"], found["reason"]) == ("incomplete", reason)
+        with start_sweep(path) as started:
+            wait_for(lambda trial=trial: has_begun(trial), started)
+            done = {earlier: read_files(earlier) for earlier in trials[: trials.index(trial)]}
+            assert end_sweep(started, number) == code
+        info = run_json(trial)
+        assert (info["status"], info["reason"]) == ("incomplete", reason)
         assert list((tmp_path / "cache").iterdir()) == []
-        assert "Traceback" not in (tmp_path / "said").read_text()
-    swept(run, path)
+        assert "Traceback" not in (tmp_path / "output").read_text()
+    run_sweep(run, path)
     infos = [run_json(trial) for trial in trials]
-    assert [one["status"] for one in infos] == ["complete"] * 3
-    assert len({one["plan"]["plan_fingerprint"] for one in infos} | {one["executed_fingerprint"] for one in infos}) == 1
-    assert [one.name for one in done] == ["trial_1", "trial_2"]
-    assert {one: content(one) for one in done} == done, "what was complete is untouched"
+    assert [info["status"] for info in infos] == ["complete"] * 3
+    assert len({info["plan"]["plan_fingerprint"] for info in infos}) == 1
+    assert {info["executed_fingerprint"] for info in infos} == {infos[0]["plan"]["plan_fingerprint"]}
+    assert [trial.name for trial in done] == ["trial_1", "trial_2"]
+    assert {trial: read_files(trial) for trial in done} == done, "complete trials are untouched"
 
 
 @pytest.mark.usefixtures("series_here")
-def test_a_sweep_goes_on_where_its_traces_are_half_made(run: Run, finished: Path, tmp_path: Path) -> None:
+def test_a_sweep_continues_if_it_was_ended_while_it_made_traces(run: Run, finished: Path, tmp_path: Path) -> None:
     shutil.copy(finished / "quick.parquet", tmp_path)
-    path = grid(tmp_path, FINISHED)
+    path = write_grid(tmp_path, FINISHED)
     for number, code, _ in SIGNALS:
-        with going(path) as started:
-            wait_for(lambda: list(tmp_path.glob("sweep/traces/*")) and children(started.pid), started)
-            assert ended(started, number) == code
-    swept(run, path)
+        with start_sweep(path) as started:
+            wait_for(lambda: list(tmp_path.glob("sweep/traces/*")) and list_descendants(started.pid), started)
+            assert end_sweep(started, number) == code
+    run_sweep(run, path)
     for name in ("a-workers=1", "a-workers=2", "b"):
-        one, other = (run_json(folder / "sweep" / name / "trial_1") for folder in (tmp_path, finished))
-        assert one["plan"] == other["plan"]
-        assert one["executed_fingerprint"] == other["executed_fingerprint"]
+        again, reference = (run_json(folder / "sweep" / name / "trial_1") for folder in (tmp_path, finished))
+        assert again["plan"] == reference["plan"]
+        assert again["executed_fingerprint"] == reference["executed_fingerprint"]
 
 
-def test_a_sweep_that_is_ended_while_it_rests(run: Run, place: Path, tmp_path: Path) -> None:
+def test_a_sweep_that_pauses_locks_its_directory_and_obeys_a_signal(run: Run, place: Path, tmp_path: Path) -> None:
     shutil.copy(place / "quick.parquet", tmp_path)
-    path = grid(tmp_path, f"trials = 1\npause_s = 60\n{CASE}workers = [1, 2]\n")
-    with going(path) as started:
-        wait_for(lambda: " s of pause before a-workers=2" in (tmp_path / "said").read_text(), started)
-        told = f"{tmp_path}/sweep: another process is at work there; wait for it, or name another."
-        sentence(swept(run, path, ok=False), told)
-        assert ended(started, signal.SIGTERM) == 143
-    assert (tmp_path / "said").read_text().endswith("\nTerminated. To continue, run the same command again.\n")
+    path = write_grid(tmp_path, f"trials = 1\npause_s = 60\n{CASE}workers = [1, 2]\n")
+    with start_sweep(path) as started:
+        wait_for(lambda: " s of pause before a-workers=2" in (tmp_path / "output").read_text(), started)
+        sentence(run_sweep(run, path, ok=False), f"{tmp_path}/sweep: another process works in this directory")
+        assert end_sweep(started, signal.SIGTERM) == 143
+    assert (tmp_path / "output").read_text().endswith("\nTerminated. To continue, run the same command again.\n")
     assert run_json(tmp_path / "sweep" / "a-workers=1" / "trial_1")["status"] == "complete"
     assert not (tmp_path / "sweep" / "a-workers=2").exists()

@@ -7,33 +7,42 @@ from typing import Any
 
 import pytest
 
-from replayer.experiments import replay_series as series
-from replayer.experiments import sweep as sweeps
-from replayer.experiments.replay_series import Series
-from tests.replayer.sweep.grids import CASE, RECIPE, grid, swept
+from replayer.experiments.children import run_analysis
+from replayer.experiments.display import SILENT
+from replayer.experiments.replay_series import Cache, Series
+from replayer.experiments.sweep import load_sweep
+from replayer.experiments.sweep import run_sweep as replay_cases
+from tests.replayer.sweep.grids import CASE, RECIPE, run_sweep, write_grid
 from tests.support import traces
 from tests.support.command_line import Run
 from tests.support.run_json import run_json
 
 
-class Recorded:
-    """A series that makes and replays nothing, and keeps what it was asked for."""
+class RecordingSeries:
+    """A series that makes and replays nothing, and records what it should do.
 
-    def __init__(self, place: Path, trace: Path) -> None:
-        self.place, self.made, self.replayed = place, dict[str, Sequence[str]](), list[tuple[str, Path]]()
+    Attributes:
+        made: the settings of each trace, by name.
+        replayed: name and trace of each replay.
+    """
+
+    def __init__(self, directory: Path, trace: Path) -> None:
+        self.directory = directory
+        self.made: dict[str, Sequence[str]] = {}
+        self.replayed: list[tuple[str, Path]] = []
         self._trace = trace
 
-    def trace(self, name: str, _recipe: Path | None, settings: Sequence[str] = ()) -> Path:
-        assert self.made.setdefault(name, settings) == settings, "two traces of one name"
-        path = self.place / f"{name}.parquet"
+    def make_trace(self, name: str, _recipe: Path | None, settings: Sequence[str] = ()) -> Path:
+        assert self.made.setdefault(name, settings) == settings, "two traces with one name"
+        path = self.directory / f"{name}.parquet"
         shutil.copy(self._trace, path)
         return path
 
     def replay(self, name: str, trace: Path, _flags: Sequence[str]) -> None:
         self.replayed.append((name, trace))
 
-    def rested_s(self) -> float:
-        return 0.0
+    def rest(self, _seconds: float, _name: str) -> None:
+        pass
 
 
 SHARED = f"""
@@ -62,9 +71,8 @@ users = 3
 
 
 def test_cases_that_differ_in_flags_share_a_trace(place: Path, tmp_path: Path) -> None:
-    found = sweeps.load(grid(tmp_path, SHARED))
-    series: Any = Recorded(tmp_path, place / "quick.parquet")
-    sweeps.run(found, series)
+    series: Any = RecordingSeries(tmp_path, place / "quick.parquet")
+    replay_cases(load_sweep(write_grid(tmp_path, SHARED)), series)
     assert series.made == {"chat": (), "short": ("users=2",), "chat-verify=off": ("users=3",)}
     used = {name.split("/")[0]: path.stem for name, path in series.replayed}
     grids = {f"chat-users={users}-workers={workers}": "chat" for users in (1, 2) for workers in (1, 2)}
@@ -73,28 +81,28 @@ def test_cases_that_differ_in_flags_share_a_trace(place: Path, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("series_here")
-def test_the_ops_that_are_told_were_executed(run: Run, place: Path, tmp_path: Path) -> None:
-    """Of one user alone, and not to the end: executed_ops is a position, below which others' ops lie, too."""
+def test_the_number_of_ops_printed_is_of_executed_ops(run: Run, place: Path, tmp_path: Path) -> None:
+    """The replay takes one user and is cut: executed_ops is a position, and other users have ops below it."""
     steps = [("w", 0, 2), ("w", 1, 2), ("d", 1, 2), ("d", 0, 2), ("d", 0, 2)]
     columns = traces.columns(steps, range(5), user_id=[0, 1, 1, 0, 0])
     traces.write(tmp_path / "quick.parquet", columns, counts={"users": 2})
-    done = swept(run, grid(tmp_path, f"trials = 1\n{CASE}users = 1\nops = 2\norder = 'trace'\n"))
-    found = run_json(tmp_path / "sweep" / "a" / "trial_1")
-    assert (found["executed_ops"], found["executed"]["ops"]) == (4, 2)
+    done = run_sweep(run, write_grid(tmp_path, f"trials = 1\n{CASE}users = 1\nops = 2\norder = 'trace'\n"))
+    info = run_json(tmp_path / "sweep" / "a" / "trial_1")
+    assert (info["executed_ops"], info["executed"]["ops"]) == (4, 2)
     assert "a/trial_1: complete, 2 ops" in done.stderr
 
 
-def test_files_of_the_user_do_not_stand_in_for_ours(
+def test_modules_in_the_working_directory_are_not_taken_for_ours(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Modules called as our packages are, in the folder in which a sweep or a search is started."""
+    """The user's folder has modules with the names of our packages."""
     for name in ("analysis", "tracegen", "replayer"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the user')\n")
     monkeypatch.chdir(tmp_path)
-    assert series.analysis("metrics", "hit_rate").startswith("hit_rate: ")
-    with Series(tmp_path / "sweep", {}, tmp_path / "cache", make_cache_dir=True) as own:
+    assert run_analysis("metrics", "hit_rate", display=SILENT).startswith("hit_rate: ")
+    with Series(tmp_path / "sweep", {}, Cache(tmp_path / "cache", make=True)) as series:
         flags = ["--model", "tiny-1b", "--duration", "100"]
-        place = own.replay("a/trial_1", place / "quick.parquet", flags)
+        directory = series.replay("a/trial_1", place / "quick.parquet", flags)
         settings = ("users=1", "requests=2", "mix.personas=1")
-        assert own.trace("made", None, settings).exists()
-    assert run_json(place)["status"] == "complete"
+        assert series.make_trace("made", None, settings).exists()
+    assert run_json(directory)["status"] == "complete"

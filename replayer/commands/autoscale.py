@@ -1,0 +1,186 @@
+"""`replayer autoscale`: find how many users a system carries."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import click
+
+from replayer.commands.series_options import json_option, series_options, terminal_display
+from replayer.experiments.autoscale import autoscale as search_users
+from replayer.experiments.replay_series import Cache, Series
+from replayer.experiments.search_settings import (
+    LATENCY,
+    THROUGHPUT,
+    SearchMode,
+    SearchSettings,
+    describe_metric,
+)
+from replayer.experiments.steps import Step
+from replayer.experiments.user_search import NEAR_PEAK
+from replayer.flags.flag_types import WholeNumber
+from replayer.flags.forwarded_flags import ForwardingCommand, parse_flags
+from replayer.flags.plan_flags import add_options
+from tracegen.console.command_line import SECONDS, Quantity
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+_HEAD: Final = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>22}{'busy':>7}  decision"
+
+
+_SEARCH_OPTIONS: Final = (
+    click.option(
+        "--mode",
+        type=click.Choice(get_args(SearchMode)),
+        required=True,
+        help="What to find. qos: the most users that meet --target. capacity: the fewest users that"
+        " come near the peak of throughput.",
+    ),
+    click.option(
+        "--metric",
+        metavar="NAME[+NAME]",
+        help="The metric to search by; several are added."
+        f"  [default: for qos {LATENCY}; for capacity {THROUGHPUT}, the bandwidth of nvme]",
+    ),
+    click.option(
+        "--target",
+        type=float,
+        default=200,
+        show_default=True,
+        metavar="VALUE",
+        help="For qos, the limit of the metric: an upper one if lower is better, else a lower one.",
+    ),
+    click.option(
+        "--target-saturation",
+        type=click.FloatRange(0, 1, min_open=True),
+        metavar="SHARE",
+        help=f"For capacity, the share of the peak that the users must reach.  [default: {NEAR_PEAK}]",
+    ),
+    click.option(
+        "--users",
+        type=WholeNumber(1),
+        metavar="N",
+        help="The most users to try.  [default: all of the trace]",
+    ),
+    click.option(
+        "--duration",
+        type=Quantity(SECONDS, low=1e-3, high=1e9),
+        default=30,
+        show_default=True,
+        metavar="S",
+        help="Time limit of each replay, in seconds or with a unit: 90s, 5m.",
+    ),
+    click.option(
+        "--warmup",
+        metavar="TIME|OPS",
+        help="Start of each replay that metrics leave out: a time with its unit, or a number of ops."
+        "  [default: a fifth of --duration]",
+    ),
+    click.option(
+        "--trials",
+        type=WholeNumber(1, 10),
+        default=5,
+        show_default=True,
+        metavar="N",
+        help="The most replays with the same number of users.",
+    ),
+    click.option(
+        "--precision",
+        type=click.FloatRange(0, 1),
+        default=0.02,
+        show_default=True,
+        metavar="SHARE",
+        help="Stop bisection if the bounds are this close, as a share of the lower one.",
+    ),
+)
+
+
+def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that decide a search for users to a command."""
+    return add_options(_SEARCH_OPTIONS, command)
+
+
+@click.command(
+    cls=ForwardingCommand,
+    without=("pace", "speedup"),
+    epilog="Example: replayer autoscale trace.parquet --mode qos --cache-dir /mnt/nvme -o scale",
+)
+@click.argument("trace", type=click.Path(path_type=Path))
+@search_options
+@series_options
+@json_option("what autoscale.json holds")
+def autoscale(
+    trace: Path,
+    cache_dir: Path | None,
+    output: Path,
+    forwarded: tuple[str, ...],
+    *,
+    make_cache_dir: bool,
+    as_json: bool,
+    **search: Any,
+) -> None:
+    """Find how many users a system carries (docs/sizing.md).
+
+    Each step replays the trace's first users in a closed loop, in several trials until its interval
+    is tight. The command also takes flags of `replayer run`. After an interruption, the same
+    command continues.
+    """
+    settings = _resolve_search(trace, forwarded, **search)
+    display = terminal_display()
+    metric = describe_metric(settings, display)
+    cache = Cache(cache_dir, make=make_cache_dir)
+    with Series(output, vars(settings), cache, display=display) as series:
+        display.say(_HEAD)
+        report = search_users(settings, metric, series, lambda step: display.say(_render_step(step)))
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+        return
+    for warning in report["warnings"]:
+        display.warn(warning)
+    files = (output / "autoscale.json", output / "autoscale.svg")
+    click.echo(", ".join(str(file) for file in files if file.exists()))
+    click.echo(report["result"]["text"])
+
+
+def _resolve_search(
+    trace: Path,
+    forwarded: tuple[str, ...],
+    *,
+    mode: SearchMode,
+    metric: str | None,
+    target_saturation: float | None,
+    duration: float,
+    warmup: str | None,
+    **others: Any,
+) -> SearchSettings:
+    """Return the settings of a search, whose flags and trace are known to be valid."""
+    if target_saturation is not None and mode == "qos":
+        raise InputError(
+            "it is for `mode=capacity`", "for qos, pass `metric` and `target`", setting="target_saturation"
+        )
+    flags = ("--pace", "closed", *forwarded, "--warmup", warmup or f"{duration / 5:g}s")
+    parse_flags((*flags, "--duration", f"{duration:g}"))
+    Trace(trace).check()
+    return SearchSettings(
+        trace=trace,
+        mode=mode,
+        metric=metric or (LATENCY if mode == "qos" else THROUGHPUT),
+        duration_s=duration,
+        flags=flags,
+        near=target_saturation or NEAR_PEAK,
+        **others,
+    )
+
+
+def _render_step(step: Step) -> str:
+    """Render a step as a line of the table."""
+    row = step.row()
+    rate = "-"
+    if row["throughput_gib_s"] is not None:
+        rate = f"{row['throughput_gib_s']:.3f}"
+    p95 = "-"
+    if row["p95_ms"] is not None:
+        p95 = f"{row['p95_ms']:.1f} ({row['p95_n']:,})"
+    cells = f"{row['users']:>7,}{row['trials']:>8}{rate:>9}{p95:>22}{row['saturation']:>7.0%}"
+    return f"{cells}  {row['decision']}: {row['reason']}"

@@ -1,0 +1,175 @@
+"""`replayer plan`: simulate a replay without I/O, and print its hits, bytes and footprint."""
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from replayer.commands.resolving import resolve_options, resolve_time
+from replayer.commands.run_console import make_bar
+from replayer.flags.plan_flags import PlanFlags, plan_options
+from replayer.planning import offered_load
+from replayer.planning.like_run import read_options
+from replayer.planning.moves import NVME
+from replayer.planning.offered_load import Offered
+from replayer.planning.pace import PlanWindow, Span
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_summary import PlanSummary
+from replayer.planning.plan_table import PlannedMoves
+from replayer.record.columns import TIERS
+from replayer.record.run_info import Demotions, PlanInfo, TierCounts
+from replayer.run.preflight import describe_disk_use, describe_time
+from tracegen.errors import InputError, format_count
+from tracegen.schema import Trace
+
+
+@click.command(epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
+@plan_options
+@click.option(
+    "--like",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Plan the trace as this run directory's run was planned.",
+)
+@click.option(
+    "--moves",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write every move to this Parquet file.",
+)
+def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **flags: Any) -> None:
+    """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier."""
+    opened = Trace(trace)
+    if like is None:
+        model, options = resolve_options(opened, PlanFlags(**flags))
+    else:
+        _refuse_plan_flags(list(flags))
+        model, options = read_options(like, opened)
+    options.usable()  # refuses bad capacities before any planning
+    made, summary, offered = _simulate(opened, options, moves)
+    if as_json:
+        click.echo(json.dumps(_to_json(made, summary, offered, opened), indent=2))
+        return
+    bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
+    title = f"{trace} for {model}, {bytes_per_token}{_describe_order(options)}"
+    time = None if like is not None else Span(*resolve_time(opened, None))
+    click.echo("\n".join([title, *_render(made, summary, offered, time)]))
+
+
+def _refuse_plan_flags(names: list[str]) -> None:
+    """Refuse flags that decide a plan next to --like, which decides all of it."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise InputError("that run decides how to plan", f"leave out `{name}`", setting="like")
+
+
+def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> tuple[Plan, PlanSummary, Offered]:
+    """Plan a trace under a progress bar.
+
+    Args:
+        trace: what is planned.
+        options: of the plan.
+        moves: the file to write its moves to; None: they are not written.
+    """
+    with make_bar("planning", trace.ops, "op") as bar:
+        made = Plan(trace, options)
+        load = offered_load.OfferedLoad(made.workload)
+        with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
+            listeners: list[Callable[..., object]] = [load.add]
+            if table is not None:
+                listeners.append(table.add)
+            summary = made.simulate(bar.update, listeners)
+    return made, summary, load.summarise(options)
+
+
+def _to_json(made: Plan, summary: PlanSummary, offered: Offered, trace: Trace) -> dict[str, Any]:
+    """Return what `--json` prints of a plan."""
+    content: dict[str, Any] = msgspec.to_builtins(summary.to_info())
+    del content["plan_checkpoints"]
+    return content | {
+        "trace_fingerprint": trace.metadata.fingerprint,
+        "order": msgspec.to_builtins(made.options.order.to_info()),
+        "offered": msgspec.to_builtins(offered),
+    }
+
+
+def _describe_order(options: PlanOptions) -> str:
+    """Describe the order of a plan, with the load it depends on."""
+    order = options.order
+    if order.kind == "trace":
+        return "; in trace order"
+    if order.kind != "reference":
+        return f"; in the order of {order.name}"
+    workers = format_count(options.demand.workers, "worker")
+    return f"; by reference {order.name}: pace {options.demand.pace.kind}, {workers}"
+
+
+def _render(made: Plan, summary: PlanSummary, offered: Offered, time: Span | None) -> list[str]:
+    """Render a plan as lines for a terminal.
+
+    Args:
+        made: the plan, simulated.
+        summary: of the plan.
+        offered: what the trace asks of the tiers at its own times.
+        time: how long a run of it may take; None: not shown.
+    """
+    needed = []
+    if made.options.usable()[NVME] != 0:
+        window = PlanWindow.for_pace(made.options.demand.pace)
+        needed.append(f"  {describe_disk_use(made, summary, window)}")
+    if time is not None:
+        needed.append(f"  {describe_time(made, time)}")
+    totals = summary.to_info()
+    return [
+        *offered_load.format_usable(made.options),
+        *_render_totals(totals),
+        "",
+        *_render_tiers(totals),
+        "",
+        *offered_load.format_offered(offered),
+        "",
+        *needed,
+        f"  plan fingerprint {totals.plan_fingerprint}",
+    ]
+
+
+def _render_totals(totals: PlanInfo) -> list[str]:
+    hits = totals.hits.gpu + totals.hits.cpu + totals.hits.nvme
+    rate = "no reads"
+    if totals.reads:
+        of_reads = f"{hits / totals.reads:.1%} of reads"
+        of_ops = f"{hits / totals.ops:.1%} of ops, with first writes as misses"
+        rate = f"{of_reads}; {of_ops}"
+    counts = ", ".join(
+        [
+            f"{format_count(hits, 'hit')} ({rate})",
+            format_count(totals.misses, "miss", "misses"),
+            f"{format_count(totals.recomputed_tokens, 'token')} recomputed",
+        ]
+    )
+    others = f"{totals.promotions:,} promotions, {totals.drops:,} drops, {totals.bypasses:,} bypasses"
+    return [
+        f"  {totals.ops:,} ops, {totals.reads or 0:,} reads: {counts}",
+        f"  {others}; demotions {_render_demotions(totals.demotions)}",
+    ]
+
+
+def _render_demotions(demotions: Demotions) -> str:
+    return ", ".join(f"{way} {count:,}" for way, count in msgspec.to_builtins(demotions).items())
+
+
+def _render_tiers(totals: PlanInfo) -> list[str]:
+    names = ("hits", "stores", "read GiB", "written GiB", "peak GiB")
+    lines = [f"  {'tier':6}{''.join(f'{name:>14}' for name in names)}"]
+    counts = (totals.hits, totals.stores)
+    sizes = (totals.read_bytes, totals.write_bytes, totals.peak_bytes or TierCounts(gpu=0, cpu=0, nvme=0))
+    for tier in TIERS:
+        cells = [f"{getattr(count, tier):>14,}" for count in counts]
+        cells += [f"{(getattr(size, tier) or 0) / 2**30:>14,.3f}" for size in sizes]
+        lines.append(f"  {tier:6}{''.join(cells)}")
+    return lines

@@ -1,0 +1,131 @@
+"""`replayer run`: execute a trace on real tiers, alone or as a rank, in one or several trials."""
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from replayer.commands.resolving import resolve_options, resolve_settings
+from replayer.commands.run_console import TerminalConsole, report_death
+from replayer.flags.flag_types import WholeNumber
+from replayer.flags.plan_flags import plan_options
+from replayer.flags.run_flags import RunFlags, run_options
+from replayer.planning.plan import PlanOptions
+from replayer.record.options import RankMode
+from replayer.record.run_directory import check_free
+from replayer.run.mpi import ALONE, Ranks, find_ranks
+from replayer.run.replay import ReplayResult, replay
+from replayer.run.settings import Settings
+from tracegen.console.interrupts import Interrupted
+from tracegen.errors import InputError, format_count
+from tracegen.schema import Trace
+
+
+@click.command(epilog="Example: replayer run trace.parquet --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
+@plan_options
+@run_options
+@click.option(
+    "--repeat",
+    type=WholeNumber(1, 1000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Trials to make, into the run directories OUTPUT-1, OUTPUT-2, …",
+)
+@click.option(
+    "--ranks",
+    type=click.Choice(get_args(RankMode)),
+    help="Under mpirun or srun, what each rank replays. replicate: the whole trace, or its own if"
+    " TRACE contains {rank}. partition: its share of the sessions.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The run directory to make.",
+)
+def run(trace: Path, as_json: bool, output: Path, repeat: int, ranks: RankMode | None, **flags: Any) -> None:
+    """Execute a trace on real tiers and log every move."""
+    peers = find_ranks() if ranks else ALONE
+    with peers.abort_together(report_death):
+        with peers.in_step():
+            work = _resolve(trace, ranks, peers, RunFlags(**flags), output, repeat)
+        results = [_replay_trial(work, directory, peers, as_json=as_json) for directory in work.directories]
+    if as_json and peers.rank == 0:
+        infos = [result.to_json() for result in results]
+        click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))
+    if any(result.status != "complete" for result in results):
+        raise click.exceptions.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The work of one rank: a trace, how to replay it, and the run directory of each trial."""
+
+    trace: Trace
+    model: str
+    options: PlanOptions
+    settings: Settings
+    directories: list[Path]
+
+
+def _resolve(trace: Path, mode: RankMode | None, peers: Ranks, flags: RunFlags, output: Path, repeat: int) -> _Work:
+    """Resolve the flags to what this rank replays."""
+    opened = Trace(Path(str(trace).replace("{rank}", str(peers.rank))) if mode else trace)
+    part = (peers.rank, peers.size) if mode == "partition" else (0, 1)
+    model, options = resolve_options(opened, flags, part)
+    settings = resolve_settings(opened, flags)
+    directories = _name_trials(output, repeat, force=flags.force)
+    return _Work(opened, model, options, settings, directories)
+
+
+def _replay_trial(work: _Work, directory: Path, peers: Ranks, *, as_json: bool) -> ReplayResult:
+    """Replay once, and say how it ended."""
+    console = TerminalConsole()
+    try:
+        result = replay(work.trace, work.model, work.options, work.settings, directory, peers, console=console)
+    except Interrupted as error:
+        if _has_log(directory):
+            command = f"`analysis summary {shlex.quote(str(directory))}`"
+            error.add_note(f"{directory} holds what was done; {command} reads it.")
+        raise
+    if not as_json and peers.rank == 0:
+        _print_result(result, directory)
+    return result
+
+
+def _has_log(directory: Path) -> bool:
+    """Whether an interrupted run left rows to read."""
+    info = directory / "run.json"
+    is_incomplete = info.exists() and json.loads(info.read_text())["status"] == "incomplete"
+    return is_incomplete and any(directory.glob("**/part-*.parquet"))
+
+
+def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
+    """Return the run directories of the trials: several are numbered, OUTPUT-1 and up."""
+    if repeat == 1:
+        return [output]
+    if not output.name:
+        raise InputError(
+            "trials cannot be numbered in this name", "name a directory to make", setting="output", subject=output
+        )
+    directories = [output.with_name(f"{output.name}-{number}") for number in range(1, repeat + 1)]
+    existing = [directory for directory in directories if os.path.lexists(directory)]
+    if existing and not force:
+        raise InputError("the directory exists", "name another with `output`, or pass `force`", subject=existing[0])
+    for directory in directories:
+        check_free(directory, force=force)
+    return directories
+
+
+def _print_result(result: ReplayResult, directory: Path) -> None:
+    ops = format_count(result.executed_ops, "op")
+    command = f"`analysis summary {shlex.quote(str(directory))}`"
+    click.echo(f"{directory}: {result.status}, {ops}; {command} judges it")
+    if result.status != "complete":
+        click.secho(f"Error: {directory}: {result.reason}.", err=True, bold=True)

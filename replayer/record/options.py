@@ -1,0 +1,28 @@
+"""The words that options of a replay may have, for flags, checks and run.json."""
+
+from typing import Literal
+
+Arrangement = Literal["waterfall", "spillover"]
+"""Where new objects go: to the fastest tier, which demotes old ones, or the fastest with room."""
+Lookup = Literal["independent", "contiguous"]
+"""Whether objects hit or miss one by one, or a prefix ends at its first miss."""
+Decode = Literal["reread", "once", "none"]
+"""Which decode reads are replayed: all, the first of each request, or no decode read."""
+PaceKind = Literal["asap", "closed", "open"]
+"""When requests start: at once, after the user's previous one, or at the trace's times."""
+Placement = Literal["planned", "live"]
+"""Whether a plan decides where objects go, or the state of the tiers during the run."""
+Layout = Literal["files", "slab", "null"]
+"""How the nvme tier stores objects: a file each, extents in large files, or not at all."""
+IoEngine = Literal["auto", "psync", "uring"]
+"""How I/O requests are made; auto resolves to one of the other two."""
+Direct = Literal["on", "off", "auto"]
+"""Whether O_DIRECT is required, not used, or used if the file system supports it."""
+Fsync = Literal["none", "data"]
+"""Whether a write ends in the cache of the system or on the device."""
+Verify = Literal["off", "stamps", "full"]
+"""What is checked of the bytes read: nothing, the stamp of each sector, or every byte."""
+GpuRead = Literal["host", "device"]
+"""Where reads from the gpu tier go."""
+RankMode = Literal["replicate", "partition"]
+"""Whether every rank replays the whole trace, or its share of the sessions."""

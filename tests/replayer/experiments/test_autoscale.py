@@ -1,0 +1,190 @@
+"""`replayer autoscale`: on a throttled tier of known speed, and the directions of targets."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replayer.experiments import autoscale
+from replayer.experiments.display import SILENT
+from replayer.experiments.search_settings import LATENCY, THROUGHPUT, SearchSettings, describe_metric
+from replayer.experiments.steps import Target
+from tests.support import traces
+from tests.support.command_line import Run, sentence
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+MIB_S, TOKENS, THINK_S = 400, 2048, 0.3
+BYTES = TOKENS * 24576  # of tiny-1b
+
+
+def write_closed_loop(path: Path, users: int, turns: int) -> Trace:
+    """Write a trace in which each user stores an object, then reads it again and again, 0.3 s ± 10% apart."""
+    words = np.random.Philox(key=1).random_raw(users * turns) >> np.uint64(11)
+    pauses = ((0.9 + 0.2 * words / 2.0**53) * THINK_S * 1e9).astype(np.int64).reshape(turns, users)
+    pauses[0] = np.linspace(0, 2 * THINK_S * 1e9, users).astype(np.int64)
+    at = np.cumsum(pauses, axis=0).ravel()
+    turn, user = (grid.ravel() for grid in np.meshgrid(np.arange(turns), np.arange(users), indexing="ij"))
+    order = np.lexsort((user, at))
+    turn, user, at, pause = turn[order], user[order], at[order], pauses.ravel()[order]
+    steps = [("w" if first == 0 else "r", int(key), TOKENS) for first, key in zip(turn, user, strict=True)]
+    return traces.write(
+        path,
+        traces.columns(
+            steps, requests=range(len(steps)), time_ns=at, user_id=user, session_id=user, turn=turn + 1,
+            new_tokens=[0] * len(steps), qos=user % 3, think_ns=np.where(turn == 0, 0, pause),
+        ),
+        counts={"users": users},
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("series_here")
+def test_qos_on_a_throttled_tier_finds_the_users_computed_from_its_speed(run: Run, tmp_path: Path) -> None:
+    trace = write_closed_loop(tmp_path / "t.parquet", 14, 30)
+    assert not list(trace.problems())
+    target_ms = 840
+    command = (
+        "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", target_ms,
+        "--model", "tiny-1b", "--layout", "null", "--throttle", f"nvme={MIB_S}", "--duration", 3, "--warmup", "1.2s",
+        "--trials", 1, "--precision", 0.3, "-o", tmp_path / "scale",
+    )  # fmt: skip
+    done = run(*command)
+    report = json.loads((tmp_path / "scale" / "autoscale.json").read_text())
+    computed = (target_ms / 1e3 + THINK_S) * MIB_S * 2**20 / BYTES
+    assert computed == pytest.approx(9.5)
+    assert abs(report["result"]["users"] - computed) <= 0.1 * computed + 1, "users are whole"
+    assert done.stdout.rstrip().endswith(report["result"]["text"])
+    first = report["autoscaling_stats"][0]
+    assert first.keys() >= {"users", "throughput_gib_s", "p95_ms", "saturation", "decision", "reason"}
+    assert (first["users"], first["decision"]) == (1, "up")
+    assert report["autoscaling_stats"][-1]["decision"] == "stop"
+    busy = max(report["autoscaling_stats"], key=lambda row: row["users"])
+    assert busy["saturation"] > 0.6 > first["saturation"]
+    assert busy["throughput_gib_s"] > 0.85 * MIB_S / 1024 > 2 * first["throughput_gib_s"]
+    assert report["result"]["sure"] is False, "one trial has no interval"
+    assert (report["target_is"], report["least_samples"]) == ("at_most", 10)
+    assert all(row["n"] >= 10 for row in report["autoscaling_stats"] if row["evidence"])
+    runs = sum(row["trials"] + len(row["short_runs"]) for row in report["autoscaling_stats"])
+    assert f"Warning: emulated tier: {runs} of {runs} replays, users_" in done.stderr, (
+        "doubts about the runs are warnings"
+    )
+    assert any(text.startswith("emulated tier: ") for text in report["warnings"])
+    picture = (tmp_path / "scale" / "autoscale.svg").read_text()
+    assert re.search(r"<svg.*knee: ", picture, re.S)
+
+
+def qos_settings(metric: str) -> SearchSettings:
+    return SearchSettings(Path("t"), "qos", metric, 1.0, None, 1, 0.0, 1.0, ())
+
+
+@pytest.mark.usefixtures("series_here")
+@pytest.mark.parametrize(
+    ("name", "at_most", "least"),
+    [
+        ("cache_io_tokens_per_sec", False, 1),
+        ("hit_rate_reuse", False, 1),
+        ("interactive_compliance", False, 100),
+        (LATENCY, True, 100),
+        ("e2e_p99_ms", True, 500),
+        ("plan_wait_s", True, 1),
+    ],
+)
+def test_a_target_is_the_limit_that_the_metric_needs(name: str, at_most: bool, least: int) -> None:
+    metric = describe_metric(qos_settings(name), SILENT)
+    assert (metric.names, metric.at_most, metric.least) == ((name,), at_most, least)
+
+
+@pytest.mark.usefixtures("series_here")
+def test_a_target_for_any_metric_is_a_limit_in_the_direction_that_analysis_gives(run: Run) -> None:
+    terms = json.loads(run("analysis", "metrics", "--json").stdout)
+    directions = {name: term["better"] for term in terms for name in term["names"]}
+    assert set(directions.values()) == {"higher", "lower", None}
+    searched = set()
+    for name, better in directions.items():
+        try:
+            metric = describe_metric(qos_settings(name), SILENT)
+        except InputError as error:
+            uncounted = "does not count its samples" in error.problem
+            assert uncounted or better is None, name
+            continue
+        target = Target(1.0, at_most=metric.at_most)
+        assert target.is_met_by(2.0) == (better == "higher"), name
+        assert target.is_met_by(0.5) == (better == "lower"), name
+        searched.add(name)
+    assert {"cache_io_tokens_per_sec", "hit_rate", "hit_rate_reuse", "ttfb_p95_ms"} <= searched
+
+
+def test_a_sum_with_a_value_that_was_not_measured_is_not_known() -> None:
+    assert [autoscale.sum_if_measured(values) for values in ([1.0, 2.0], [0.0, 0.0], [1.0, None])] == [3.0, 0.0, None]
+
+
+@pytest.mark.usefixtures("series_here")
+def test_a_search_that_is_repeated_replays_nothing_twice(run: Run, tmp_path: Path) -> None:
+    write_closed_loop(tmp_path / "t.parquet", 2, 30)
+    command = (
+        "replayer", "autoscale", tmp_path / "t.parquet", "--mode", "capacity", "--model", "tiny-1b", "--layout", "null",
+        "--throttle", "nvme=2000", "--duration", 1, "--warmup", "0.4s", "--trials", 1, "-o", tmp_path / "scale", "--json",
+    )  # fmt: skip
+    first = run(*command)
+    report = json.loads(first.stdout)
+    assert report == json.loads((tmp_path / "scale" / "autoscale.json").read_text())
+    assert first.stderr.count("complete") == sum(row["trials"] for row in report["autoscaling_stats"])
+    assert report["result"]["peak"] > 0
+    again = run(*command)
+    assert "complete" not in again.stderr
+    assert json.loads(again.stdout) == report
+    other = run(*command, "--target", 5, ok=False)
+    assert other.returncode == 2
+    assert "other settings (target)" in other.stderr
+
+
+REFUSED = {
+    "an unknown metric": (["--mode", "qos", "--metric", "nvme_p95"], "nvme_p95"),
+    "a metric without a direction": (["--mode", "qos", "--metric", "requests"], "--metric requests: neither higher"),
+    "a group of metrics": (["--mode", "qos", "--metric", "waits"], "--metric waits: neither higher nor lower"),
+    "a metric whose samples nothing counts": (
+        ["--mode", "qos", "--metric", "nvme_read_eviction_p95_ms"],
+        "--metric nvme_read_eviction_p95_ms: a summary does not count its samples",
+    ),
+    "two directions in one sum": (
+        ["--mode", "qos", "--metric", "ttfb_p95_ms+nvme_read_gib_s"],
+        "higher is better for one of them, lower for another",
+    ),
+    "a peak of a metric that should be low": (
+        ["--mode", "capacity", "--metric", "e2e_p95_ms"],
+        "--metric e2e_p95_ms: lower is better, and capacity looks for a peak",
+    ),
+    "a share of a peak in qos mode": (
+        ["--mode", "qos", "--target-saturation", "0.8"],
+        "--target-saturation: it is for --mode capacity; for qos, pass --metric and --target.",
+    ),
+    "an unknown flag": (["--mode", "qos", "--layouts", "null"], "--layouts"),
+    "a value that `replayer run` refuses": (["--mode", "qos", "--io-size", "3"], "--io-size"),
+    "a pace": (["--mode", "qos", "--pace", "open"], "--pace"),
+    "a file that is not a trace": (["--mode", "qos"], "is not"),
+}
+
+
+@pytest.mark.usefixtures("series_here")
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_in_a_sentence(case: str, run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    flags, words = REFUSED[case]
+    trace = Path(__file__) if "not a trace" in case else demo_trace
+    done = run("replayer", "autoscale", trace, *flags, "-o", tmp_path / "out", ok=False)
+    sentence(done, words)
+    assert not (tmp_path / "out").exists(), "refused before work starts"
+
+
+def test_a_search_needs_a_mode(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    done = run("replayer", "autoscale", demo_trace, "-o", tmp_path / "out", ok=False)
+    assert done.returncode == 2
+    assert "Missing option '--mode'" in done.stderr
+
+
+def test_the_default_throughput_is_a_sum_of_known_metrics() -> None:
+    from analysis.summary import glossary
+
+    names = {name for term in glossary.terms() for name in term.expanded()}
+    assert set(THROUGHPUT.split("+")) <= names
