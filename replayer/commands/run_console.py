@@ -26,8 +26,9 @@ class TerminalConsole(RunConsole):
         click.echo(line, err=True)
 
     def warn(self, warning: str) -> None:
-        """Show a warning."""
-        click.secho(f"Warning: {warning}", err=True, bold=True)
+        """Show a warning; settings in backquotes become the flags of the command."""
+        text = ToolError(warning).sentence(_flags().get)
+        click.secho(f"Warning: {text}", err=True, bold=True)
 
     def confirm(self, question: str) -> bool:
         """Ask a question; the answer is no if there is no terminal."""
@@ -55,9 +56,16 @@ class TerminalConsole(RunConsole):
 def report_death(error: BaseException) -> None:
     """Show the error that ends a rank; an interrupt is shown when the command ends."""
     if isinstance(error, ToolError):
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {error.sentence(_flags().get)}", err=True)
     elif not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)
+
+
+def _flags() -> dict[str, str]:
+    """Map the settings of the current command, by their Python names, to their flags."""
+    context = click.get_current_context(silent=True)
+    params = [] if context is None else context.command.params
+    return {str(param.name): param.opts[0] for param in params if isinstance(param, click.Option)}
 
 
 class RunBar:

@@ -17,7 +17,7 @@ class RunConsole:
         """Show a line about the run before it starts."""
 
     def warn(self, warning: str) -> None:
-        """Show a warning."""
+        """Show a warning; settings stand in it by their Python names in backquotes."""
 
     def confirm(self, question: str) -> bool:  # noqa: ARG002 (for subclasses)
         """Ask a question; return whether the answer is yes."""

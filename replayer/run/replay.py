@@ -150,7 +150,7 @@ class Replay:
             if self.settings.clean or self.console.confirm(f"{leftover}; remove it?"):
                 cache_dir.clean(folder)
             else:
-                self.console.warn(f"{leftover}; clean the cache directory to remove it.")
+                self.console.warn(f"{leftover}; pass `clean` to remove it.")
 
     def _prepare(self, resources: ExitStack) -> Execution:
         """Plan the trace, check that it can run, open the tiers, and precondition the drive."""

@@ -171,7 +171,7 @@ def go(
         result = replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run)
     assert "hangs" not in str(result.reason), result.reason
     info = json.loads((run / "run.json").read_text())
-    assert result.to_json() == info
+    assert json.loads(json.dumps(result.to_json())) == info
     log = pl.read_parquet(parts(run)).sort("position", "seq")
     return info, log.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
 

@@ -30,14 +30,16 @@ def test_warm_up_by_ops(small_trace: Trace, tmp_path: Path, ops: int, order: str
 @pytest.mark.parametrize(
     ("span", "told"),
     [
-        (Span(warmup_ops=10_000), "--warmup 10000: the plan has "),
-        (Span(ops=5, warmup_ops=5), "--warmup 5: --ops leaves 5 ops"),
-        (Span(2, warmup_s=2), "--warmup 2s: --duration is 2 s"),
+        ({"warmup_ops": 10_000}, "warmup 10000: the plan has "),
+        ({"ops": 5, "warmup_ops": 5}, "warmup 5: `ops` leaves 5 ops"),
+        ({"duration_s": 2, "warmup_s": 2}, "warmup 2s: `duration` is 2 s"),
     ],
 )
-def test_a_warm_up_that_leaves_nothing_is_refused(small_trace: Trace, tmp_path: Path, span: Span, told: str) -> None:
+def test_a_warm_up_that_leaves_nothing_is_refused(
+    small_trace: Trace, tmp_path: Path, span: dict[str, Any], told: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(told)):
-        go(small_trace, tmp_path / "run", options(None, "trace"), span=span)
+        go(small_trace, tmp_path / "run", options(None, "trace"), span=Span(**span))
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
