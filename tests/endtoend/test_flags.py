@@ -195,20 +195,20 @@ def test_sweeps_refuse_empty_flags_before_anything_runs(tmp_path: Path, small: T
     ("flags", "times"),
     [
         ([], "the replayer's own"),
-        (["--throttle", "nvme=4000,10"], "those of its throttle, 4000 MiB/s and 10 us"),
-        (["--throttle", "nvme=r4G/w2G"], "those of its throttle, 4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
+        (["--throttle", "nvme=4000,10"], "4000 MiB/s and 10 us"),
+        (["--throttle", "nvme=r4G/w2G"], "4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
     ],
     ids=["alone", "throttled", "each direction"],
 )
 def test_a_simulated_device_gets_one_warning(small: Trace, tmp_path: Path, flags: list[str], times: str) -> None:
     done = here("replayer", "run", small.path, "--model", "tiny-1b", "--layout", "null", *flags, "-o", tmp_path / "r")
     assert done.returncode == 0, done.stderr
-    expected = f"the nvme tier is the null layout: nothing is stored, its times are {times}."
-    assert expected in done.stderr
-    assert "its times are of that limit" not in done.stderr
     run = json.loads((tmp_path / "r" / "run.json").read_text())
-    assert expected in run["warnings"]
-    assert len([text for text in run["warnings"] if "times" in text]) == 1
+    (warning,) = (text for text in map(str, run["warnings"]) if "times" in text)
+    assert "the null layout: nothing is stored, its times are " in warning
+    for text in (warning, done.stderr):
+        assert f"{times}." in text
+    assert done.stderr.count("its times are") == 1
     limits = run["conditions"]["throttle"].get("nvme", {})
     assert ("write_mib_s" in limits) == ("w2G" in str(flags)), "runs without it compare with those of earlier releases"
 

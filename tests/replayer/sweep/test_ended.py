@@ -72,7 +72,7 @@ def end_sweep(started: subprocess.Popen[str], number: signal.Signals) -> int:
 def has_begun(run: Path) -> bool:
     """Whether a run has begun to move data."""
     try:
-        return "zero_ns" in json.loads((run / "run.json").read_text()).get("clock", {})
+        return "zero_ns" in (json.loads((run / "run.json").read_text()).get("clock") or {})
     except OSError:
         return False
 
