@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from tracegen.console.interrupts import WORDS
-from tracegen.derive.combine import joined_parts
+from tracegen.derive.merge import joined_parts
 from tracegen.errors import InputError, ToolError
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.recipe.recipe import Person, Recipe, to_ns

@@ -21,8 +21,9 @@ from tests.support.command_line import Run, sentence
 from tests.support.mounts import tmpfs
 from tests.support.paths import DEMO
 from tests.support.workloads import recipes
-from tracegen.derive import combine
-from tracegen.derive.combine import Selection, joined_parts, merge, scale, slice_
+from tracegen.derive.merge import joined_parts, merge
+from tracegen.derive.scale import SHARED_SOURCES, scale
+from tracegen.derive.slice import Selection, slice_
 from tracegen.describe.diff import difference
 from tracegen.errors import InputError
 from tracegen.files.trace_writer import TraceWriter
@@ -199,7 +200,7 @@ def test_scaled_users_have_objects_of_their_own_but_share_prompts_and_chunks(exa
     assert after["requests"] == 3 * before["requests"]
     assert after["users"] == 3 * before["users"]
     of = whole(example)
-    shared = np.unique(of["key"][np.isin(of["source"], combine.SHARED_SOURCES)])
+    shared = np.unique(of["key"][np.isin(of["source"], SHARED_SOURCES)])
     assert 0 < len(shared) < before["keys"]
     assert after["keys"] == 3 * (before["keys"] - len(shared)) + len(shared)
     assert whole(found)["time_ns"].max() == of["time_ns"].max() // 2

@@ -11,7 +11,10 @@ import click
 
 from tracegen.commands.options import refuse_zeros, report, written
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
-from tracegen.derive import combine
+from tracegen.derive.merge import merge as merge_traces
+from tracegen.derive.scale import scale as scale_trace
+from tracegen.derive.slice import Selection
+from tracegen.derive.slice import slice_ as slice_trace
 from tracegen.describe.diff import difference
 from tracegen.errors import InputError, escape_controls
 from tracegen.exchange import convert as exchange
@@ -158,7 +161,7 @@ def export(format_: str, trace: Path, bytes_per_token: int, output: Path, force:
 @written
 def merge(traces: tuple[Path, ...], output: Path, as_json: bool, **writing: Any) -> None:
     """One trace of several TRACES, on one clock: all parts that --shard made, or whole traces that share nothing."""
-    _write(combine.merge([_checked(path) for path in traces]), output, as_json, writing)
+    _write(merge_traces([_checked(path) for path in traces]), output, as_json, writing)
 
 
 def _range(_ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -193,8 +196,8 @@ def slice_(trace: Path, requests: int | None, output: Path, as_json: bool, **fla
     writing = {name: flags.pop(name) for name in ("force", "part_ops")}
     if requests is None and not any(flags.values()):
         raise InputError("a slice of everything is the trace itself; give --time, --users, --sessions or --requests.")
-    selection = combine.Selection(**flags, requests=(0, requests) if requests else None)
-    _write(combine.slice_(_checked(trace), selection), output, as_json, writing)
+    selection = Selection(**flags, requests=(0, requests) if requests else None)
+    _write(slice_trace(_checked(trace), selection), output, as_json, writing)
 
 
 @click.command(
@@ -209,7 +212,7 @@ def scale(trace: Path, users: int, time: str, output: Path, as_json: bool, **wri
     """Every user of TRACE several times, with objects of their own; prompts, phrases and chunks stay shared."""
     if not re.fullmatch(r"\d{1,9}(\.\d{1,9}|/0*[1-9]\d{0,8})?", time):
         raise InputError(f"--time {time[:40]} is no positive number of at most nine digits; give e.g. 0.5 or 1/3.")
-    _write(combine.scale(_checked(trace), users, Fraction(time)), output, as_json, writing)
+    _write(scale_trace(_checked(trace), users, Fraction(time)), output, as_json, writing)
 
 
 @click.command(short_help="Where two traces differ.", epilog="Example: tracegen diff a.parquet b.parquet")
