@@ -1,7 +1,6 @@
-"""The trace format: one row is one operation on one KV object. tracegen owns it, everyone may import it.
+"""The trace format, as other packages may import it.
 
-`traces/README.md` specifies the same format in prose, for readers and writers that do not use this code. This module is
-the door for other packages; what it names is in `tracegen.trace`.
+`traces/README.md` specifies the format in prose. `tracegen.trace` holds what this module names.
 """
 
 from tracegen.trace.columns import (
@@ -11,22 +10,22 @@ from tracegen.trace.columns import (
     DTYPES,
     ENUMS,
     MULTI_TURN,
-    PART_COLUMNS,
     PREFILL,
     RAG,
     READ,
     ROW_GROUP,
     SCHEMA,
+    SHARD_COLUMNS,
     SYSTEM,
     USER,
     WRITE,
     Columns,
-    chosen,
-    cut,
-    joined,
+    concatenate,
+    split_rows,
+    take_rows,
 )
 from tracegen.trace.fingerprint import Fingerprint
-from tracegen.trace.metadata import METADATA_KEY, Metadata, guessed_sessions
+from tracegen.trace.metadata import METADATA_KEY, Metadata, has_guessed_sessions
 from tracegen.trace.reading import Trace
 
 __all__ = [
@@ -37,12 +36,12 @@ __all__ = [
     "ENUMS",
     "METADATA_KEY",
     "MULTI_TURN",
-    "PART_COLUMNS",
     "PREFILL",
     "RAG",
     "READ",
     "ROW_GROUP",
     "SCHEMA",
+    "SHARD_COLUMNS",
     "SYSTEM",
     "USER",
     "WRITE",
@@ -50,8 +49,8 @@ __all__ = [
     "Fingerprint",
     "Metadata",
     "Trace",
-    "chosen",
-    "cut",
-    "guessed_sessions",
-    "joined",
+    "concatenate",
+    "has_guessed_sessions",
+    "split_rows",
+    "take_rows",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.errors import InputError
-from tracegen.schema import DECODE, READ, Columns, Trace, chosen
+from tracegen.schema import DECODE, READ, Columns, Trace, take_rows
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Selection:
                 kept &= batch["user_id"] < self.users
             if ranks > 1:
                 kept &= batch["session_id"] % ranks == rank
-            yield batch if kept.all() else chosen(batch, kept)
+            yield batch if kept.all() else take_rows(batch, kept)
 
     def _decode_filter(self, trace: Trace, size: int) -> Iterator[Columns]:
         """Without the decode reads that are left out; their new_tokens move to an op that stays.
@@ -72,7 +72,7 @@ class Selection:
             receives = kept & (_is_decode_read(batch) if self.decode == "once" else True)
             receiver[batch["request_id"][receives]] = batch["op_id"][receives]
         for batch, kept in self._kept(trace, size):
-            ops = chosen(batch, kept)
+            ops = take_rows(batch, kept)
             extra = np.where(receiver[ops["request_id"]] == ops["op_id"], moved[ops["request_id"]], 0)
             yield ops | {"new_tokens": (ops["new_tokens"] + extra).astype(np.int32)}
 

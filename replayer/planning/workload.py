@@ -46,7 +46,7 @@ class Workload:
             np.zeros(0, TRACE_KEY),
         )
         if selection == Selection():
-            batches = trace.checked(BATCH_OPS)
+            batches = trace.checked_batches(BATCH_OPS)
         else:
             trace.check()
             batches = selection.batches(trace, BATCH_OPS)

@@ -76,7 +76,7 @@ class Held(Trace):
         for begin in range(0, self.ops, size):
             yield {name: column[begin : begin + size] for name, column in self._batch.items()}
 
-    def checked(self, size: int = 1 << 16) -> Iterator[Columns]:
+    def checked_batches(self, size: int = 1 << 16) -> Iterator[Columns]:
         return self.batches(size)
 
     def check(self) -> None:

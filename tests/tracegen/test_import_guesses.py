@@ -14,7 +14,7 @@ from tests.support.traces import joined
 from tests.support.workloads import rows as rows_of
 from tracegen.exchange.convert import export_trace
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import DECODE, READ, Trace, guessed_sessions
+from tracegen.schema import DECODE, READ, Trace, has_guessed_sessions
 
 SECOND = 10**9
 
@@ -100,7 +100,7 @@ def test_what_is_made_of_guesses_is_a_guess(run: Run, tmp_path: Path) -> None:
     run("tracegen", "import", "azure", azure(tmp_path / "a.csv"), "-o", paths[0])
     run("tracegen", "slice", paths[0], "--requests", 9, "-o", paths[1])
     run("tracegen", "merge", paths[1], paths[0], "-o", paths[2])
-    assert all(guessed_sessions(Trace(path).metadata.recipe) for path in paths)
+    assert all(has_guessed_sessions(Trace(path).metadata.recipe) for path in paths)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from tracegen.derive.provenance import count_of, derived
 from tracegen.derive.renumber import merged, renumbered
 from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints
-from tracegen.schema import PART_COLUMNS, Columns, Metadata, Trace
+from tracegen.schema import SHARD_COLUMNS, Columns, Metadata, Trace
 
 
 def joined_parts(streams: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
     """The ops of a whole recipe from those of its parts.
 
     Args:
-        streams: of each part, with PART_COLUMNS.
+        streams: of each part, with SHARD_COLUMNS.
         users: the numbers of all users that have a request, in order.
     """
     many = len(streams)
@@ -73,8 +73,8 @@ def _merge_parts(traces: Sequence[Trace]) -> tuple[Metadata, Iterator[Columns]]:
     if missing:
         raise InputError(f"part {missing[0]} of {many} is missing; make it with --shard {missing[0]}/{many}.")
     ordered = [parts[number] for number in sorted(parts)]
-    people = [np.unique(batch["person"]) for trace in ordered for batch in trace.batches(more=PART_COLUMNS)]
-    streams = [trace.batches(more=PART_COLUMNS) for trace in ordered]
+    people = [np.unique(batch["person"]) for trace in ordered for batch in trace.batches(more=SHARD_COLUMNS)]
+    streams = [trace.batches(more=SHARD_COLUMNS) for trace in ordered]
     counts = {name: number for name, number in traces[0].metadata.counts.items() if name not in _TOTALS}
     return replace(about, counts=counts), joined_parts(streams, np.unique(np.concatenate(people)))
 

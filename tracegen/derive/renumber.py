@@ -7,7 +7,7 @@ import numpy as np
 
 from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints
-from tracegen.schema import DELETE, READ, WRITE, Columns, chosen, joined
+from tracegen.schema import DELETE, READ, WRITE, Columns, concatenate, take_rows
 from tracegen.workload.objects import Window
 from tracegen.workload.ops import first_rows, sort_order
 
@@ -82,15 +82,15 @@ def merged(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
                 if more is None:
                     del going[number]
                 else:
-                    held[number] = joined([held[number], more]) if number in held else more
+                    held[number] = concatenate([held[number], more]) if number in held else more
         if not held:
             return
         limit = min((int(held[number]["time_ns"][-1]) for number in going), default=_FOREVER)
         ready = {number: int(np.searchsorted(part["time_ns"], limit)) for number, part in held.items()}
-        columns = joined([chosen(part, slice(0, ready[number])) for number, part in held.items()])
-        held = {number: chosen(part, slice(ready[number], None)) for number, part in held.items()}
+        columns = concatenate([take_rows(part, slice(0, ready[number])) for number, part in held.items()])
+        held = {number: take_rows(part, slice(ready[number], None)) for number, part in held.items()}
         if len(columns["time_ns"]):
-            yield chosen(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
+            yield take_rows(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
         if not going:
             return
 

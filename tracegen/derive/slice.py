@@ -7,7 +7,7 @@ import numpy as np
 
 from tracegen.derive.provenance import derived
 from tracegen.derive.renumber import renumbered
-from tracegen.schema import Columns, Metadata, Trace, chosen
+from tracegen.schema import Columns, Metadata, Trace, take_rows
 from tracegen.workload.objects import Window
 
 Range = tuple[float, float]
@@ -61,4 +61,4 @@ def _kept(trace: Trace, selection: Selection) -> Iterator[Columns]:
         keep.append(within)
         rows = np.flatnonzero(keep[request])
         if len(rows):
-            yield chosen(batch, rows)
+            yield take_rows(batch, rows)

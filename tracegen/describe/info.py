@@ -8,7 +8,7 @@ import polars as pl
 from tracegen.describe.reuse import QUANTILES as DISTANCES
 from tracegen.describe.reuse import Reuse
 from tracegen.errors import InputError
-from tracegen.schema import Trace, guessed_sessions
+from tracegen.schema import Trace, has_guessed_sessions
 
 SPREADS = (
     "turns_per_session",
@@ -121,7 +121,7 @@ def render(facts: dict[str, Any]) -> str:
         f"  source       {source['name']} (sha256 {str(source.get('sha256'))[:12]}…, licence: {source.get('licence')})"
         for source in metadata["sources"]
     ]
-    if guessed_sessions(metadata["recipe"]):
+    if has_guessed_sessions(metadata["recipe"]):
         lines.append("  sessions     guessed: the source names none, so reuse across turns is an assumption")
     if metadata["block_tokens"]:
         chained = "prefix-chained" if metadata["prefix_chained"] else "not chained"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.randomness.draws import Ints
-from tracegen.schema import DELETE, ENUMS, READ, Columns, Trace, chosen, joined
+from tracegen.schema import DELETE, ENUMS, READ, Columns, Trace, concatenate, take_rows
 from tracegen.workload.objects import Window
 
 TOUCHES_MAX: Final = 1 << 20
@@ -131,9 +131,9 @@ def measure(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
         hashed = _hash(batch["key"])
         kept = np.flatnonzero(hashed < threshold)
         parts.append({name: batch[name][kept] for name in ("key", "tokens", "source", "op")} | {"hash": hashed[kept]})
-    columns, share = joined(parts), threshold / _HASHES
+    columns, share = concatenate(parts), threshold / _HASHES
     columns, distance = _measured(columns, share)
-    error = {} if share == 1 else _errors(joined(parts), threshold, int(counts.reuses.sum()))
+    error = {} if share == 1 else _errors(concatenate(parts), threshold, int(counts.reuses.sum()))
     is_read = columns["op"] == READ
     return Reuse(counts.touches, counts.reuses, share, distance, columns["source"], is_read, error, counts.reads)
 
@@ -143,7 +143,7 @@ def _measured(columns: Columns, share: float) -> tuple[Columns, Ints]:
     touch = columns["op"] != DELETE
     before = previous_rows(columns["key"])
     deleted = (columns["op"][before] == DELETE)[touch]
-    columns = chosen(columns, touch)
+    columns = take_rows(columns, touch)
     previous, weight = previous_rows(columns["key"]), columns["tokens"].astype(np.int64)
     again = (previous >= 0) & ~deleted
     return columns, np.where(again, _distances(previous, weight) / share, -1).astype(np.int64)
@@ -152,7 +152,7 @@ def _measured(columns: Columns, share: float) -> tuple[Columns, Ints]:
 def _errors(columns: Columns, threshold: int, reuses: int) -> dict[str, float | None]:
     """Relative standard errors of quantiles of a sample: of those of its groups, by the square root of their number."""
     share = threshold / _HASHES / GROUPS
-    groups = [chosen(columns, columns["hash"] % GROUPS == group) for group in range(GROUPS)]
+    groups = [take_rows(columns, columns["hash"] % GROUPS == group) for group in range(GROUPS)]
     quantiles = [_quantiles(_measured(group, share)[1], reuses, share) for group in groups]
     found = np.array([list(one.values()) for one in quantiles], np.float64)[:, :-1]  # nan: a group without a reuse
     spread = np.std(found, axis=0, ddof=1) / np.mean(found, axis=0) / np.sqrt(GROUPS)

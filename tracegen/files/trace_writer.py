@@ -21,16 +21,16 @@ from tracegen.schema import (
     DTYPES,
     ENUMS,
     METADATA_KEY,
-    PART_COLUMNS,
     ROW_GROUP,
     SCHEMA,
+    SHARD_COLUMNS,
     Columns,
     Fingerprint,
     Metadata,
-    cut,
+    split_rows,
 )
 
-PART_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in PART_COLUMNS)])
+PART_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in SHARD_COLUMNS)])
 _AHEAD: Final = 8
 _PART: Final = re.compile(r"part-\d{5}\.parquet")
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
@@ -101,7 +101,7 @@ class TraceWriter:
             self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
         self._rows += len(batch["op_id"])
         if self._rows >= ROW_GROUP:
-            *whole, rest = cut(self._waiting, ROW_GROUP)
+            *whole, rest = split_rows(self._waiting, ROW_GROUP)
             self._waiting, self._rows = [rest], len(rest["op_id"])
             for group in whole:
                 self._later(self._write, group)
@@ -150,7 +150,7 @@ class TraceWriter:
         self._wait(0)
         try:
             if self._rows:
-                self._write(cut(self._waiting, ROW_GROUP)[0])
+                self._write(split_rows(self._waiting, ROW_GROUP)[0])
             self.metadata.fingerprint = self._fingerprint.hexdigest()
             totals = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
             self.metadata.counts |= {"ops": self.ops, **totals, "tokens_generated": self._tokens}

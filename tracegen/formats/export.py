@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tracegen.errors import InputError
-from tracegen.schema import DELETE, PREFILL, Columns, Trace, chosen, joined
+from tracegen.schema import DELETE, PREFILL, Columns, Trace, concatenate, take_rows
 from tracegen.workload.objects import Window
 
 HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."
@@ -68,13 +68,13 @@ def requests_of(trace: Trace, left_out: dict[str, int] | None = None) -> Iterato
         counts["deletes_left_out"] += int(deletes.sum())
         counts["decode_ops_left_out"] += int((decodes & ~deletes).sum())
         rows = np.flatnonzero(~decodes & ~deletes)
-        part = chosen(batch, rows)
+        part = take_rows(batch, rows)
         if rest is not None:
-            part = joined([rest, part])
+            part = concatenate([rest, part])
         # A request's prefill stands in rows of one time, one after another; the last may go on in the next batch.
         last = np.flatnonzero(part["request_id"] != part["request_id"][-1:]).max(initial=-1) + 1 if len(rows) else 0
-        yield from _cut(trace, chosen(part, slice(last)), generated, seen)
-        rest = chosen(part, slice(last, None))
+        yield from _cut(trace, take_rows(part, slice(last)), generated, seen)
+        rest = take_rows(part, slice(last, None))
     if rest is not None:
         yield from _cut(trace, rest, generated, seen)
     counts["requests_left_out"] = seen.count(0)
