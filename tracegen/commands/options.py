@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from tracegen.console.command_line import Commands
 from tracegen.errors import InputError
-from tracegen.files.outputs import leftovers, remove_unfinished
+from tracegen.files.outputs import find_leftovers, remove_unfinished
 from tracegen.schema import Metadata
 
 
@@ -26,17 +26,11 @@ class Making(Commands):
             raise InputError(
                 "out of memory; lower users, documents, prompts or tokens, or raise block_tokens."
             ) from None
-        except BrokenPipeError:
-            raise  # click's to handle: the reader has gone
-        except OSError as error:
-            raise InputError(
-                f"{error.filename or 'the output'}: {error.strerror or error}; name another file."
-            ) from None
 
-    def ended(self, ctx: click.Context) -> Sequence[str]:
+    def clean_up_after_signal(self, ctx: click.Context) -> Sequence[str]:
         """Remove what was being written."""
         remove_unfinished()
-        return super().ended(ctx)
+        return super().clean_up_after_signal(ctx)
 
 
 def written(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +42,11 @@ def written(command: Callable[..., Any]) -> Callable[..., Any]:
 
 WRITE_FLAGS = (
     click.option(
-        "-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace (Parquet) to write."
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        required=True,
+        help="The trace (Parquet) to write.",
     ),
     click.option(
         "--part-ops",
@@ -88,5 +86,5 @@ def report(output: Path, metadata: Metadata, as_json: bool) -> None:
             f"{output}: {counts['ops']:,} ops, {counts['requests']:,} requests, {counts['sessions']:,} sessions,"
             f" {counts['tokens_generated']:,} tokens generated\nfingerprint {metadata.fingerprint}"
         )
-    for left in leftovers(output):
+    for left in find_leftovers(output):
         click.echo(f"Warning: {left} was left by a process that was killed; remove it.", err=True)
