@@ -33,8 +33,8 @@ COMMANDS: dict[str, list[str]] = {
     "metrics": ["analysis", "metrics"],
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
-    "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_free"], "after"),
-    "once its file is open": ("generate", [*WRITER, "_open"], "after"),
+    "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_output"], "after"),
+    "once its file is open": ("generate", ["tracegen.files.trace_writer", "_PartFiles", "_open"], "after"),
     "before the writer is entered": ("parts", [*WRITER, "__enter__"], "before"),
     "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
@@ -42,7 +42,7 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "while a slice is read": ("slice", ["tracegen.derive.slice", "_kept"], "before"),
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
-    "while what is unfinished is removed": ("parts", ["tracegen.files.trace_writer", "remove"], "before"),
+    "while what is unfinished is removed": ("parts", ["tracegen.files.outputs", "remove"], "before"),
     "before analysis has begun": ("metrics", ["analysis.summary.glossary", "chosen"], "before"),
     "in analysis": ("metrics", ["analysis.summary.glossary", "chosen"], "after"),
     "before an export": ("export", [*EXPORT, "requests_of"], "before"),

@@ -242,7 +242,7 @@ def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
     plans = [run("replayer", "plan", path, "--cpu-mem-gb", 20, "--json").stdout for path in (folder, single)]
     assert plans[0] == plans[1]
     sentence(run("tracegen", "slice", folder, "--requests", 5, "-o", folder, ok=False), "--force")
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="a folder"):
         generate(recipe, tmp_path, force=True, quiet=True)
     (folder / "part-00001.parquet").unlink()
     assert run("tracegen", "validate", folder, ok=False).returncode == 1
@@ -364,10 +364,14 @@ def test_a_full_disk_is_said_and_nothing_half_written_stays(run: Run, demo_trace
 
 
 def test_what_is_no_file_is_never_replaced(run: Run, tmp_path: Path) -> None:
-    sentence(run("tracegen", "generate", DEMO, "-o", "/dev/null", "--force", ok=False), "/dev/null is no file")
+    sentence(
+        run("tracegen", "generate", DEMO, "-o", "/dev/null", "--force", ok=False), "-o /dev/null: not a regular file"
+    )
     (tmp_path / "notes.txt").write_text("precious")
     for flags in ([], ["--part-ops", 1000]):
-        sentence(run("tracegen", "generate", DEMO, *flags, "-o", tmp_path, "--force", ok=False), "is a folder")
+        sentence(
+            run("tracegen", "generate", DEMO, *flags, "-o", tmp_path, "--force", ok=False), f"-o {tmp_path}: a folder"
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -381,7 +385,7 @@ def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp
         ["info", demo_trace, "--plot", tmp_path / "t.svg"],
     ):
         sentence(run("tracegen", *command, ok=False), "--force")
-    sentence(run("tracegen", *export[:-1], f"{tmp_path}/\udcff.csv", ok=False), "no name", "-o")
+    sentence(run("tracegen", *export[:-1], f"{tmp_path}/\udcff.csv", ok=False), "not a name", "-o")
     assert all(path.is_symlink() for path in tmp_path.iterdir())
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracegen.describe.info import users
 from tracegen.describe.reuse import Reuse
 from tracegen.errors import InputError, missing_package
-from tracegen.files.outputs import check_free, opened
+from tracegen.files.outputs import check_output, open_output
 from tracegen.schema import PREFILL, Trace
 from tracegen.workload.objects import Window
 
@@ -26,7 +26,7 @@ def check_picture(output: Path, *, force: bool) -> None:
     """
     if output.suffix not in (".svg", ".png"):
         raise InputError(f"--plot {output}: name it .svg or .png.")
-    check_free(output, force=force, flag="--plot")
+    check_output(output, force=force, setting="picture")
     if importlib.util.find_spec("matplotlib") is None:
         raise missing_package("--plot", "matplotlib", "plot")
 
@@ -52,7 +52,7 @@ def plot(trace: Trace, output: Path, facts: dict[str, Any], reuse: Reuse, *, for
         figure = Figure(figsize=(11, 7.2), layout="constrained")
         _draw(figure, trace, facts, reuse)
         metadata = {"Date": None} if output.suffix == ".svg" else {"Software": None}
-        with opened(output, force=force, flag="--plot") as file:
+        with open_output(output, force=force, setting="picture") as file:
             figure.savefig(file, format=output.suffix[1:], dpi=130, metadata=metadata)
 
 
@@ -74,12 +74,22 @@ def _draw(figure: Any, trace: Trace, facts: dict[str, Any], measured: Reuse) -> 
     prompts = np.sort(timeline.prompts[np.arange(timeline.prompts.end)])
     lengths.plot(prompts, np.arange(1, len(prompts) + 1) / len(prompts), color=_BLUE)
     lengths.set_xscale("log")
-    _label(lengths, "Prompt lengths (all that prefill touches)", "tokens", "share of requests at most so long")
+    _label(
+        lengths,
+        "Prompt lengths (all that prefill touches)",
+        "tokens",
+        "share of requests at most so long",
+    )
     sizes, hits = measured.curve()
     reuse.plot(sizes, hits, color=_BLUE)
     reuse.set_xscale("log")
     sample = "" if measured.share == 1 else f", {measured.share:.1%} of the objects sampled"
-    _label(reuse, f"Reuse distance: reads that an LRU cache hits{sample}", "cache size (tokens)", "share of reads")
+    _label(
+        reuse,
+        f"Reuse distance: reads that an LRU cache hits{sample}",
+        "cache size (tokens)",
+        "share of reads",
+    )
     working.plot(times, np.cumsum(timeline.fresh), color=_BLUE, label="ever touched")
     working.plot(times, timeline.window(), color=_ORANGE, label=f"touched in the last {timeline.span:,.3g} s")
     working.legend(frameon=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tracegen.files.outputs import opened
+from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions, even_blocks, requests_of
 from tracegen.formats.rows import BadRowError, Call, Rows, block_ids, check_count, integer
 from tracegen.schema import Trace
@@ -58,7 +58,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         InputError: the trace is not made of equal blocks.
     """
     counts, left_out = {"requests": 0, "blocks": 0}, dict[str, int]()
-    with opened(output, force=options.force) as file:
+    with open_output(output, force=options.force) as file:
         for request in requests_of(trace, left_out):
             row = {
                 "block_size": even_blocks(trace, request),

@@ -16,9 +16,17 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from tracegen.files.outputs import opened
+from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
-from tracegen.formats.rows import DECODE_BATCH, TIME_MAX, BadRowError, Call, Rows, integer, nanoseconds
+from tracegen.formats.rows import (
+    DECODE_BATCH,
+    TIME_MAX,
+    BadRowError,
+    Call,
+    Rows,
+    integer,
+    nanoseconds,
+)
 from tracegen.schema import DELETE, PREFILL, WRITE, Trace
 
 BLOCK_TOKENS: int | None = None
@@ -43,7 +51,10 @@ def read(rows: Rows) -> Iterator[Call]:
             if row["Phase"] == "Evict":
                 rows.left_out["evictions"] += 1
                 continue
-            if row["Operation"] not in ("Write", "Read") or row["Phase"] not in ("Prefill", "Decode"):
+            if row["Operation"] not in ("Write", "Read") or row["Phase"] not in (
+                "Prefill",
+                "Decode",
+            ):
                 raise BadRowError(f"Operation: {row['Operation'][:20]!r} in phase {row['Phase'][:20]!r} is unknown")
             if not row["Key"]:
                 raise BadRowError("Key: missing")
@@ -80,7 +91,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         InputError: `bytes_per_token` is missing.
     """
     each, counts = options.object_bytes("mlcommons"), {"rows": 0, "deletes_left_out": 0}
-    with opened(output, force=options.force) as file:
+    with open_output(output, force=options.force) as file:
         file.write(b"Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n")
         for batch in trace.batches():
             names = ("time_ns", "op", "tokens", "key", "phase")

@@ -15,9 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from tracegen.files.outputs import opened
+from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions, even_blocks, number, requests_of
-from tracegen.formats.rows import BadRowError, Call, Rows, block_ids, check_count, integer, nanoseconds
+from tracegen.formats.rows import (
+    BadRowError,
+    Call,
+    Rows,
+    block_ids,
+    check_count,
+    integer,
+    nanoseconds,
+)
 from tracegen.schema import DELETE, PREFILL, Trace
 
 BLOCK_TOKENS: int | None = 512
@@ -89,7 +97,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     for batch in trace.batches():
         later = (batch["turn"] > 1) & (batch["phase"] == PREFILL) & (batch["op"] != DELETE)
         several.update(np.unique(batch["session_id"][later]).tolist())
-    with opened(output, force=options.force) as file:
+    with open_output(output, force=options.force) as file:
         if trace.metadata.block_tokens not in (None, BLOCK_TOKENS):
             file.write(f'{{"block_size": {trace.metadata.block_tokens}}}\n'.encode())
         for request in requests_of(trace, left_out):

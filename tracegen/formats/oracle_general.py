@@ -11,7 +11,7 @@ import numpy as np
 
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
-from tracegen.files.outputs import opened
+from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import DELETE, Trace
 from tracegen.workload.objects import Window
@@ -30,7 +30,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     """
     each, counts = options.object_bytes("oracleGeneral"), {"records": 0, "deletes_left_out": 0}
     following = _next_accesses(trace)
-    with opened(output, force=options.force) as file:
+    with open_output(output, force=options.force) as file:
         for batch in trace.batches():
             kept = np.flatnonzero(batch["op"] != DELETE)
             size = batch["tokens"][kept].astype(np.int64) * each

@@ -18,7 +18,7 @@ from tracegen.schema import Columns, Trace
 @pytest.mark.parametrize("format_", EXPORTS)
 def test_what_exists_is_kept(format_: str, blocks: Trace, tmp_path: Path) -> None:
     (tmp_path / "o").write_text("precious")
-    with pytest.raises(InputError, match="--force"):
+    with pytest.raises(InputError, match="`force`"):
         export_trace(format_, blocks, tmp_path / "o", BYTES)
     assert (tmp_path / "o").read_text() == "precious"
     assert [path.name for path in tmp_path.iterdir()] == ["o"]
@@ -58,7 +58,7 @@ def test_bytes_are_asked_for(format_: str, number: int, small: Trace, tmp_path: 
 @pytest.mark.parametrize("name", ["none/o", "file/o", "o" * 300])
 def test_what_cannot_be_written_is_one_sentence(format_: str, name: str, blocks: Trace, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot write .* choose another place with -o"):
+    with pytest.raises(InputError, match=r"cannot write it: .*; choose another place"):
         export_trace(format_, blocks, tmp_path / name, BYTES)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
