@@ -39,14 +39,14 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
     "after the first ops": ("merge", [*WRITER, "write"], "after"),
-    "while a slice is read": ("slice", ["tracegen.derive.slice", "_kept"], "before"),
+    "while a slice is read": ("slice", ["tracegen.derive.slice", "_select_rows"], "before"),
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
     "while what is unfinished is removed": ("parts", ["tracegen.files.outputs", "remove"], "before"),
     "before analysis has begun": ("metrics", ["analysis.summary.glossary", "chosen"], "before"),
     "in analysis": ("metrics", ["analysis.summary.glossary", "chosen"], "after"),
-    "before an export": ("export", [*EXPORT, "requests_of"], "before"),
-    "in an export": ("export", [*EXPORT, "even_blocks"], "after"),
+    "before an export": ("export", [*EXPORT, "read_requests"], "before"),
+    "in an export": ("export", [*EXPORT, "require_even_blocks"], "after"),
 }
 
 

@@ -54,7 +54,7 @@ def write(path: Path, batch: Columns, **metadata: object) -> Trace:
 
 def made(recipe: Recipe, part: tuple[int, int] = (0, 1)) -> Columns:
     """The ops of a recipe of synthetic sources."""
-    sources = open_sources(recipe, Metadata(0, {}, ""), quiet=True)
+    sources = open_sources(recipe, Metadata(0, {}, ""))
     return joined(list(batches(recipe, sources, part, survey(recipe, sources))))
 
 

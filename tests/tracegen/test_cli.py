@@ -122,7 +122,7 @@ BAD_GENERATE = {
     "a shard of 5,000 digits": (["{demo}", "--shard", 5000 * "9" + "/9", "-o", "{out}"], ["--shard", "I/N"]),
     "a name that is none": (["{demo}", "-o", "{dir}/a\udcff.parquet"], ["-o"]),
     "a device as recipe": (["/dev/zero", "-o", "{out}"], ["/dev/zero", "TOML"]),
-    "nothing arrives": (["{demo}", "--duration", "1e-9", "-o", "{out}"], ["duration_s"]),
+    "nothing arrives": (["{demo}", "--duration", "1e-9", "-o", "{out}"], ["duration_s = 1e-09"]),
 }
 
 

@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +20,11 @@ from tests.support.command_line import Run, sentence
 from tests.support.mounts import tmpfs
 from tests.support.paths import DEMO
 from tests.support.workloads import recipes
-from tracegen.derive.merge import joined_parts, merge
-from tracegen.derive.scale import SHARED_SOURCES, scale
-from tracegen.derive.slice import Selection, slice_
-from tracegen.describe.diff import difference
+from tracegen.derive.merge import merge, merge_shards
+from tracegen.derive.provenance import Derivation
+from tracegen.derive.scale import SHARED_SOURCES, scale_trace
+from tracegen.derive.slice import SliceRanges, slice_trace
+from tracegen.describe.diff import compare_traces
 from tracegen.errors import InputError
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.generate import batches, generate, open_sources
@@ -35,10 +35,9 @@ from tracegen.workload.schedule import Schedule, survey
 RECIPE = Recipe(users=9, requests=300, mix=Mix(personas=2, rag=1), rag=Rag(share=0.3, documents=7))
 
 
-def written(path: Path, made: tuple[Metadata, Any]) -> Trace:
-    metadata, parts = made
-    with TraceWriter(path, metadata, force=True) as writer:
-        for batch in parts:
+def written(path: Path, derivation: Derivation) -> Trace:
+    with TraceWriter(path, derivation.metadata, force=True) as writer:
+        for batch in derivation.batches:
             writer.write(batch)
     trace = Trace(path)
     assert [str(problem) for problem in trace.problems()] == []
@@ -52,7 +51,7 @@ def whole(trace: Trace) -> Columns:
 def shards(folder: Path, recipe: Recipe, count: int) -> list[Trace]:
     paths = [folder / f"{number}.parquet" for number in range(count)]
     for number, path in enumerate(paths):
-        generate(recipe, path, part=(number, count), force=True, quiet=True)
+        generate(recipe, path, shard=(number, count), force=True)
         assert not list(Trace(path).problems())
     return [Trace(path) for path in paths]
 
@@ -60,27 +59,27 @@ def shards(folder: Path, recipe: Recipe, count: int) -> list[Trace]:
 @pytest.mark.parametrize("block", [0, 64])
 def test_shards_and_jobs_give_the_single_process_trace(tmp_path: Path, block: int) -> None:
     recipe = replace(RECIPE, block_tokens=block, save_decode=bool(block))
-    single = generate(recipe, tmp_path / "single.parquet", quiet=True)
+    single = generate(recipe, tmp_path / "single.parquet")
     merged = written(tmp_path / "merged.parquet", merge(shards(tmp_path, recipe, 4)[::-1]))
     assert merged.metadata.fingerprint == single.fingerprint
     assert merged.metadata.counts == single.counts
     assert merged.metadata.recipe == json.loads(json.dumps(single.recipe))
-    jobs = generate(recipe, tmp_path / "jobs.parquet", jobs=2, quiet=True)
+    jobs = generate(recipe, tmp_path / "jobs.parquet", jobs=2)
     assert jobs.fingerprint == single.fingerprint
-    assert not difference(Trace(tmp_path / "jobs.parquet"), merged).text.count("differ")
+    assert not compare_traces(Trace(tmp_path / "jobs.parquet"), merged).text.count("differ")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(recipes, st.integers(2, 5))
 def test_any_recipes_parts_merge_to_the_whole(recipe: Recipe, count: int) -> None:
     recipe = replace(recipe, mix=replace(recipe.mix, sharegpt=0, personas=recipe.mix.personas or 1))
-    sources = open_sources(recipe, Metadata(0, {}, ""), quiet=True)
+    sources = open_sources(recipe, Metadata(0, {}, ""))
     cut = survey(recipe, sources)
     parts = [batches(recipe, sources, (number, count), cut) for number in range(count)]
     prints = []
     for ops in (
         batches(recipe, sources, (0, 1), cut),
-        joined_parts(parts, Schedule(recipe, sources, cut=cut).users),
+        merge_shards(parts, Schedule(recipe, sources, cut=cut).users),
     ):
         fingerprint = Fingerprint()
         for batch in ops:
@@ -93,7 +92,7 @@ def test_parts_without_users_are_not_missed(run: Run, tmp_path: Path) -> None:
     recipe = ["--set", "mix.personas=1", "--users", 1, "--requests", 50]
     run("tracegen", "generate", *recipe, "--shard", "0/3", "-o", tmp_path / "0.parquet")
     sentence(
-        run("tracegen", "generate", *recipe, "--shard", "1/3", "-o", tmp_path / "1.parquet", ok=False), "part 1 of 3"
+        run("tracegen", "generate", *recipe, "--shard", "1/3", "-o", tmp_path / "1.parquet", ok=False), "shard 1 of 3"
     )
     run("tracegen", "merge", tmp_path / "0.parquet", "-o", tmp_path / "t.parquet")
     run("tracegen", "generate", *recipe, "-o", tmp_path / "whole.parquet")
@@ -109,7 +108,7 @@ def test_nobody_is_forgotten_while_another_has_nothing_more_to_ask(seed: int, us
         seed=seed, users=users, duration_s=60, prefix=Prefix(share=0), mix=Mix(personas=1),
         personas={"chatbot": person, **nobody},
     )  # fmt: skip
-    sources = open_sources(recipe, Metadata(0, {}, ""), quiet=True)
+    sources = open_sources(recipe, Metadata(0, {}, ""))
     counts = [
         sum(len(batch["user"]) for batch in Schedule(recipe, sources, part).batches())
         for part in [(0, 1), *((user, users) for user in range(users))]
@@ -119,15 +118,15 @@ def test_nobody_is_forgotten_while_another_has_nothing_more_to_ask(seed: int, us
 
 def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     parts = shards(tmp_path, RECIPE, 3)
-    other = generate(replace(RECIPE, seed=1), tmp_path / "other.parquet", part=(2, 3), quiet=True)
+    other = generate(replace(RECIPE, seed=1), tmp_path / "other.parquet", shard=(2, 3))
     assert other.part == {"index": 2, "of": 3}
-    plain = generate(RECIPE, tmp_path / "plain.parquet", quiet=True)
+    plain = generate(RECIPE, tmp_path / "plain.parquet")
     assert plain.part is None
     cases = {
-        "part 1 of 3 is missing; make it with --shard 1/3": [parts[0], parts[2]],
-        "both part 0": [parts[0], parts[0], parts[1], parts[2]],
-        "different recipes": [parts[0], parts[1], Trace(tmp_path / "other.parquet")],
-        "like with like": [parts[0], Trace(tmp_path / "plain.parquet")],
+        "shard 1 of 3 is missing; make it with `shard=1/3`": [parts[0], parts[2]],
+        "both shard 0": [parts[0], parts[0], parts[1], parts[2]],
+        "shards of different traces": [parts[0], parts[1], Trace(tmp_path / "other.parquet")],
+        "merge only shards, or only whole traces": [parts[0], Trace(tmp_path / "plain.parquet")],
     }
     for words, chosen in cases.items():
         with pytest.raises(InputError, match=words):
@@ -137,12 +136,12 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     path = tmp_path_factory.mktemp("combine") / "t.parquet"
-    generate(replace(RECIPE, seed=3), path, quiet=True)
+    generate(replace(RECIPE, seed=3), path)
     return Trace(path)
 
 
 def test_merged_traces_keep_their_ops_and_share_nothing(example: Trace, tmp_path: Path) -> None:
-    generate(replace(RECIPE, seed=4, users=3, requests=50), tmp_path / "b.parquet", quiet=True)
+    generate(replace(RECIPE, seed=4, users=3, requests=50), tmp_path / "b.parquet")
     other = Trace(tmp_path / "b.parquet")
     both = written(tmp_path / "both.parquet", merge([example, other]))
     for name in ("ops", "requests", "sessions", "users", "keys", "tokens_generated"):
@@ -155,11 +154,11 @@ def test_merged_traces_keep_their_ops_and_share_nothing(example: Trace, tmp_path
 
 
 SLICES = {
-    "time": Selection(seconds=(20, 60)),
-    "users": Selection(users=(8, 12)),
-    "sessions": Selection(sessions=(5, 20)),
-    "requests": Selection(requests=(0, 40)),
-    "all": Selection((10, 90), (2, 14), (3, 50), (0, 200)),
+    "time": SliceRanges(seconds=(20, 60)),
+    "users": SliceRanges(users=(8, 12)),
+    "sessions": SliceRanges(sessions=(5, 20)),
+    "requests": SliceRanges(requests=(0, 40)),
+    "all": SliceRanges((10, 90), (2, 14), (3, 50), (0, 200)),
 }
 
 
@@ -177,7 +176,7 @@ def test_a_slice_holds_the_whole_requests_it_selects(name: str, example: Trace, 
         if limits:
             keep &= (of[column][first] >= limits[0] * unit) & (of[column][first] < limits[1] * unit)
     rows = keep[of["request_id"]]
-    found = whole(written(tmp_path / "s.parquet", slice_(example, selection)))
+    found = whole(written(tmp_path / "s.parquet", slice_trace(example, selection)))
     assert 0 < rows.sum() < len(rows)
     shift = int(selection.seconds[0] * 10**9) if selection.seconds else 0
     assert (found["time_ns"] == of["time_ns"][rows] - shift).all()
@@ -190,12 +189,12 @@ def test_a_slice_holds_the_whole_requests_it_selects(name: str, example: Trace, 
 
 def test_an_empty_slice_is_refused(example: Trace, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="would hold no ops"):
-        written(tmp_path / "s.parquet", slice_(example, Selection(users=(10**6, 10**7))))
+        written(tmp_path / "s.parquet", slice_trace(example, SliceRanges(users=(10**6, 10**7))))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_scaled_users_have_objects_of_their_own_but_share_prompts_and_chunks(example: Trace, tmp_path: Path) -> None:
-    found = written(tmp_path / "s.parquet", scale(example, 3, Fraction("0.5")))
+    found = written(tmp_path / "s.parquet", scale_trace(example, 3, Fraction("0.5")))
     before, after = example.metadata.counts, found.metadata.counts
     assert after["requests"] == 3 * before["requests"]
     assert after["users"] == 3 * before["users"]
@@ -213,10 +212,11 @@ def test_scaled_users_have_objects_of_their_own_but_share_prompts_and_chunks(exa
 def test_slices_of_scales_are_traces(
     example: Trace, tmp_path: Path, users: int, time: str, seconds: tuple[int, int]
 ) -> None:
-    scaled = written(tmp_path / "scaled.parquet", scale(example, users, Fraction(time)))
+    scaled = written(tmp_path / "scaled.parquet", scale_trace(example, users, Fraction(time)))
     try:
         part = written(
-            tmp_path / "part.parquet", slice_(scaled, Selection(seconds=(seconds[0], sum(seconds)), users=(1, 99)))
+            tmp_path / "part.parquet",
+            slice_trace(scaled, SliceRanges(seconds=(seconds[0], sum(seconds)), users=(1, 99))),
         )
     except InputError:
         return
@@ -228,22 +228,22 @@ def test_a_slice_that_deletes_what_it_does_not_store_is_refused(tmp_path: Path) 
     steps = [("w", 0, 5), ("w", 1, 7), ("x", 0, 5), ("r", 1, 7), ("x", 1, 7), ("r", 1, 7)]
     trace = traces.write(tmp_path / "t.parquet", traces.columns(steps))
     with pytest.raises(InputError, match="never stored"):
-        written(tmp_path / "s.parquet", slice_(trace, Selection(requests=(2, 9))))
-    found = whole(written(tmp_path / "s.parquet", slice_(trace, Selection(requests=(1, 9), users=(0, 2)))))
+        written(tmp_path / "s.parquet", slice_trace(trace, SliceRanges(requests=(2, 9))))
+    found = whole(written(tmp_path / "s.parquet", slice_trace(trace, SliceRanges(requests=(1, 9), users=(0, 2)))))
     assert found["key"].tolist() == [0]
 
 
 def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
     recipe = replace(RECIPE, requests=44_000, users=100)
     folder, single = tmp_path / "parts", tmp_path / "single.parquet"
-    assert generate(recipe, folder, part_ops=100_000, quiet=True) == generate(recipe, single, quiet=True)
+    assert generate(recipe, folder, part_ops=100_000) == generate(recipe, single)
     assert len(list(folder.iterdir())) == 3
     assert "valid" in run("tracegen", "validate", folder).stdout
     plans = [run("replayer", "plan", path, "--cpu-mem-gb", 20, "--json").stdout for path in (folder, single)]
     assert plans[0] == plans[1]
     sentence(run("tracegen", "slice", folder, "--requests", 5, "-o", folder, ok=False), "--force")
     with pytest.raises(InputError, match="a folder"):
-        generate(recipe, tmp_path, force=True, quiet=True)
+        generate(recipe, tmp_path, force=True)
     (folder / "part-00001.parquet").unlink()
     assert run("tracegen", "validate", folder, ok=False).returncode == 1
 

@@ -122,7 +122,7 @@ def test_a_run_of_guessed_sessions_says_so(recipe: dict[str, Any], guessed: bool
 
 
 BAD = {
-    "sessions that are given": (["weka", "{f}", "--sessions", "none"], ["weka guesses no sessions"]),
+    "sessions that are given": (["weka", "{f}", "--sessions", "none"], ["sessions of weka are never guessed"]),
     "decode reads of an I/O log": (
         ["mlcommons", "{f}", "--bytes-per-token", "9", "--decode-reads"],
         ["--decode-reads"],

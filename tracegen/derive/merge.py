@@ -1,4 +1,4 @@
-"""Merge traces, or the parts of one."""
+"""Merging: whole traces on one clock, or all shards of a recipe."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,83 +6,114 @@ from typing import Any, Final
 
 import numpy as np
 
-from tracegen.derive.provenance import count_of, derived
-from tracegen.derive.renumber import merged, renumbered
+from tracegen.derive.provenance import Derivation, count_of, describe_origin
+from tracegen.derive.renumber import merge_streams, renumber
 from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints
-from tracegen.schema import SHARD_COLUMNS, Columns, Metadata, Trace
-
-
-def joined_parts(streams: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
-    """The ops of a whole recipe from those of its parts.
-
-    Args:
-        streams: of each part, with SHARD_COLUMNS.
-        users: the numbers of all users that have a request, in order.
-    """
-    many = len(streams)
-
-    def apart(number: int, stream: Iterator[Columns]) -> Iterator[Columns]:
-        for batch in stream:
-            ids = {name: batch[name] * many + number for name in ("request_id", "session_id")}
-            shared = batch["shared"]
-            key = np.where(shared >= 0, shared * (many + 1) + many, batch["key"] * (many + 1) + number)
-            yield batch | ids | {"key": key, "user_id": np.searchsorted(users, batch["person"])}
-
-    return renumbered(merged([apart(number, stream) for number, stream in enumerate(streams)]))
-
-
-def merge(traces: Sequence[Trace]) -> tuple[Metadata, Iterator[Columns]]:
-    """One trace of several, all their users on one clock, sharing nothing.
-
-    Of all parts of a recipe: the trace that a single process would have made, to the byte.
-
-    Raises:
-        InputError: parts are missing, double, or of different recipes, or they are mixed with whole traces.
-    """
-    if any(trace.metadata.part is not None for trace in traces):
-        return _merge_parts(traces)
-    # Users of the first trace come before those of the second.
-    before = np.cumsum([0, *(count_of(trace, "users") for trace in traces)])
-    many = len(traces)
-
-    def apart(number: int, trace: Trace) -> Iterator[Columns]:
-        for batch in trace.batches():
-            ids = {name: batch[name] * many + number for name in ("request_id", "session_id", "key")}
-            yield batch | ids | {"user_id": batch["user_id"] + before[number]}
-
-    streams = [apart(number, trace) for number, trace in enumerate(traces)]
-    return derived(traces, {"merge": len(traces)}), renumbered(merged(streams))
-
-
-def _merge_parts(traces: Sequence[Trace]) -> tuple[Metadata, Iterator[Columns]]:
-    about = replace(traces[0].metadata, part=None, counts={}, fingerprint="")
-    parts: dict[int, Trace] = {}
-    many = (traces[0].metadata.part or {}).get("of", 0)
-    for trace in traces:
-        part = trace.metadata.part
-        if part is None or not many:
-            raise InputError(f"{trace.path} and {traces[0].path}: one is a part and one a whole; merge like with like.")
-        number = part.get("index", -1)
-        if replace(trace.metadata, part=None, counts={}, fingerprint="") != about or part.get("of") != many:
-            raise InputError(f"{trace.path} and {traces[0].path} are parts of different recipes, inputs or divisions.")
-        if number in parts:
-            raise InputError(f"{trace.path} and {parts[number].path} are both part {number}; name each once.")
-        parts[number] = trace
-    missing = sorted(set(range(min(many, _users(about.recipe)))) - set(parts))
-    if missing:
-        raise InputError(f"part {missing[0]} of {many} is missing; make it with --shard {missing[0]}/{many}.")
-    ordered = [parts[number] for number in sorted(parts)]
-    people = [np.unique(batch["person"]) for trace in ordered for batch in trace.batches(more=SHARD_COLUMNS)]
-    streams = [trace.batches(more=SHARD_COLUMNS) for trace in ordered]
-    counts = {name: number for name, number in traces[0].metadata.counts.items() if name not in _TOTALS}
-    return replace(about, counts=counts), joined_parts(streams, np.unique(np.concatenate(people)))
-
-
-def _users(recipe: dict[str, Any]) -> int:
-    """Users and documents of a recipe: parts beyond them are empty."""
-    retrieves = recipe["rag"]["share"] or recipe["mix"]["rag"]
-    return int(recipe["users"] + (recipe["rag"]["documents"] if retrieves else 0))
-
+from tracegen.trace.columns import SHARD_COLUMNS, Columns
+from tracegen.trace.metadata import Metadata
+from tracegen.trace.reading import Trace
 
 _TOTALS: Final = ("ops", "requests", "sessions", "users", "keys", "tokens_generated")
+
+
+def merge_shards(shards: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
+    """Merge the ops of a recipe's shards into those of the whole recipe.
+
+    Args:
+        shards: batches of each shard, with SHARD_COLUMNS.
+        users: the numbers of all users that have a request, in order; shape (users,).
+    """
+    count = len(shards)
+
+    def separate_ids(number: int, shard: Iterator[Columns]) -> Iterator[Columns]:
+        """Make ids distinct from those of other shards, except ids of shared objects."""
+        for batch in shard:
+            shared = batch["shared"]
+            own_key = batch["key"] * (count + 1) + number
+            yield batch | {
+                "request_id": batch["request_id"] * count + number,
+                "session_id": batch["session_id"] * count + number,
+                "key": np.where(shared >= 0, shared * (count + 1) + count, own_key),
+                "user_id": np.searchsorted(users, batch["person"]),
+            }
+
+    return renumber(merge_streams([separate_ids(*item) for item in enumerate(shards)]))
+
+
+def merge(traces: Sequence[Trace]) -> Derivation:
+    """Merge whole traces on one clock, sharing nothing, or all shards of a recipe.
+
+    At equal times the users of the first trace precede those of the second. All shards of a recipe
+    give the trace that a single process makes, byte for byte.
+
+    Raises:
+        InputError: shards are missing, given twice or of different recipes, or they are mixed with
+            whole traces.
+    """
+    if any(trace.metadata.part is not None for trace in traces):
+        return _merge_shard_files(traces)
+    users_before = np.cumsum([0, *(count_of(trace, "users") for trace in traces)])
+    count = len(traces)
+
+    def separate_ids(number: int, trace: Trace) -> Iterator[Columns]:
+        """Make ids distinct from those of other traces."""
+        for batch in trace.batches():
+            ids = {name: batch[name] * count + number for name in ("request_id", "session_id", "key")}
+            yield batch | ids | {"user_id": batch["user_id"] + users_before[number]}
+
+    streams = [separate_ids(number, trace) for number, trace in enumerate(traces)]
+    metadata = describe_origin(traces, {"merge": len(traces)})
+    return Derivation(metadata, renumber(merge_streams(streams)))
+
+
+def _merge_shard_files(traces: Sequence[Trace]) -> Derivation:
+    whole = _without_shard(traces[0].metadata)
+    shards = _order_shards(traces)
+    users = [np.unique(batch["person"]) for trace in shards for batch in trace.batches(more=SHARD_COLUMNS)]
+    streams = [trace.batches(more=SHARD_COLUMNS) for trace in shards]
+    counts = {name: number for name, number in traces[0].metadata.counts.items() if name not in _TOTALS}
+    batches = merge_shards(streams, np.unique(np.concatenate(users)))
+    return Derivation(replace(whole, counts=counts), batches)
+
+
+def _order_shards(traces: Sequence[Trace]) -> list[Trace]:
+    """Put the shards of one recipe in order of their numbers.
+
+    Raises:
+        InputError: one is missing, given twice, of another recipe, or not a shard.
+    """
+    first = traces[0]
+    whole = _without_shard(first.metadata)
+    count = (first.metadata.part or {}).get("of", 0)
+    shards: dict[int, Trace] = {}
+    for trace in traces:
+        shard = trace.metadata.part
+        if shard is None or not count:
+            problem = f"{trace.path} and {first.path}: one is a shard, the other a whole trace"
+            raise InputError(problem, "merge only shards, or only whole traces")
+        if _without_shard(trace.metadata) != whole or shard.get("of") != count:
+            problem = f"{trace.path} and {first.path} are shards of different traces"
+            raise InputError(problem, "make all with the same recipe, inputs and number of shards")
+        number = shard.get("index", -1)
+        if number in shards:
+            problem = f"{trace.path} and {shards[number].path} are both shard {number}"
+            raise InputError(problem, "name each shard once")
+        shards[number] = trace
+    needed = min(count, _users_of(whole.recipe))
+    missing = sorted(set(range(needed)) - set(shards))
+    if missing:
+        remedy = f"make it with `shard={missing[0]}/{count}`"
+        raise InputError(f"shard {missing[0]} of {count} is missing", remedy)
+    return [shards[number] for number in sorted(shards)]
+
+
+def _without_shard(metadata: Metadata) -> Metadata:
+    """Return the metadata that all shards of a trace have in common."""
+    return replace(metadata, part=None, counts={}, fingerprint="")
+
+
+def _users_of(recipe: dict[str, Any]) -> int:
+    """Return the number of users and documents of a recipe: later shards are empty."""
+    retrieves = recipe["rag"]["share"] or recipe["mix"]["rag"]
+    return int(recipe["users"] + (recipe["rag"]["documents"] if retrieves else 0))

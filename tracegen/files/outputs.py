@@ -58,8 +58,8 @@ class PartialOutput:
 def remove_unfinished() -> None:
     """Remove the partial outputs of this process.
 
-    Writers remove their own. This is for a signal that comes before a writer has taken charge of its
-    output, or while it removes it.
+    Writers remove their own. This is for a signal that comes before a writer has taken charge of
+    its output, or while it removes it.
     """
     for path in _UNFINISHED:
         with suppress(OSError):

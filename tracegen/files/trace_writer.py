@@ -57,7 +57,9 @@ class _Totals:
 
 
 class TraceWriter:
-    """Writer of a trace; the trace appears under its name when the context ends without an exception.
+    """Writer of a trace, as a context manager.
+
+    The trace appears under its name when the context ends without an exception.
 
     Args:
         path: the file, or with `part_ops` the folder.

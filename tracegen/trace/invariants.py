@@ -1,7 +1,7 @@
 """The invariants of a trace, checked batch by batch.
 
-Compiled code finds the violations in one pass (`core/invariants.c`). This module puts each into words,
-with its row, column and value.
+Compiled code finds the violations in one pass (`core/invariants.c`). This module puts each into
+words, with its row, column and value.
 """
 
 import ctypes

@@ -178,7 +178,9 @@ class Trace:
         self._refuse(self.violations())
 
     def checked_batches(self, size: int) -> Iterator[Columns]:
-        """Yield the ops as `batches` does, each batch once it is checked; check the whole at the end.
+        """Yield the ops as `batches` does, each batch once it is checked.
+
+        The trace as a whole is checked at the end.
 
         Raises:
             InputError: as `batches` and `check`.

@@ -10,7 +10,8 @@ import pytest
 from tests.support import traces
 from tests.tracegen.export.exports import BATCHES, BYTES
 from tracegen.errors import InputError
-from tracegen.exchange.convert import EXPORTS, export_trace
+from tracegen.exchange.convert import export_trace
+from tracegen.formats import EXPORTS
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import Columns, Trace
 
@@ -28,7 +29,7 @@ def test_what_exists_is_kept(format_: str, blocks: Trace, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("format_", ["mooncake", "kvcache-simulator"])
 def test_uneven_blocks_are_refused(format_: str, small: Trace, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"t\.parquet: it has no blocks; .*--block-tokens"):
+    with pytest.raises(InputError, match=r"t\.parquet: it has no blocks; .*`block_tokens`"):
         export_trace(format_, small, tmp_path / "o", BYTES)
     batch = traces.columns([("w", 0, 4), ("w", 1, 8)], requests=[0, 0])
     uneven = traces.write(tmp_path / "u.parquet", batch, block_tokens=8)
@@ -49,7 +50,7 @@ def test_zstd(small: Trace, tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_", ["fio", "mlcommons", "oracle-general"])
 @pytest.mark.parametrize("number", [0, -1, 2**32, 2**70])
 def test_bytes_are_asked_for(format_: str, number: int, small: Trace, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--bytes-per-token"):
+    with pytest.raises(InputError, match="bytes_per_token"):
         export_trace(format_, small, tmp_path / "o", ExportOptions(bytes_per_token=number))
     assert not list(tmp_path.iterdir())
 

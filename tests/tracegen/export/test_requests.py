@@ -49,7 +49,7 @@ def test_requests_record_by_record(
 def test_a_prefill_in_two_places_is_refused(tmp_path: Path) -> None:
     batch = traces.columns([("w", 0, 8), ("w", 1, 8), ("w", 2, 8)], requests=[0, 1, 0], step=[0, 0, 1])
     trace = traces.write(tmp_path / "t.parquet", batch, block_tokens=8)
-    with pytest.raises(InputError, match="row 2: request 0 goes on"):
+    with pytest.raises(InputError, match="row 2: the prefill of request 0 continues"):
         export_trace("mooncake", trace, tmp_path / "o", ExportOptions())
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.tracegen.readers.reading import GOOD, HEADERS, LINES, agent, conversation, jsonl, read, read_rows, turn
 from tracegen.errors import InputError
 from tracegen.exchange.block_ids import ImportOptions
-from tracegen.exchange.convert import Output, import_trace
+from tracegen.exchange.convert import ImportOutput, import_trace
 from tracegen.formats import rows as calls
 from tracegen.formats import weka
 
@@ -108,7 +108,11 @@ def bad_rows() -> Iterator[tuple[str, bytes, str]]:
     for format_, field, value in FIELDS:
         if (format_, field, value) not in FINE:
             yield format_, with_field(format_, field, value), field.removesuffix("_ms")
-    yield "mooncake", b'{"delay": 1, "input_length": 1, "output_length": 1}', "delay: of no session"
+    yield (
+        "mooncake",
+        b'{"delay": 1, "input_length": 1, "output_length": 1}',
+        "delay: the row has neither a session nor a timestamp",
+    )
     yield "mooncake", with_field("mooncake", "hash_ids", "[1]"), "hash_ids: 1 blocks of 512 for 513 tokens"
     yield from bad_lines()
 
@@ -163,7 +167,7 @@ def test_every_bad_row_is_refused_or_counted(file: Path) -> None:
         text = str(caught.value)
         assert text.startswith(f"{file}, line {len(head) + 2}: {reason}"), (format_, bad[:200], text)
         assert len(text) < 400, text
-        assert text.endswith("; mend it, or leave such rows out with --skip-bad.")
+        assert text.endswith("; correct it, or leave bad rows out with `skip_bad`.")
         text.encode()
         found, rows = read_rows(format_, file, content, skip_bad=True)
         assert found == read(format_, file, b"\n".join([*head, good, good])), (format_, bad[:200])
@@ -210,7 +214,7 @@ WEKA_BAD = [
     (conversation(turn(0, 1), hash_id_scope=["local"]), "hash_id_scope: neither"),
     (conversation(turn(0, 1), block_size=0), "block_size: "),
     (conversation(turn(0, 1), block_size="64"), "block_size: "),
-    (conversation(agent(4e9, turn(0, 1), agent(4e9, turn(0, 1)))), "t: absurd"),
+    (conversation(agent(4e9, turn(0, 1), agent(4e9, turn(0, 1)))), "t: too large for a time"),
     ('{"requests":[' * 100_000, "not JSON"),
     (conversation(turn(0, 1)) + "\0", "NUL bytes"),
     (conversation(turn(0, 1)).replace('"t": 0', '"t": ' + "9" * 5000), "not JSON"),
@@ -265,7 +269,7 @@ def test_rows_are_in_order_of_time(file: Path, format_: str, content: str) -> No
     output = file.with_suffix(".parquet")
     options = ImportOptions(bytes_per_token=int(format_ == "mlcommons"))
     with pytest.raises(InputError, match=rf"{file}, line {4 if format_ in HEADERS else 3}: time goes back: "):
-        import_trace(format_, [file], options, Output(output, quiet=True))
-    found = import_trace(format_, [file], options, Output(output, skip_bad=True, quiet=True))
+        import_trace(format_, [file], options, ImportOutput(output))
+    found = import_trace(format_, [file], options, ImportOutput(output, skip_bad=True))
     assert found.counts["skipped: time goes back"] == 1
     assert found.counts["requests"] == 3
