@@ -1,4 +1,4 @@
-"""The trace file: what is written is read, and whatever is wrong with one is refused or listed."""
+"""Trace files: they are read as written, and violations of the format are refused or listed."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def good() -> Columns:
     return traces.columns(STEPS, REQUESTS)
 
 
-def test_what_is_written_is_read(tmp_path: Path, good: Columns) -> None:
+def test_a_trace_is_read_as_it_was_written(tmp_path: Path, good: Columns) -> None:
     trace = traces.write(tmp_path / "t.parquet", good)
     (batch,) = trace.batches()
     assert all((batch[name] == good[name]).all() for name in DTYPES)
@@ -48,7 +48,7 @@ def test_fingerprint_as_specified(tmp_path: Path, good: Columns) -> None:
     assert traces.write(tmp_path / "t.parquet", good).metadata.fingerprint == whole.hexdigest()
 
 
-def test_a_trace_by_another_writer_is_as_good(tmp_path: Path, good: Columns) -> None:
+def test_a_trace_by_another_writer_is_valid(tmp_path: Path, good: Columns) -> None:
     """Plain string columns from Polars, row groups of two rows, the metadata added as the specification says."""
     ours = traces.write(tmp_path / "ours.parquet", good)
     frame = pl.DataFrame(
@@ -98,7 +98,7 @@ def test_each_violation_is_named(
         trace.check()
 
 
-def test_all_violations_are_listed_not_the_first(tmp_path: Path, good: Columns) -> None:
+def test_all_violations_are_listed_not_only_the_first(tmp_path: Path, good: Columns) -> None:
     good["tokens"][2] = -1
     good["new_tokens"][:] = -4
     problems = list(traces.write(tmp_path / "t.parquet", good).problems())
@@ -106,7 +106,7 @@ def test_all_violations_are_listed_not_the_first(tmp_path: Path, good: Columns) 
     assert [p.row for p in problems if p.row is not None] == sorted(p.row for p in problems if p.row is not None)
 
 
-def test_violations_without_number_are_counted_and_a_hundred_named(tmp_path: Path, good: Columns) -> None:
+def test_many_violations_are_counted_and_a_hundred_listed(tmp_path: Path, good: Columns) -> None:
     many = {name: np.repeat(column[:1], 200_000) for name, column in good.items()}
     trace = traces.write(tmp_path / "t.parquet", many)
     found = trace.violations()

@@ -1,4 +1,4 @@
-"""Arbitrary bytes are read or refused."""
+"""Arbitrary bytes: read or refused."""
 
 import json
 from pathlib import Path

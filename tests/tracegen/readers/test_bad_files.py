@@ -57,7 +57,7 @@ def compressed(path: Path, content: bytes, suffix: str) -> Path:
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_compressed_files(file: Path, suffix: str) -> None:
-    """Also of several parts one after another; the hash is that of the file as it lies there."""
+    """Files may be concatenated; the hash is that of the compressed bytes."""
     row = jsonl(GOOD["mooncake"]).encode()
     path = compressed(file, row, suffix)
     path.write_bytes(path.read_bytes() * 2)
@@ -71,7 +71,7 @@ def test_compressed_files(file: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 @pytest.mark.parametrize("format_", ["mooncake", "weka", "azure"])
-def test_compressed_files_that_are_cut_or_are_none(file: Path, format_: str, suffix: str) -> None:
+def test_truncated_or_uncompressed_files_are_refused(file: Path, format_: str, suffix: str) -> None:
     lines = {"mooncake": jsonl(GOOD["mooncake"]), "weka": conversation(turn(0, 1)), "azure": HEADERS["azure"] + "\n"}
     whole = compressed(file, lines[format_].encode(), suffix).read_bytes()
     for content in (whole[:3], whole[: len(whole) // 2], whole[:-1], whole + b"junk", lines[format_].encode()):
@@ -92,8 +92,8 @@ def bomb(path: Path, piece: bytes, mebibytes: int) -> Path:
 
 @pytest.mark.parametrize("skip_bad", [False, True])
 @pytest.mark.parametrize("format_", ["mooncake", "weka", "azure"])
-def test_bombs(tmp_path: Path, format_: str, skip_bad: bool) -> None:
-    """1 : 1029 is the most that gzip does; zstd's are far smaller."""
+def test_decompression_bombs_are_refused(tmp_path: Path, format_: str, skip_bad: bool) -> None:
+    """gzip reaches a ratio of 1,029 at most; zstd bombs are far smaller."""
     path = tmp_path / "bomb.zst"
     with pa.CompressedOutputStream(pa.OSFile(str(path), "wb"), "zstd") as out:
         for _ in range(80):
@@ -110,8 +110,8 @@ def test_bombs_of_newlines_spaces_and_zeros_in_gzip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])
-def test_a_line_that_never_ends(file: Path, monkeypatch: pytest.MonkeyPatch, skip_bad: bool) -> None:
-    """In a file with a hole, which takes no room."""
+def test_an_endless_line_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch, skip_bad: bool) -> None:
+    """The file is sparse and takes no space."""
     monkeypatch.setattr(calls, "LINE_MAX", 4 << 20)
     with file.open("wb") as out:
         out.write(jsonl(GOOD["mooncake"]).encode())
@@ -124,7 +124,7 @@ def test_a_line_that_never_ends(file: Path, monkeypatch: pytest.MonkeyPatch, ski
 
 
 def test_lines_are_numbered_across_blank_ones(file: Path) -> None:
-    """Also where a piece of the file as it is read holds nothing else."""
+    """A whole chunk of the file may be blank."""
     blank = b" \n" * (3 << 19)
     file.write_bytes(b"a\n" + blank + b"  b\r\n\n c")
     assert list(Rows(file).lines()) == [(1, "a"), ((3 << 19) + 2, "  b"), ((3 << 19) + 4, " c")]

@@ -45,7 +45,7 @@ NO_IDS = [
 
 
 def with_field(format_: str, field: str, value: str) -> bytes:
-    """A row's JSON where one field has been written by hand."""
+    """Return a row's JSON with one field replaced by literal text."""
     marked = json.dumps(GOOD[format_] | {field: "here"})
     return marked.replace('"here"', value).encode()
 
@@ -86,7 +86,7 @@ FIELDS = [
 
 
 def bad_rows() -> Iterator[tuple[str, bytes, str]]:
-    """(format, line, how the reason begins)."""
+    """Yield (format, line, beginning of the reason)."""
     for format_, good in GOOD.items():
         text = json.dumps(good).encode()
         yield format_, text[:-1], "not JSON"
@@ -157,7 +157,7 @@ def bad_lines() -> Iterator[tuple[str, bytes, str]]:
 
 
 def test_every_bad_row_is_refused_or_counted(file: Path) -> None:
-    """Not parametrised: hundreds of rows, a millisecond each."""
+    """This is one test, not hundreds: each row takes a millisecond."""
     for format_, bad, reason in bad_rows():
         good = json.dumps(GOOD[format_]).encode() if format_ in GOOD else LINES[format_].encode()
         head = [HEADERS[format_].encode()] if format_ in HEADERS else []
@@ -175,7 +175,7 @@ def test_every_bad_row_is_refused_or_counted(file: Path) -> None:
         assert len(rows.skipped) == 1
 
 
-def test_a_bad_first_row_says_nothing_about_the_others(file: Path) -> None:
+def test_a_bad_first_row_does_not_affect_the_others(file: Path) -> None:
     row = {"block_size": 64, "hash_ids": [1, 2], "input_length": 128}
     found, rows = read_rows(
         "kvcache-simulator", file, jsonl(row | {"block_size": 8, "hash_ids": []}, row), skip_bad=True
@@ -223,7 +223,7 @@ WEKA_BAD = [
 
 
 @pytest.mark.parametrize(("content", "reason"), WEKA_BAD, ids=lambda value: str(value)[:30] if value else "fine")
-def test_a_conversation_with_a_flaw_is_refused_or_counted_whole(
+def test_a_conversation_with_a_bad_request_is_refused_or_skipped_whole(
     file: Path, content: str | bytes, reason: str | None
 ) -> None:
     if reason is None:
@@ -236,8 +236,8 @@ def test_a_conversation_with_a_flaw_is_refused_or_counted_whole(
     assert (found, rows.skipped.total()) == ([], 1)
 
 
-def test_agents_within_agents_as_deep_as_json_goes(file: Path) -> None:
-    """Each level has a start of its own, and none of it ends in a RecursionError."""
+def test_agents_may_nest_as_deep_as_json_allows(file: Path) -> None:
+    """Each level has its own start, and none ends in a RecursionError."""
     for depth in (3, 100, 300, 400, 450, 500):
         text = '{"t":1,"type":"subagent","requests":[' * depth + json.dumps(turn(0, 1)) + "]}" * depth
         found, rows = read_rows("weka", file, '{"requests":[' + text + "]}", skip_bad=True)
@@ -245,7 +245,7 @@ def test_agents_within_agents_as_deep_as_json_goes(file: Path) -> None:
 
 
 def test_a_long_document_of_one_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are bounded where a line is a row, not where a file is one."""
+    """The length of a line is limited only in formats with a row per line."""
     monkeypatch.setattr(calls, "LINE_MAX", 100)
     text = conversation(*(turn(i, 1) for i in range(20)))
     assert len(read("weka", file, text.replace("\n", ""))) == 20
