@@ -56,9 +56,9 @@ class ToolError(Exception):
             return f"{flag} {match[2]}" if match[2] else flag
 
         name = None if self.setting is None else flag_of(self.setting) or self.setting
-        where = " ".join(str(part) for part in (name, self.subject) if part is not None)
+        place = " ".join(str(part) for part in (name, self.subject) if part is not None)
         clauses = "; ".join(clause for clause in (self.problem, self.remedy) if clause)
-        text = _SETTING.sub(replace, f"{where}: {clauses}" if where else clauses)
+        text = _SETTING.sub(replace, f"{place}: {clauses}" if place else clauses)
         return text if text.endswith((".", "?")) else f"{text}."
 
 

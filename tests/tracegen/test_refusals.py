@@ -65,7 +65,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_input_without_a_trace_is_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+def test_bad_arguments_are_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
     arguments, words = BAD[name]
     places = {"t": demo_trace, "d": tmp_path, "demo": DEMO}
     done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o.parquet", ok=False)

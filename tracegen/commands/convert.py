@@ -1,6 +1,7 @@
 """The commands that exchange traces with other labs: import and export."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,110 @@ _DEFAULTS: Final = ImportOptions()
 _OF_RECIPES: Final = ("seed", "decode_reads", "decode_token_ms")  # flags that ShareGPT takes, too
 
 
+_IMPORT_FLAGS: Final = (
+    click.option(
+        "--seed",
+        type=int,
+        default=0,
+        show_default=True,
+        help="Seed of all draws: jitter, sample, classes.",
+    ),
+    click.option(
+        "--jitter",
+        "jitter_s",
+        type=Quantity(SECONDS),
+        default=0,
+        metavar="S",
+        help="Move each session by up to S seconds, or 500ms, 2m.",
+    ),
+    click.option(
+        "--tail",
+        type=click.Choice(["partial", "full", "drop"]),
+        default=_DEFAULTS.tail,
+        show_default=True,
+        help="Count a last, partial block with its tokens, as a full block, or not at all.",
+    ),
+    click.option(
+        "--rechunk",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Make blocks of N tokens, a multiple of the source's.",
+    ),
+    click.option(
+        "--chain",
+        is_flag=True,
+        help="Ids name contents: distinguish blocks by what is before them.",
+    ),
+    click.option(
+        "--shared-ids",
+        is_flag=True,
+        help="FILES are parts of one trace: their ids mean the same.",
+    ),
+    click.option(
+        "--sessions",
+        type=click.Choice(["guess", "none"]),
+        default=_DEFAULTS.sessions,
+        show_default=True,
+        help="If a file of lengths names no sessions: guess which requests follow one another, or give each its own.",
+    ),
+    click.option(
+        "--sample-sessions",
+        type=float,
+        default=1.0,
+        metavar="FRACTION",
+        help="Keep this share of sessions.",
+    ),
+    click.option(
+        "--max-idle-gap",
+        "max_idle_gap_s",
+        type=Quantity(SECONDS),
+        default=0,
+        metavar="S",
+        help="Shorten sessions' pauses to S seconds, or 90s, 5m.",
+    ),
+    click.option("--speedup", type=float, default=1.0, metavar="X", help="Divide all times by X."),
+    click.option(
+        "--decode-reads/--no-decode-reads",
+        default=None,
+        help="Decoding reads its objects back.  [default: not for blocks]",
+    ),
+    click.option(
+        "--decode-token-ms",
+        type=Quantity(MILLISECONDS),
+        default=30.0,
+        show_default=True,
+        metavar="MS",
+        help="Nominal time to generate a token.",
+    ),
+    click.option(
+        "--bytes-per-token",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Bytes per token, for formats that count bytes.",
+    ),
+    click.option(
+        "--skip-bad",
+        is_flag=True,
+        help="Skip bad rows and count them, instead of refusing the file.",
+    ),
+    click.option(
+        "--licence",
+        default="not stated",
+        show_default=True,
+        help="Licence of the files, for the metadata.",
+    ),
+)
+
+
+def _add_import_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of an import."""
+    for flag in reversed(_IMPORT_FLAGS):
+        command = flag(command)
+    return command
+
+
 @click.command(
     "import",
     short_help="Convert another lab's trace.",
@@ -37,99 +142,7 @@ _OF_RECIPES: Final = ("seed", "decode_reads", "decode_token_ms")  # flags that S
 )
 @click.argument("format_", metavar="FORMAT", type=click.Choice(sorted([*IMPORTS, "sharegpt"])))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Seed of all draws: jitter, sample, classes.",
-)
-@click.option(
-    "--jitter",
-    "jitter_s",
-    type=Quantity(SECONDS),
-    default=0,
-    metavar="S",
-    help="Move each session by up to S seconds, or 500ms, 2m.",
-)
-@click.option(
-    "--tail",
-    type=click.Choice(["partial", "full", "drop"]),
-    default=_DEFAULTS.tail,
-    show_default=True,
-    help="Count a last, partial block with its tokens, as a full block, or not at all.",
-)
-@click.option(
-    "--rechunk",
-    type=int,
-    default=0,
-    metavar="N",
-    help="Make blocks of N tokens, a multiple of the source's.",
-)
-@click.option(
-    "--chain",
-    is_flag=True,
-    help="Ids name contents: distinguish blocks by what is before them.",
-)
-@click.option(
-    "--shared-ids",
-    is_flag=True,
-    help="FILES are parts of one trace: their ids mean the same.",
-)
-@click.option(
-    "--sessions",
-    type=click.Choice(["guess", "none"]),
-    default=_DEFAULTS.sessions,
-    show_default=True,
-    help="If a file of lengths names no sessions: guess which requests follow one another, or give each its own.",
-)
-@click.option(
-    "--sample-sessions",
-    type=float,
-    default=1.0,
-    metavar="FRACTION",
-    help="Keep this share of sessions.",
-)
-@click.option(
-    "--max-idle-gap",
-    "max_idle_gap_s",
-    type=Quantity(SECONDS),
-    default=0,
-    metavar="S",
-    help="Shorten sessions' pauses to S seconds, or 90s, 5m.",
-)
-@click.option("--speedup", type=float, default=1.0, metavar="X", help="Divide all times by X.")
-@click.option(
-    "--decode-reads/--no-decode-reads",
-    default=None,
-    help="Decoding reads its objects back.  [default: not for blocks]",
-)
-@click.option(
-    "--decode-token-ms",
-    type=Quantity(MILLISECONDS),
-    default=30.0,
-    show_default=True,
-    metavar="MS",
-    help="Nominal time to generate a token.",
-)
-@click.option(
-    "--bytes-per-token",
-    type=int,
-    default=0,
-    metavar="N",
-    help="Bytes per token, for formats that count bytes.",
-)
-@click.option(
-    "--skip-bad",
-    is_flag=True,
-    help="Skip bad rows and count them, instead of refusing the file.",
-)
-@click.option(
-    "--licence",
-    default="not stated",
-    show_default=True,
-    help="Licence of the files, for the metadata.",
-)
+@_add_import_flags
 @add_output_flags
 def import_(
     format_: str,

@@ -46,13 +46,13 @@ class Unit:
 
     Attributes:
         name: for messages; a number without a suffix is in this unit.
-        one: the unit itself, measured in the base unit of `suffixes`.
+        size: size of the unit, in the base unit of `suffixes`.
         suffixes: the size of each suffix, in their base unit.
         examples: for messages.
     """
 
     name: str
-    one: Decimal
+    size: Decimal
     suffixes: Mapping[str, Decimal]
     examples: str
 
@@ -60,7 +60,7 @@ class Unit:
         """Parse a number, with or without a suffix, and return it in this unit.
 
         Raises:
-            ValueError: the text is no such number; the message says what is expected.
+            ValueError: the text is not a number with a known suffix; the message gives examples.
         """
         match = _QUANTITY.fullmatch(text)
         if not match or (match[2] and match[2] not in self.suffixes):
@@ -69,7 +69,7 @@ class Unit:
             )
         number = Decimal(match[1])
         if match[2]:
-            number = number * self.suffixes[match[2]] / self.one
+            number = number * self.suffixes[match[2]] / self.size
         if number.adjusted() > 15:
             raise ValueError(f"{text[:40]!r} is not below 1e16 {self.name}.")
         return number

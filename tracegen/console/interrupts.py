@@ -104,7 +104,7 @@ def end(interrupt: KeyboardInterrupt, *advice: str) -> NoReturn:
 
 
 def end_at_once() -> None:
-    """From now on let a signal end the process with one line, until a command handles signals."""
+    """Let a signal end the process with one line, until a command handles signals."""
     for number in handled_signals():
         signal.signal(number, _end_at_once)
 

@@ -5,6 +5,7 @@ from itertools import zip_longest
 from typing import Final, NotRequired, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracegen.describe.info import Facts, describe
 from tracegen.trace.columns import DTYPES, ENUMS, Columns
@@ -75,14 +76,8 @@ def compare_traces(a: Trace, b: Trace) -> TraceComparison:
             break
         rows = min(len(batch_a["op_id"]), len(batch_b["op_id"]))
         unequal = {name: np.flatnonzero(batch_a[name][:rows] != batch_b[name][:rows]) for name in DTYPES}
-        if first is None and any(map(len, unequal.values())):
-            place, name = min((int(places[0]), name) for name, places in unequal.items() if len(places))
-            first = {
-                "row": row + place,
-                "column": name,
-                "a": _value(batch_a, name, place),
-                "b": _value(batch_b, name, place),
-            }
+        if first is None:
+            first = _find_first(batch_a, batch_b, unequal, row)
         for name, places in unequal.items():
             differing[name] += len(places)
         row += rows
@@ -96,6 +91,25 @@ def compare_traces(a: Trace, b: Trace) -> TraceComparison:
         "aggregates": _compare_totals(describe(a), describe(b)),
     }
     return TraceComparison(first is None, facts, _format_comparison(a, b, facts))
+
+
+def _find_first(
+    batch_a: Columns,
+    batch_b: Columns,
+    unequal: dict[str, NDArray[np.intp]],
+    start: int,
+) -> FirstDifference | None:
+    """Return the first of the unequal rows of two batches, which begin at row `start`."""
+    firsts = [(int(places[0]), name) for name, places in unequal.items() if len(places)]
+    if not firsts:
+        return None
+    place, name = min(firsts)
+    return {
+        "row": start + place,
+        "column": name,
+        "a": _value(batch_a, name, place),
+        "b": _value(batch_b, name, place),
+    }
 
 
 def _value(batch: Columns, name: str, row: int) -> str | int:

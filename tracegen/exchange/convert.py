@@ -169,7 +169,7 @@ def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format) -> int | None:
 
 
 def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
-    """List the files to read; a folder stands for its files that match the format's pattern.
+    """List the files to read, including the files in folders that match the format's pattern.
 
     Raises:
         InputError: a folder has no such file, a file is a pipe or device, or it is named twice.

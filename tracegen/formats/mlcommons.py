@@ -9,7 +9,7 @@ before that of the row above is raised to it.
 
 The log has no tokens. kv-cache.py reads an object once to load it and then once per batch of up to
 32 tokens that it generates, back to back. It logs the reads of history and chunks as Decode, too.
-So a decode read that follows the last decode read of its object at once stands for 32 tokens, and
+So a decode read that follows the last decode read of its object at once counts 32 tokens, and
 any other for none. In our own export the batches are at their nominal times, which identifies them
 as well.
 """

@@ -55,7 +55,7 @@ def parse_integer(row: Row, *names: str, least: int = 0, most: int = TOKENS_MAX)
     """Parse the whole number under the first of `names` that the row has.
 
     Raises:
-        BadRowError: the row has none of the names, or the value is not a whole number from `least`
+        BadRowError: the row lacks all of the names, or the value is not a whole number from `least`
             to `most`.
     """
     name, value = _first_value(row, names)
@@ -72,14 +72,14 @@ def parse_nanoseconds(row: Row, *names: str, unit: int) -> int:
 
     Args:
         row: the row.
-        names: names of fields, the first of which counts.
+        names: names of fields; the first that the row has counts.
         unit: nanoseconds in the unit of the value.
 
     Returns:
         The time in nanoseconds.
 
     Raises:
-        BadRowError: the row has none of the names, or the value is not a number, is negative, or is
+        BadRowError: the row lacks all of the names, or the value is not a number, is negative, or is
             146 years or more.
     """
     name, value = _first_value(row, names)

@@ -1,4 +1,4 @@
-"""The metadata of a trace: where it comes from, how it was made, and what it counts."""
+"""The metadata of a trace: its origin, its recipe and its counts."""
 
 import json
 import types
@@ -24,7 +24,7 @@ class Metadata:
         generator: name and version of the program that wrote the trace.
         tokenizer: name and digest; None if no text was tokenized or traces of several were merged.
         block_tokens: tokens of a full block; None if objects are not blocks.
-        prefix_chained: a block stands for all tokens of its prompt up to its end.
+        prefix_chained: a block's key identifies all tokens of its prompt up to its end.
         sources: name, sha256 and licence of each file that the trace was made from.
         counts: totals by name: ops, requests, …, and rows left out by their reasons.
         fingerprint: hash of the ops, in hexadecimal.
