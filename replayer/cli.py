@@ -1,7 +1,7 @@
 """The command line of replayer: its group, and the commands in it."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -10,8 +10,7 @@ from replayer.commands.plan import plan
 from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
 from replayer.commands.sweep import sweep
-from tracegen.console.command_line import Commands, Refused, flags_of
-from tracegen.errors import InputError
+from tracegen.console.command_line import Commands
 
 SERIES: Final = (sweep, scenarios, autoscale)
 """Commands that make a series; interrupted, they continue where they stopped."""
@@ -20,16 +19,7 @@ SERIES: Final = (sweep, scenarios, autoscale)
 class ReplayerCommands(Commands):
     """The commands of replayer: an error of the operating system becomes one sentence."""
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except OSError as error:  # of a path that no check met: too long, not permitted, on a lost disk
-            subject = error.filename or "the output"
-            refusal = InputError(str(error.strerror or error), "name another path", subject=subject)
-            raise Refused(refusal, flags_of(self)) from None
-
-    def ended(self, ctx: click.Context) -> Sequence[str]:
+    def clean_up_after_signal(self, ctx: click.Context) -> Sequence[str]:
         """Return advice for a user who interrupted the command."""
         if ctx.invoked_subcommand in {command.name for command in SERIES}:
             return ["To continue, run the same command again."]

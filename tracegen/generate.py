@@ -1,4 +1,7 @@
-"""Recipe in, trace out: open its sources, schedule their sessions, turn requests into ops, write them."""
+"""Generation of a trace from a recipe.
+
+It opens the recipe's sources, schedules their sessions, turns requests into ops and writes them.
+"""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -9,124 +12,189 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from tracegen.console.interrupts import WORDS
-from tracegen.derive.combine import joined_parts
+from tracegen.derive.merge import merge_shards
 from tracegen.errors import InputError, ToolError
+from tracegen.files.progress import Progress, ignore_progress
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.recipe.recipe import Person, Recipe, to_ns
-from tracegen.schema import Columns, Metadata
 from tracegen.sources import sharegpt
 from tracegen.sources import tokenizers as tokens
 from tracegen.sources.personas import Personas
 from tracegen.sources.sessions import Source
+from tracegen.trace.columns import Columns
+from tracegen.trace.metadata import Metadata
 from tracegen.workload.ops import ops
 from tracegen.workload.schedule import Cut, Schedule, survey
 
-Open = Callable[[Recipe, Metadata, bool], Source]
+OpenSource = Callable[[Recipe, Metadata, Progress], Source]
 
 
-def _sharegpt(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:
-    path, tokenizer = Path(recipe.sharegpt.path), tokens.load(recipe.tokenizer)
+def _open_sharegpt(recipe: Recipe, metadata: Metadata, progress: Progress) -> Source:
+    path = Path(recipe.sharegpt.path)
+    tokenizer = tokens.load(recipe.tokenizer)
     size = path.stat().st_size if path.is_file() else 0
-    with tqdm(desc="tokenizing", total=size, unit="B", unit_scale=True, disable=quiet or None, leave=False) as bar:
-        source = sharegpt.ShareGPT(recipe, tokenizer, bar.update)
+    with progress("tokenizing", "B", size) as advance:
+        source = sharegpt.ShareGPT(recipe, tokenizer, advance)
     metadata.tokenizer = {"name": tokenizer.name, "digest": tokenizer.digest}
     return source
 
 
-def _personas(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:  # noqa: ARG001 (the shape of Open)
-    kinds = [persona for persona in recipe.personas.values() if persona.weight]
-    return Personas(recipe, kinds, [kind.weight for kind in kinds])
+def _open_personas(recipe: Recipe, _metadata: Metadata, _progress: Progress) -> Source:
+    personas = [persona for persona in recipe.personas.values() if persona.weight]
+    return Personas(recipe, personas, [persona.weight for persona in personas])
 
 
-def _rag(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:  # noqa: ARG001 (the shape of Open)
+def _open_rag(recipe: Recipe, _metadata: Metadata, _progress: Progress) -> Source:
     return Personas(recipe, [recipe.rag.users], contains_prefix=False, retrieves=1)
 
 
-SOURCES: dict[str, Open] = {"sharegpt": _sharegpt, "personas": _personas, "rag": _rag}
-"""Where sessions come from, by the name of the weight in a recipe's `mix`."""
+SOURCES: dict[str, OpenSource] = {
+    "sharegpt": _open_sharegpt,
+    "personas": _open_personas,
+    "rag": _open_rag,
+}
+"""The sources of sessions, by the names of their weights in a recipe's `mix`."""
 
 
 def generate(
     recipe: Recipe,
     output: Path,
     *,
-    part: tuple[int, int] | None = None,
+    shard: tuple[int, int] | None = None,
     jobs: int = 1,
     part_ops: int = 0,
     force: bool = False,
-    quiet: bool = False,
+    progress: Progress = ignore_progress,
 ) -> Metadata:
-    """Write the trace of a recipe; the same recipe and input files give the same fingerprint on every machine.
+    """Write the trace of a recipe.
+
+    Equal recipes and input files give equal fingerprints on every machine.
 
     Args:
-        recipe: what to make.
+        recipe: the resolved recipe.
         output: the trace.
-        part: (i, n) writes the i-th of n parts, by users, for `merge`.
-        jobs: processes; the trace is the same for any number.
-        part_ops: write a folder of files of so many ops.
+        shard: (i, n) writes the i-th of n shards, divided by users, for `merge`; i counts from 0.
+        jobs: number of processes; the trace is the same for any number.
+        part_ops: write a folder of files with this many ops each; 0 writes one file.
         force: replace the output.
-        quiet: no progress bars.
+        progress: shows the progress of reading texts and of writing requests.
+
+    Returns:
+        The metadata of the trace written.
 
     Raises:
-        InputError: the recipe makes no trace, an input is unusable, or the output exists and `force` is false.
+        InputError: the recipe makes no trace, an input is unusable, or the output exists and
+            `force` is false.
+        ToolError: one of the processes died.
     """
     check_sources(recipe)
-    metadata = Metadata(recipe.seed, portable(recipe), f"kv-tier-bench {version('kv-tier-bench')}")
-    metadata.block_tokens = recipe.block_tokens or None
-    # Phrases and chunks are found wherever they stand: their blocks are not chained to what is before them.
-    metadata.prefix_chained = bool(recipe.block_tokens and not recipe.common.share and not recipe.retrieves)
-    if part is not None:
-        metadata.part = {"index": part[0], "of": part[1]}
-    jobs = min(jobs, recipe.users + recipe.documents)  # parts go by users; documents are users, too
+    metadata = _describe(recipe, shard)
+    users = recipe.users + recipe.documents  # documents are users, too
+    jobs = min(jobs, users)
     with TraceWriter(output, metadata, force=force, part_ops=part_ops) as writer:
-        sources = open_sources(recipe, metadata, quiet=quiet)
+        sources = open_sources(recipe, metadata, progress)
         cut = survey(recipe, sources)
-        made = in_jobs(recipe, sources, cut, jobs) if jobs > 1 else batches(recipe, sources, part or (0, 1), cut)
-        with tqdm(desc="writing", total=recipe.requests or None, unit="req", disable=quiet or None, leave=False) as bar:
-            for batch in made:
+        if jobs > 1:
+            stream = generate_in_processes(recipe, sources, cut, jobs)
+        else:
+            stream = batches(recipe, sources, shard or (0, 1), cut)
+        requests = 0
+        with progress("writing", "req", recipe.requests or None) as advance:
+            for batch in stream:
                 writer.write(batch)
-                bar.update(int(batch["request_id"].max(initial=bar.n - 1)) + 1 - bar.n)
-        if not writer.ops and part is not None and part[0] >= recipe.users + recipe.documents:
-            raise InputError(f"part {part[0]} of {part[1]} has no user; merge does without it.")
+                begun = int(batch["request_id"].max(initial=requests - 1)) + 1
+                advance(begun - requests)
+                requests = begun
         if not writer.ops:
-            raise InputError(f"no request arrives within duration_s = {recipe.duration_s}; give it more time.")
+            raise _explain_empty_trace(recipe, shard, users)
     return metadata
 
 
-def batches(recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> Iterator[Columns]:
-    """The ops of a recipe's part, with the columns that a merge needs."""
-    schedule = Schedule(recipe, sources, part, cut)
+def _describe(recipe: Recipe, shard: tuple[int, int] | None) -> Metadata:
+    """Make the metadata of a recipe's trace, before its sources are opened."""
+    metadata = Metadata(
+        seed=recipe.seed,
+        recipe=strip_folders(recipe),
+        generator=f"kv-tier-bench {version('kv-tier-bench')}",
+    )
+    metadata.block_tokens = recipe.block_tokens or None
+    # Phrases and chunks can follow any prompt, so their blocks do not identify what is before them.
+    is_chained = bool(recipe.block_tokens and not recipe.common.share and not recipe.retrieves)
+    metadata.prefix_chained = is_chained
+    if shard is not None:
+        metadata.part = {"index": shard[0], "of": shard[1]}
+    return metadata
+
+
+def _explain_empty_trace(recipe: Recipe, shard: tuple[int, int] | None, users: int) -> InputError:
+    if shard is not None and shard[0] >= users:
+        problem = f"shard {shard[0]} of {shard[1]} has no user"
+        return InputError(problem, "merge the others without it")
+    subject = f"recipe key duration_s = {recipe.duration_s}"
+    return InputError("no request arrives before then", "allow more time", subject=subject)
+
+
+def batches(
+    recipe: Recipe,
+    sources: list[Source],
+    shard: tuple[int, int],
+    cut: Cut | None,
+) -> Iterator[Columns]:
+    """Yield the ops of a recipe's shard, with the columns that a merge needs.
+
+    Args:
+        recipe: the recipe.
+        sources: its sources, as `open_sources` returns them.
+        shard: (i, n): the i-th of n shards; (0, 1) is the whole trace.
+        cut: the end of the trace, as `survey` returns it.
+    """
+    schedule = Schedule(recipe, sources, shard, cut)
     token_ns = to_ns(recipe.decode_token_ms) // 1000
-    made = ops(schedule.requests(), decode_batch=recipe.decode_batch, token_ns=token_ns, shared=schedule.shared.count)
-    for batch in made:
+    stream = ops(
+        schedule.requests(),
+        decode_batch=recipe.decode_batch,
+        token_ns=token_ns,
+        shared=schedule.shared.count,
+    )
+    for batch in stream:
         yield batch | {"person": schedule.users[batch["user_id"]]}
 
 
-def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -> Iterator[Columns]:
-    """The ops of a recipe, its parts made by processes of their own.
+def generate_in_processes(
+    recipe: Recipe,
+    sources: list[Source],
+    cut: Cut | None,
+    jobs: int,
+) -> Iterator[Columns]:
+    """Yield the ops of a recipe, whose shards are generated by processes of their own.
+
+    Args:
+        recipe: the recipe.
+        sources: its sources, as `open_sources` returns them.
+        cut: the end of the trace, as `survey` returns it.
+        jobs: number of processes.
 
     Raises:
-        ToolError: a process ended without having made its part.
+        ToolError: a process ended before its shard was complete.
     """
     context = get_context("spawn")
-    streams, workers = [], []
-    # A terminal's Ctrl-C reaches all processes: workers are born deaf to signals, and are killed by this one. What else
-    # Python starts, a tracker, would let signals through again in between: it is started first.
+    streams = []
+    workers = []
+    # A terminal's Ctrl-C reaches all processes. Workers inherit blocked signals, and this process
+    # kills them. Python's resource tracker would unblock signals when it starts, so it starts first.
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, WORDS)
     try:
         for number in range(jobs):
             receiver, sender = context.Pipe(duplex=False)
-            work = (sender, recipe, sources, (number, jobs), cut)
-            workers.append(context.Process(target=_work, args=work, daemon=True))
+            arguments = (sender, recipe, sources, (number, jobs), cut)
+            workers.append(context.Process(target=_send_shard, args=arguments, daemon=True))
             workers[-1].start()
             sender.close()
-            streams.append(_received(receiver, number))
+            streams.append(_receive_shard(receiver, number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
-        yield from joined_parts(streams, Schedule(recipe, sources, cut=cut).users)
+        yield from merge_shards(streams, Schedule(recipe, sources, cut=cut).users)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
         for worker in workers:
@@ -134,9 +202,16 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
             worker.join()
 
 
-def _work(sender: Connection, recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> None:
+def _send_shard(
+    sender: Connection,
+    recipe: Recipe,
+    sources: list[Source],
+    shard: tuple[int, int],
+    cut: Cut | None,
+) -> None:
+    """Send a shard's batches, then None; or the error that ended it."""
     try:
-        for batch in batches(recipe, sources, part, cut):
+        for batch in batches(recipe, sources, shard, cut):
             sender.send(batch)
         sender.send(None)
     except InputError as error:
@@ -145,12 +220,13 @@ def _work(sender: Connection, recipe: Recipe, sources: list[Source], part: tuple
         pass  # the parent has gone
 
 
-def _received(receiver: Connection, number: int) -> Iterator[Columns]:
+def _receive_shard(receiver: Connection, number: int) -> Iterator[Columns]:
     while True:
         try:
             batch = receiver.recv()
         except EOFError:
-            raise ToolError(f"process {number} of `jobs` ended too early", "is memory short?") from None
+            problem = f"process {number} of `jobs` ended too early"
+            raise ToolError(problem, "is memory short?") from None
         if isinstance(batch, InputError):
             raise batch
         if batch is None:
@@ -158,11 +234,19 @@ def _received(receiver: Connection, number: int) -> Iterator[Columns]:
         yield batch
 
 
-def open_sources(recipe: Recipe, metadata: Metadata, *, quiet: bool) -> list[Source]:
-    """The recipe's sources, noted in the metadata."""
+def open_sources(
+    recipe: Recipe,
+    metadata: Metadata,
+    progress: Progress = ignore_progress,
+) -> list[Source]:
+    """Open the recipe's sources and record their files and counts in the metadata.
+
+    Raises:
+        InputError: an input file is unusable.
+    """
     sources = []
     for name in recipe.weights:
-        source = SOURCES[name](recipe, metadata, quiet)
+        source = SOURCES[name](recipe, metadata, progress)
         metadata.sources += source.origin.files
         metadata.counts |= source.origin.counts
         sources.append(source)
@@ -170,45 +254,53 @@ def open_sources(recipe: Recipe, metadata: Metadata, *, quiet: bool) -> list[Sou
 
 
 def check_sources(recipe: Recipe) -> None:
-    """Refuse a recipe whose sources are missing, unused or have no end.
+    """Refuse a recipe whose sources are missing, unused or endless.
 
     Raises:
-        InputError: says which.
+        InputError: names the recipe key.
     """
     weights = recipe.weights
     if not weights:
-        raise InputError(
-            "nothing to make a trace of; name a ShareGPT file with --sharegpt FILE, or give a source a weight, e.g."
-            " --set mix.personas=1."
-        )
+        remedy = "name a ShareGPT file with `sharegpt.path`, or set recipe key mix.personas = 1"
+        raise InputError("the recipe has no source", remedy)
     if "sharegpt" in weights and not recipe.sharegpt.path:
-        raise InputError("mix.sharegpt has a weight but there is no file; name one with --sharegpt FILE.")
+        problem = "mix.sharegpt has a weight but there is no file"
+        raise InputError(problem, "name one with `sharegpt.path`")
     if recipe.sharegpt.path and "sharegpt" not in weights:
-        raise InputError("--sharegpt names a file but mix.sharegpt is 0; give it a weight, e.g. --set mix.sharegpt=1.")
+        problem = "`sharegpt.path` names a file but mix.sharegpt is 0"
+        raise InputError(problem, "set recipe key mix.sharegpt = 1")
     endless = [name for name in weights if name != "sharegpt"]
     if endless and not (recipe.duration_s or recipe.requests):
-        raise InputError(f"source {endless[0]} has no end; limit the trace with --duration S or --requests N.")
-    if endless and "sharegpt" in weights and not recipe.open_loop and to_ns(recipe.think_s[1]) == 0:
-        raise InputError("ShareGPT users in an endless mix would ask without pause; give think_s more than 0.")
-    people: dict[str, Person] = {
-        f"personas.{name}": one for name, one in recipe.personas.items() if "personas" in weights and one.weight
-    }
-    if "rag" in weights:
+        remedy = "limit the trace with `duration_s` or `requests`"
+        raise InputError(f"source {endless[0]} has no end", remedy)
+    thinks = recipe.open_loop or to_ns(recipe.think_s[1]) > 0
+    if endless and "sharegpt" in weights and not thinks:
+        problem = "ShareGPT users in an endless mix would ask without a pause"
+        raise InputError(problem, "set recipe key think_s to more than 0")
+    _check_pauses(recipe)
+
+
+def _check_pauses(recipe: Recipe) -> None:
+    """Refuse personas that could send endlessly many requests at one time."""
+    people: dict[str, Person] = {}
+    if "personas" in recipe.weights:
+        weighted = {name: item for name, item in recipe.personas.items() if item.weight}
+        people |= {f"personas.{name}": item for name, item in weighted.items()}
+    if "rag" in recipe.weights:
         people["rag.users"] = recipe.rag.users
-    for name, persona in people.items():
-        if not recipe.open_loop and _takes_no_time(persona, recipe):
-            raise InputError(
-                f"{name} could ask without end at one time; give its think_s a lower limit above 0, or its generation"
-                " and decode_token_ms."
-            )
+    for name, person in people.items():
+        if not recipe.open_loop and _may_take_no_time(person, recipe):
+            problem = f"{name} could send endlessly many requests at one time"
+            keys = "its think_s, or of its generation and of recipe key decode_token_ms"
+            raise InputError(problem, f"raise the lower limit of {keys}")
 
 
-def _takes_no_time(persona: Person, recipe: Recipe) -> bool:
+def _may_take_no_time(person: Person, recipe: Recipe) -> bool:
     token_ns = to_ns(recipe.decode_token_ms) // 1000
-    return to_ns(persona.think_s[0]) == 0 and (token_ns == 0 or persona.generation[0] == 0)
+    return to_ns(person.think_s[0]) == 0 and (token_ns == 0 or person.generation[0] == 0)
 
 
-def portable(recipe: Recipe) -> dict[str, Any]:
-    """The resolved recipe without the folders of this machine."""
+def strip_folders(recipe: Recipe) -> dict[str, Any]:
+    """Return the resolved recipe as a dictionary, without the folders of this machine."""
     name = Path(recipe.sharegpt.path).name
     return asdict(replace(recipe, sharegpt=replace(recipe.sharegpt, path=name)))

@@ -9,7 +9,7 @@ from analysis.doubts.machine import busy_machine, lacks_cpu, paused, starved
 from analysis.log.columns import CAUSES, GIB
 from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain, typed_warnings
 from tracegen.errors import format_count
-from tracegen.schema import guessed_sessions
+from tracegen.schema import has_guessed_sessions
 
 PLAN_WAIT_SHARE: Final = 0.05  # of the mean end to end time: more, and requests were timed against our plan
 VERIFY_SHARE: Final = 0.10  # of the I/O's time: memory tiers looked 3 times slower where it took four times as long
@@ -238,7 +238,7 @@ def _small(run: Evidence) -> Found:
 
 
 def _guessed(run: Evidence) -> Found:
-    if guessed_sessions(run.infos[0].trace.recipe or {}):
+    if has_guessed_sessions(run.infos[0].trace.recipe or {}):
         text = "the trace's sessions are guessed: its source names none, so reuse across turns is an assumption"
         yield Doubt("guessed sessions", text, "quote no hit rate as the source's; import with --sessions none")
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from replayer.record.options import Decode
 from tracegen.errors import InputError
-from tracegen.schema import DECODE, READ, Columns, Trace, chosen
+from tracegen.schema import DECODE, READ, Columns, Trace, take_rows
 
 _SHIFTED = ("op_id", "time_ns", "key", "request_id", "session_id")
 """Columns whose values each further cycle continues where the previous one ended."""
@@ -64,7 +64,7 @@ class Selection:
                 kept &= batch["user_id"] < self.users
             if ranks > 1:
                 kept &= batch["session_id"] % ranks == rank
-            yield batch if kept.all() else chosen(batch, kept)
+            yield batch if kept.all() else take_rows(batch, kept)
 
     def _filter_decode_reads(self, trace: Trace, size: int) -> Iterator[Columns]:
         """Yield the subset without the decode reads that are left out.
@@ -84,7 +84,7 @@ class Selection:
             receives = kept & (_is_decode_read(batch) if self.decode == "once" else True)
             receiver[batch["request_id"][receives]] = batch["op_id"][receives]
         for batch, kept in self._mark_kept(trace, size):
-            ops = chosen(batch, kept)
+            ops = take_rows(batch, kept)
             requests = ops["request_id"]
             is_receiver = receiver[requests] == ops["op_id"]
             extra_tokens = np.where(is_receiver, moved_tokens[requests], 0)

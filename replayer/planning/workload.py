@@ -61,7 +61,7 @@ class Workload:
         self._request = np.zeros(0, TRACE_REQUEST)
         self._key = np.zeros(0, TRACE_KEY)
         if selection == Selection():
-            batches = trace.checked(BATCH_OPS)
+            batches = trace.checked_batches(BATCH_OPS)
         else:
             trace.check()
             batches = selection.batches(trace, BATCH_OPS)

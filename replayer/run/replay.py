@@ -118,7 +118,7 @@ class Replay:
             resources.callback(directory.close)
             for warning in execution.info.warnings:
                 self.console.warn(warning if isinstance(warning, str) else warning.text)
-            with INTERRUPTS.deferred():
+            with INTERRUPTS.defer():
                 log = LogWriter(directory, self.ranks.rank)
                 interrupt = execution.execute(directory, log)
                 resources.close()

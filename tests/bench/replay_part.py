@@ -206,7 +206,7 @@ def throttle(folder: Path) -> None:
             apart(f"{size >> 10} KiB, cut", theirs, folder, mount, trace, *flags, "--duration", 15, "--warmup", "2s")
         for name, changes, more in OPTIONS:
             trace = folder / "o.parquet"
-            generate(load(Path("tracegen/recipes") / f"{name}.toml", SMALL | changes), trace, force=True, quiet=True)
+            generate(load(Path("tracegen/recipes") / f"{name}.toml", SMALL | changes), trace, force=True)
             flags = (*more, "--model", "tiny-1b", "--pace", "closed")
             apart(f"{name}, whole", theirs, folder, mount, trace, *flags, "--duration", "unlimited")
             apart(f"{name}, cut by ops", theirs, folder, mount, trace, *flags, "--duration", "unlimited", "--ops", 100)
@@ -287,7 +287,7 @@ def null(folder: Path) -> None:
     for millions in (1, 5):
         path = folder / "p.parquet"
         recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": 95_000 * millions})
-        ops = generate(recipe, path, force=True, quiet=True).counts["ops"]
+        ops = generate(recipe, path, force=True).counts["ops"]
         began = time.perf_counter()
         run = Replay.of(path, folder / "run", "--layout", "null", "--workers", 16, "--model", "tiny-1b")
         spent = time.perf_counter() - began

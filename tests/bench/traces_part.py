@@ -54,7 +54,7 @@ def planner(folder: Path, requests: int = 950_000) -> None:
 
     path = folder / "p.parquet"
     recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": requests})
-    ops = generate(recipe, path, force=True, quiet=True).counts["ops"]
+    ops = generate(recipe, path, force=True).counts["ops"]
     tiers = ("--gpu-mem-gb", "2", "--cpu-mem-gb", "16", "--storage-capacity-gb", "100", "--model", "tiny-1b")
 
     def plan(order: str) -> float:
@@ -78,7 +78,7 @@ def planner(folder: Path, requests: int = 950_000) -> None:
 def generator(folder: Path, requests: int = 200_000) -> None:
     """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
     from tracegen.exchange.block_ids import ImportOptions
-    from tracegen.exchange.convert import Output, import_trace
+    from tracegen.exchange.convert import ImportOutput, import_trace
     from tracegen.files.trace_writer import TraceWriter
     from tracegen.generate import generate
     from tracegen.recipe.loading import load
@@ -86,7 +86,7 @@ def generator(folder: Path, requests: int = 200_000) -> None:
 
     print("tracegen, one core")
     path, recipe = folder / "t.parquet", load(None, {"mix.personas": 1, "users": 1000, "requests": requests})
-    ops = generate(recipe, path, force=True, quiet=True).counts["ops"]
+    ops = generate(recipe, path, force=True).counts["ops"]
     made = list(Trace(path).batches())
 
     def write() -> None:
@@ -97,18 +97,14 @@ def generator(folder: Path, requests: int = 200_000) -> None:
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(everywhere)})
     try:
-        measured = pairs(
-            lambda: elapsed(lambda: generate(recipe, path, force=True, quiet=True)), lambda: elapsed(write)
-        )
+        measured = pairs(lambda: elapsed(lambda: generate(recipe, path, force=True)), lambda: elapsed(write))
         show(f"{ops / 1e6:.1f} M ops of personas", measured, "s", "the writer's floor: 1")
         rate = ops / statistics.median(ours for ours, _ in measured) / 1e6
         print(f"  {'':46} {rate:10.3f} M ops/s (wanted >= 1)")
         file = Path("traces/mooncake_excerpt.jsonl")
         rows = file.read_text()
         measured = pairs(
-            lambda: elapsed(
-                lambda: import_trace("mooncake", [file], ImportOptions(), Output(path, force=True, quiet=True))
-            ),
+            lambda: elapsed(lambda: import_trace("mooncake", [file], ImportOptions(), ImportOutput(path, force=True))),
             lambda: elapsed(lambda: [json.loads(row) for row in rows.splitlines()]),
         )
         show("import of 600 Mooncake requests, json alone", measured, "s", "seconds for all 12,031")

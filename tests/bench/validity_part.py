@@ -46,7 +46,7 @@ def validity(folder: Path) -> None:
     for case in CASES:
         path = folder / "v.parquet"
         recipe = load(Path("tracegen/recipes") / f"{case.recipe}.toml", case.changes)
-        generate(recipe, path, force=True, quiet=True)
+        generate(recipe, path, force=True)
         for capacity in case.capacities:
             for order in ORDERS:
                 found = _replayed(path, folder / "run", order, "--cpu-mem-gb", capacity, *case.flags)

@@ -33,20 +33,20 @@ COMMANDS: dict[str, list[str]] = {
     "metrics": ["analysis", "metrics"],
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
-    "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_free"], "after"),
-    "once its file is open": ("generate", [*WRITER, "_open"], "after"),
+    "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_output"], "after"),
+    "once its file is open": ("generate", ["tracegen.files.trace_writer", "_PartFiles", "_open"], "after"),
     "before the writer is entered": ("parts", [*WRITER, "__enter__"], "before"),
     "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
     "after the first ops": ("merge", [*WRITER, "write"], "after"),
-    "while a slice is read": ("slice", ["tracegen.derive.combine", "_kept"], "before"),
+    "while a slice is read": ("slice", ["tracegen.derive.slice", "_select_rows"], "before"),
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
-    "while what is unfinished is removed": ("parts", ["tracegen.files.trace_writer", "remove"], "before"),
+    "while what is unfinished is removed": ("parts", ["tracegen.files.outputs", "remove"], "before"),
     "before analysis has begun": ("metrics", ["analysis.summary.glossary", "chosen"], "before"),
     "in analysis": ("metrics", ["analysis.summary.glossary", "chosen"], "after"),
-    "before an export": ("export", [*EXPORT, "requests_of"], "before"),
-    "in an export": ("export", [*EXPORT, "even_blocks"], "after"),
+    "before an export": ("export", [*EXPORT, "read_requests"], "before"),
+    "in an export": ("export", [*EXPORT, "require_even_blocks"], "after"),
 }
 
 

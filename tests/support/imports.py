@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.paths import ROOT
 from tests.support.traces import joined
 from tracegen.exchange.block_ids import ImportOptions
-from tracegen.exchange.convert import Output, import_trace
+from tracegen.exchange.convert import ImportOutput, import_trace
 from tracegen.schema import Columns, Trace
 
 EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"
@@ -17,7 +17,7 @@ FULL, AZURE = SHARED / "mooncake_conversation_trace.jsonl", SHARED / "AzureLLMIn
 
 def imported(format_: str, path: Path | list[Path], to: Path, **options: Any) -> Trace:
     paths = path if isinstance(path, list) else [path]
-    import_trace(format_, paths, ImportOptions(**options), Output(to, force=True, quiet=True))
+    import_trace(format_, paths, ImportOptions(**options), ImportOutput(to, force=True))
     trace = Trace(to)
     assert [str(problem) for problem in trace.problems()] == []
     return trace

@@ -54,7 +54,7 @@ def write(path: Path, batch: Columns, **metadata: object) -> Trace:
 
 def made(recipe: Recipe, part: tuple[int, int] = (0, 1)) -> Columns:
     """The ops of a recipe of synthetic sources."""
-    sources = open_sources(recipe, Metadata(0, {}, ""), quiet=True)
+    sources = open_sources(recipe, Metadata(0, {}, ""))
     return joined(list(batches(recipe, sources, part, survey(recipe, sources))))
 
 
@@ -76,7 +76,7 @@ class Held(Trace):
         for begin in range(0, self.ops, size):
             yield {name: column[begin : begin + size] for name, column in self._batch.items()}
 
-    def checked(self, size: int = 1 << 16) -> Iterator[Columns]:
+    def checked_batches(self, size: int = 1 << 16) -> Iterator[Columns]:
         return self.batches(size)
 
     def check(self) -> None:

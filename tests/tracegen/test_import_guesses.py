@@ -1,4 +1,4 @@
-"""What imports make of logs that do not say it: decode batches of an I/O log, sessions of lengths alone."""
+"""Guesses of imports: decode batches of an I/O log, sessions of files with lengths only."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.traces import joined
 from tests.support.workloads import rows as rows_of
 from tracegen.exchange.convert import export_trace
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import DECODE, READ, Trace, guessed_sessions
+from tracegen.schema import DECODE, READ, Trace, has_guessed_sessions
 
 SECOND = 10**9
 
@@ -45,7 +45,7 @@ def test_an_io_log_keeps_its_phases_and_leaves_out_evictions(tmp_path: Path) -> 
 
 
 def test_decode_reads_at_once_are_batches_of_tokens(tmp_path: Path) -> None:
-    """As kv-cache.py logs a turn of 70 tokens, the next one's read of history, and a turn of 20 tokens."""
+    """The log is kv-cache.py's of a turn of 70 tokens, the next turn's read of history, and a turn of 20 tokens."""
     file = io_log(
         tmp_path / "io.csv",
         "1.000000,Write,4096,Tier-0,t1,Prefill",
@@ -82,7 +82,7 @@ def azure(path: Path) -> Path:
     return path
 
 
-def test_sessions_are_guessed_or_not_and_the_trace_says_so(run: Run, tmp_path: Path) -> None:
+def test_the_trace_records_whether_sessions_were_guessed(run: Run, tmp_path: Path) -> None:
     file, guess, none = azure(tmp_path / "a.csv"), tmp_path / "guess.parquet", tmp_path / "none.parquet"
     said = run("tracegen", "import", "azure", file, "-o", guess).stderr
     joined_ones = Trace(guess).metadata.counts["requests_in_guessed_sessions"]
@@ -95,12 +95,12 @@ def test_sessions_are_guessed_or_not_and_the_trace_says_so(run: Run, tmp_path: P
     assert "sessions     guessed" not in run("tracegen", "info", none).stdout
 
 
-def test_what_is_made_of_guesses_is_a_guess(run: Run, tmp_path: Path) -> None:
+def test_traces_derived_from_guessed_sessions_are_marked(run: Run, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.parquet" for name in ("whole", "slice", "both")]
     run("tracegen", "import", "azure", azure(tmp_path / "a.csv"), "-o", paths[0])
     run("tracegen", "slice", paths[0], "--requests", 9, "-o", paths[1])
     run("tracegen", "merge", paths[1], paths[0], "-o", paths[2])
-    assert all(guessed_sessions(Trace(path).metadata.recipe) for path in paths)
+    assert all(has_guessed_sessions(Trace(path).metadata.recipe) for path in paths)
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_what_is_made_of_guesses_is_a_guess(run: Run, tmp_path: Path) -> None:
         ({}, False),
     ],
 )
-def test_a_run_of_guessed_sessions_says_so(recipe: dict[str, Any], guessed: bool, tmp_path: Path) -> None:
+def test_a_run_of_guessed_sessions_has_a_doubt(recipe: dict[str, Any], guessed: bool, tmp_path: Path) -> None:
     run = clean()
     run.info["trace"]["recipe"] = recipe
     assert ("guessed sessions" in found(run, tmp_path)) == guessed
 
 
 BAD = {
-    "sessions that are given": (["weka", "{f}", "--sessions", "none"], ["weka guesses no sessions"]),
+    "sessions that are given": (["weka", "{f}", "--sessions", "none"], ["sessions of weka are never guessed"]),
     "decode reads of an I/O log": (
         ["mlcommons", "{f}", "--bytes-per-token", "9", "--decode-reads"],
         ["--decode-reads"],
@@ -131,7 +131,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_flags_that_a_format_has_no_use_for_are_refused(run: Run, tmp_path: Path, name: str) -> None:
+def test_flags_without_a_meaning_for_a_format_are_refused(run: Run, tmp_path: Path, name: str) -> None:
     arguments, words = BAD[name]
     file = io_log(tmp_path / "f")
     done = run("tracegen", "import", *(one.format(f=file) for one in arguments), "-o", tmp_path / "o", ok=False)

@@ -1,4 +1,4 @@
-"""Reuse distances are LRU's stack distances, and the picture shows what the trace holds, in one file."""
+"""Reuse distances are LRU's stack distances, and the picture of a trace is one file."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.support.imports import EXCERPT, imported
 from tracegen.describe import reuse
 from tracegen.describe.info import describe
 from tracegen.describe.plot import plot
-from tracegen.describe.reuse import measure
+from tracegen.describe.reuse import measure_reuse
 from tracegen.schema import Trace
 
 
@@ -34,28 +34,30 @@ def by_hand(steps: list[tuple[str, int, int]]) -> list[int]:
 
 
 def test_distances_worked_by_hand(tmp_path: Path) -> None:
-    """a(5) b(7) a: 12. b: 12 again. c(9) a: a, b and c lie between: 21. a: 5, itself alone."""
+    """a(5) b(7) a: 12. b: 12 again. c(9) a: a, b and c are between: 21. a: 5, itself alone."""
     steps = [("w", 0, 5), ("w", 1, 7), ("r", 0, 5), ("r", 1, 7), ("w", 2, 9), ("r", 0, 5), ("d", 0, 5)]
-    found = measure(traces.write(tmp_path / "t.parquet", traces.columns(steps)))
+    found = measure_reuse(traces.write(tmp_path / "t.parquet", traces.columns(steps)))
     assert found.distance.tolist() == [-1, -1, 12, 12, -1, 21, 5] == by_hand(steps)
     assert found.share == 1
-    (last,) = [row for row in found.summary() if row["source"] == "all"]
+    (last,) = [row for row in found.summarise() if row["source"] == "all"]
     assert (last["touches"], last["reuses"], last["distance_p50"], last["distance_max"]) == (7, 4, 12, 21)
-    sizes, hits = found.curve()
+    sizes, hits = found.hit_curve()
     assert (sizes[0], sizes[-1]) == pytest.approx((5, 21))
     assert (hits[0], hits[-1]) == (0.25, 1)
 
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(st.sampled_from("rrrx"), st.integers(0, 6)), min_size=1, max_size=60))
-def test_distances_are_what_is_defined(tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, int]]) -> None:
+def test_distances_follow_their_definition(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, int]]
+) -> None:
     steps = [(op, key, 1 + key * 3) for op, key in drawn]
     path = tmp_path_factory.getbasetemp() / "reuse.parquet"
-    assert measure(traces.write(path, traces.columns(steps))).distance.tolist() == by_hand(steps)
+    assert measure_reuse(traces.write(path, traces.columns(steps))).distance.tolist() == by_hand(steps)
 
 
 @pytest.mark.parametrize("capacity", [100, 1000])
-def test_an_lru_cache_of_that_many_blocks_hits(capacity: int, tmp_path: Path) -> None:
+def test_an_lru_cache_as_large_as_the_distance_hits(capacity: int, tmp_path: Path) -> None:
     trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet", tail="full")
     cache: OrderedDict[int, None] = OrderedDict()
     hits = 0
@@ -66,42 +68,42 @@ def test_an_lru_cache_of_that_many_blocks_hits(capacity: int, tmp_path: Path) ->
             cache.move_to_end(key)
             if len(cache) > capacity:
                 cache.popitem(last=False)
-    found = measure(trace).distance
+    found = measure_reuse(trace).distance
     assert ((found >= 0) & (found <= capacity * 512)).sum() == hits > 0
 
 
-def test_a_sample_of_the_objects_tells_nearly_the_same(tmp_path: Path) -> None:
-    """Of 4,000 equally popular objects a fifth is looked at: counts are exact, distances within thrice their errors."""
+def test_a_sample_of_the_objects_gives_nearly_equal_quantiles(tmp_path: Path) -> None:
+    """Sample a fifth of 4,000 equally popular objects: counts are exact, distances within three standard errors."""
     rng = np.random.Generator(np.random.PCG64(3))
     keys = np.concatenate([np.arange(4000), rng.integers(0, 4000, 60_000)])
     steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
     trace = traces.write(tmp_path / "t.parquet", columns(steps))
-    sample = measure(trace, trace.ops // 5)
-    exact, sampled = measure(trace).summary()[-1], sample.summary()[-1]
+    sample = measure_reuse(trace, trace.ops // 5)
+    exact, sampled = measure_reuse(trace).summarise()[-1], sample.summarise()[-1]
     assert sample.share == pytest.approx(0.2, abs=1e-6)
     assert (sampled["touches"], sampled["reuses"]) == (exact["touches"], exact["reuses"]) == (64_000, 60_000)
     for name, error in sample.error.items():
         assert error is not None
         assert 0 < error < 0.1, name
         assert sampled[name] == pytest.approx(exact[name], rel=3 * error), name
-    assert measure(trace).error == {}
+    assert measure_reuse(trace).error == {}
 
 
 def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -> None:
-    """One object has half of the reuses, all at once, and falls out of the sample: the other half has the quantiles."""
+    """One object has half of the reuses, at short distances, and is not sampled: the others give the quantiles."""
     rng = np.random.Generator(np.random.PCG64(5))
     spread, popular = rng.integers(0, 4000, 30_000), int(np.argmax(reuse._hash(np.arange(4000))))
     keys = np.concatenate([np.arange(4000), np.stack([np.full_like(spread, popular), spread], axis=1).ravel()])
     steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
     trace = traces.write(tmp_path / "t.parquet", columns(steps))
-    exact, sample = measure(trace).summary()[-1], measure(trace, trace.ops // 5)
+    exact, sample = measure_reuse(trace).summarise()[-1], measure_reuse(trace, trace.ops // 5)
     assert len(sample.distance) < 0.15 * trace.ops, "it is not in the sample"
-    assert sample.summary()[-1]["distance_p90"] == pytest.approx(exact["distance_p90"], rel=0.1)
-    sizes, hits = sample.curve()
+    assert sample.summarise()[-1]["distance_p90"] == pytest.approx(exact["distance_p90"], rel=0.1)
+    sizes, hits = sample.hit_curve()
     assert hits[np.searchsorted(sizes, 100)] == pytest.approx(0.5, abs=0.02)
 
 
-def test_counts_are_exact_where_objects_are_deleted_and_stored_again(tmp_path: Path) -> None:
+def test_counts_are_exact_if_objects_are_deleted_and_stored_again(tmp_path: Path) -> None:
     rng = np.random.Generator(np.random.PCG64(7))
     keys = np.concatenate([np.arange(300), rng.integers(0, 300, 100_000)])
     steps = [("w" if row < 300 else "rrrx"[key % 4], int(key), 10) for row, key in enumerate(keys)]
@@ -110,14 +112,16 @@ def test_counts_are_exact_where_objects_are_deleted_and_stored_again(tmp_path: P
     batch["op"] = np.array(["wrx".index(op) for op, _, _ in steps], np.uint8)
     batch["source"] = (batch["key"] % 3).astype(np.uint8)
     trace = traces.write(tmp_path / "t.parquet", batch)
-    whole, sampled = measure(trace), measure(trace, trace.ops // 5)
+    whole, sampled = measure_reuse(trace), measure_reuse(trace, trace.ops // 5)
     again = whole.distance >= 0
     assert whole.reuses.tolist() == sampled.reuses.tolist() == np.bincount(whole.source[again], minlength=5).tolist()
     assert whole.touches.tolist() == sampled.touches.tolist() == np.bincount(whole.source, minlength=5).tolist()
 
 
-def test_info_of_a_long_trace_says_what_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    monkeypatch.setattr("tracegen.cli.measure", lambda trace: measure(trace, 2000))
+def test_info_of_a_long_trace_states_the_sampled_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.setattr("tracegen.commands.describe.measure_reuse", lambda trace: measure_reuse(trace, 2000))
     run("tracegen", "generate", "--set", "mix.rag=1", "--requests", "400", "--users", "5", "-o", tmp_path / "t.parquet")
     shown = run("tracegen", "info", tmp_path / "t.parquet").stdout
     facts = json.loads(run("tracegen", "info", tmp_path / "t.parquet", "--json").stdout)
@@ -134,7 +138,7 @@ def test_info_of_a_long_trace_says_what_is_sampled(tmp_path: Path, monkeypatch: 
 
 
 def columns(steps: list[tuple[str, int, int]]) -> dict[str, np.ndarray]:
-    """As traces.columns, which is quadratic."""
+    """Make the columns as traces.columns does, which is quadratic."""
     small = traces.columns(steps[:1])
     count = len(steps)
     made = {name: np.repeat(column, count) for name, column in small.items()}
@@ -144,9 +148,9 @@ def columns(steps: list[tuple[str, int, int]]) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_the_picture_is_one_file_and_the_same_again(suffix: str, demo: Trace, tmp_path: Path) -> None:
+def test_the_picture_is_one_file_with_equal_bytes_each_time(suffix: str, demo: Trace, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        plot(demo, tmp_path / f"{name}{suffix}", describe(demo), measure(demo))
+        plot(demo, tmp_path / f"{name}{suffix}", describe(demo), measure_reuse(demo))
     a, b = (tmp_path / f"{name}{suffix}" for name in ("a", "b"))
     assert a.read_bytes() == b.read_bytes()
     assert sorted(tmp_path.iterdir()) == [a, b]
@@ -160,13 +164,13 @@ def test_the_picture_is_one_file_and_the_same_again(suffix: str, demo: Trace, tm
 
 
 @pytest.mark.parametrize("steps", [[("w", 0, 5)], [("w", 0, 5), ("r", 0, 5)]])
-def test_a_trace_of_almost_nothing_has_a_picture(steps: list[tuple[str, int, int]], tmp_path: Path) -> None:
+def test_a_trace_of_one_or_two_ops_can_be_drawn(steps: list[tuple[str, int, int]], tmp_path: Path) -> None:
     trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, time_ns=[0] * len(steps)))
-    plot(trace, tmp_path / "t.png", describe(trace), measure(trace))
+    plot(trace, tmp_path / "t.png", describe(trace), measure_reuse(trace))
     assert (tmp_path / "t.png").stat().st_size > 10_000
 
 
-def test_info_draws_and_keeps_what_is_there(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+def test_info_draws_and_does_not_replace_unasked(run: Run, demo_trace: Path, tmp_path: Path) -> None:
     shown = run("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg").stdout
     assert "reuse distance, tokens" in shown
     assert (tmp_path / "t.svg").stat().st_size > 10_000

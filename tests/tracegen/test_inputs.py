@@ -1,4 +1,4 @@
-"""What tracegen takes from outside: bad input is refused at once, in one short sentence."""
+"""Input of tracegen: bad input is refused at once, in one short sentence."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_numbers_of_thousands_of_digits_are_refused(run: Run, tmp_path: Path) ->
     sentence(run("tracegen", "import", "mooncake", rows, "-o", out, ok=False), "line 1")
 
 
-def test_a_place_of_thousands_of_digits_is_no_place(run: Run, tmp_path: Path) -> None:
+def test_a_position_of_thousands_of_digits_is_ignored(run: Run, tmp_path: Path) -> None:
     chat = tmp_path / "chat.json"
     said = [{"from": "human", "value": "hello"}, {"from": "gpt", "value": "hello"}]
     chat.write_text(json.dumps([{"id": f"a_{DIGITS}", "conversations": said}]))
@@ -77,7 +77,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_would_change_nothing_is_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+def test_flags_without_effect_are_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
     arguments, words = BAD[name]
     places = {"x": EXCERPT, "t": demo_trace, "demo": DEMO}
     done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o", ok=False)

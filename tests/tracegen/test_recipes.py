@@ -21,7 +21,7 @@ PINNED = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_golden_fingerprint(path: Path, tmp_path: Path) -> None:
-    made = generate(load(path, {}), tmp_path / "t.parquet", quiet=True)
+    made = generate(load(path, {}), tmp_path / "t.parquet")
     assert made.fingerprint == PINNED[path.stem]
     if made.counts["ops"] < 10**6:
         assert not list(Trace(tmp_path / "t.parquet").problems())

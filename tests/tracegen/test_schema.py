@@ -1,4 +1,4 @@
-"""The trace file: what is written is read, and whatever is wrong with one is refused or listed."""
+"""Trace files: they are read as written, and violations of the format are refused or listed."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def good() -> Columns:
     return traces.columns(STEPS, REQUESTS)
 
 
-def test_what_is_written_is_read(tmp_path: Path, good: Columns) -> None:
+def test_a_trace_is_read_as_it_was_written(tmp_path: Path, good: Columns) -> None:
     trace = traces.write(tmp_path / "t.parquet", good)
     (batch,) = trace.batches()
     assert all((batch[name] == good[name]).all() for name in DTYPES)
@@ -48,7 +48,7 @@ def test_fingerprint_as_specified(tmp_path: Path, good: Columns) -> None:
     assert traces.write(tmp_path / "t.parquet", good).metadata.fingerprint == whole.hexdigest()
 
 
-def test_a_trace_by_another_writer_is_as_good(tmp_path: Path, good: Columns) -> None:
+def test_a_trace_by_another_writer_is_valid(tmp_path: Path, good: Columns) -> None:
     """Plain string columns from Polars, row groups of two rows, the metadata added as the specification says."""
     ours = traces.write(tmp_path / "ours.parquet", good)
     frame = pl.DataFrame(
@@ -62,7 +62,7 @@ def test_a_trace_by_another_writer_is_as_good(tmp_path: Path, good: Columns) -> 
 # (column, row, value, column of the violation, words of its rule); all in one pass over 6 rows.
 VIOLATIONS: list[tuple[str, int, int, str, str]] = [
     ("op_id", 3, 9, "op_id", "row's number"),
-    ("time_ns", 2, 0, "time_ns", "must not go back"),
+    ("time_ns", 2, 0, "time_ns", "less than in the row before"),
     ("time_ns", 0, -5, "time_ns", "at least 0"),
     ("request_id", 5, 4, "request_id", "without gaps"),
     ("request_id", 5, 99, "request_id", "dense"),
@@ -98,7 +98,7 @@ def test_each_violation_is_named(
         trace.check()
 
 
-def test_all_violations_are_listed_not_the_first(tmp_path: Path, good: Columns) -> None:
+def test_all_violations_are_listed_not_only_the_first(tmp_path: Path, good: Columns) -> None:
     good["tokens"][2] = -1
     good["new_tokens"][:] = -4
     problems = list(traces.write(tmp_path / "t.parquet", good).problems())
@@ -106,7 +106,7 @@ def test_all_violations_are_listed_not_the_first(tmp_path: Path, good: Columns) 
     assert [p.row for p in problems if p.row is not None] == sorted(p.row for p in problems if p.row is not None)
 
 
-def test_violations_without_number_are_counted_and_a_hundred_named(tmp_path: Path, good: Columns) -> None:
+def test_many_violations_are_counted_and_a_hundred_listed(tmp_path: Path, good: Columns) -> None:
     many = {name: np.repeat(column[:1], 200_000) for name, column in good.items()}
     trace = traces.write(tmp_path / "t.parquet", many)
     found = trace.violations()
@@ -118,7 +118,7 @@ def test_violations_without_number_are_counted_and_a_hundred_named(tmp_path: Pat
     with pytest.raises(InputError, match=r"row 1: op_id = 0: must be the row's number \(399,997 more\)"):
         trace.check()
     with pytest.raises(InputError, match=r"\(399,997 more\)"):
-        list(trace.checked(1000))
+        list(trace.checked_batches(1000))
 
 
 def test_one_users_requests_do_not_interleave(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def rewrite(path: Path, change: Any) -> None:
 
 
 REFUSALS: dict[str, tuple[Any, str]] = {
-    "newer": (lambda t, m: (t, m | {"format_version": 2}), "format 2, this release reads up to 1"),
+    "newer": (lambda t, m: (t, m | {"format_version": 2}), "format 2, but this release reads 1"),
     "no version": (lambda t, m: (t, {}), "metadata is damaged"),
     "a list as metadata": (lambda t, m: (t, [1]), "metadata is damaged"),
     "metadata cut short": (lambda t, m: (t, {"format_version": 1}), "metadata has no proper seed"),
@@ -192,7 +192,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, good: Columns, na
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
     [
-        ("op", "burn", "row 0: op = 'burn' is none of write, read, delete"),
+        ("op", "burn", "row 0: op = 'burn'; write one of write, read, delete"),
         ("op", "W" * 10**6, "row 0: op = 'WWW"),
         ("tokens", None, "row 0: tokens is null"),
     ],

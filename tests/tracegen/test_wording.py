@@ -3,7 +3,7 @@
 from tracegen.errors import format_count
 
 
-def test_one_is_singular_and_nothing_else_is() -> None:
+def test_only_the_count_one_is_singular() -> None:
     assert [format_count(number, "trial") for number in (0, 1, 2, 1000)] == [
         "0 trials",
         "1 trial",

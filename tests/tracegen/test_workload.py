@@ -193,7 +193,7 @@ chats = st.lists(st.lists(turn, min_size=1, max_size=5), min_size=1, max_size=12
 
 def made(recipe: Recipe, given_chats: list[list[tuple[int, int]]], part: tuple[int, int] = (0, 1)) -> list[Columns]:
     sources = [Chats(recipe, given_chats) if name == "sharegpt" else None for name in recipe.weights]
-    others = open_sources(replace(recipe, mix=replace(recipe.mix, sharegpt=0)), Metadata(0, {}, ""), quiet=True)
+    others = open_sources(replace(recipe, mix=replace(recipe.mix, sharegpt=0)), Metadata(0, {}, ""))
     found: list[Source] = [one or others.pop(0) for one in sources]
     return [part for part in batches(recipe, found, part, survey(recipe, found)) if len(part["op_id"])]
 

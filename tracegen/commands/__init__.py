@@ -1,1 +1,1 @@
-"""The commands of `tracegen`."""
+"""The commands of `tracegen`, by subject."""

@@ -1,92 +1,136 @@
-"""What the commands of tracegen share: the end on signals, the flags of those that write a trace, what these say."""
+"""Code that the commands of tracegen share: their group, flags of writers, and what these print."""
 
+import functools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from tracegen.console.command_line import Commands
+import tracegen
+from tracegen.console.command_line import Commands, Refused
 from tracegen.errors import InputError
-from tracegen.files.outputs import leftovers, remove_unfinished
-from tracegen.schema import Metadata
+from tracegen.files.outputs import find_leftovers, remove_unfinished
+from tracegen.trace.metadata import Metadata
+from tracegen.trace.reading import Trace
+
+TRACE_PATH: Final = click.Path(path_type=Path)
 
 
-class Making(Commands):
-    """The commands; an error of the system is a sentence, and nothing is left unfinished."""
+class TraceCommands(Commands):
+    """The commands of tracegen, which leave no unfinished file."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except MemoryError:
-            raise InputError(
-                "out of memory; lower users, documents, prompts or tokens, or raise block_tokens."
-            ) from None
-        except BrokenPipeError:
-            raise  # click's to handle: the reader has gone
-        except OSError as error:
-            raise InputError(
-                f"{error.filename or 'the output'}: {error.strerror or error}; name another file."
-            ) from None
+            remedy = "lower users, documents, prompts or tokens, or raise block_tokens"
+            raise Refused(InputError("out of memory", remedy), {}) from None
 
-    def ended(self, ctx: click.Context) -> Sequence[str]:
-        """Remove what was being written."""
+    def clean_up_after_signal(self, ctx: click.Context) -> Sequence[str]:
+        """Remove unfinished files; return sentences on what the user can do next."""
         remove_unfinished()
-        return super().ended(ctx)
+        return super().clean_up_after_signal(ctx)
 
 
-def written(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags of every command that writes a trace."""
-    for flag in reversed(WRITE_FLAGS):
-        command = flag(command)
-    return command
+@dataclass(frozen=True)
+class TraceOutput:
+    """The flags of a command that writes a trace.
+
+    Attributes:
+        path: the trace to write.
+        part_ops: ops per file of a folder; 0 writes one file.
+        force: replace an existing trace.
+        as_json: print the trace's metadata as JSON.
+    """
+
+    path: Path
+    part_ops: int
+    force: bool
+    as_json: bool
 
 
-WRITE_FLAGS = (
+_OUTPUT_FLAGS = (
     click.option(
-        "-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace (Parquet) to write."
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        required=True,
+        help="The trace (Parquet) to write.",
     ),
     click.option(
         "--part-ops",
         type=click.IntRange(1),
         callback=lambda _ctx, _param, ops: ops or 0,
         metavar="N",
-        help="Write a folder of files of N ops (or up to 262,143 more) each, not one file.",
+        help="Write a folder of files with N ops (or up to 262,143 more) each, not one file.",
     ),
     click.option("--force", is_flag=True, help="Replace the output if it exists."),
     click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON."),
 )
 
 
+def add_output_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of every command that writes a trace; the command gets them as `output`."""
+
+    @functools.wraps(command)
+    def run_command(*, output: Path, part_ops: int, force: bool, as_json: bool, **others: object) -> None:
+        command(output=TraceOutput(output, part_ops, force, as_json), **others)
+
+    decorated: Callable[..., None] = run_command
+    for flag in reversed(_OUTPUT_FLAGS):
+        decorated = flag(decorated)
+    return decorated
+
+
 def refuse_zeros(*names: str) -> None:
-    """Refuse flags that were given a 0, which says that they are not given.
+    """Refuse flags of the current command that are given as 0, which means that they are not given.
 
     Args:
-        names: of the current command's parameters.
+        names: names of the command's parameters.
 
     Raises:
-        InputError: names the first of them.
+        InputError: names the first such flag.
     """
     ctx = click.get_current_context()
     for param in ctx.command.params:
-        given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-        if param.name in names and given and not ctx.params[param.name]:
-            raise InputError(f"{param.opts[0]} 0 would change nothing; leave it out, or give more.")
+        if param.name not in names or ctx.params[param.name]:
+            continue
+        if ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            problem = "would change nothing"
+            raise InputError(problem, "leave it out or give more", subject=0, setting=param.name)
 
 
-def report(output: Path, metadata: Metadata, as_json: bool) -> None:
-    """Say what was written."""
+def open_checked(path: Path) -> Trace:
+    """Open a trace and check that it follows the format.
+
+    Raises:
+        InputError: it cannot be read, or breaks a rule of the format.
+    """
+    trace = tracegen.read(path)
+    trace.check()
+    return trace
+
+
+def report_trace(output: TraceOutput, metadata: Metadata) -> None:
+    """Print a summary of the trace written, and warn of files that killed processes have left."""
     counts = metadata.counts
-    if as_json:
+    if output.as_json:
         click.echo(json.dumps(asdict(metadata), indent=2))
     else:
-        click.echo(
-            f"{output}: {counts['ops']:,} ops, {counts['requests']:,} requests, {counts['sessions']:,} sessions,"
-            f" {counts['tokens_generated']:,} tokens generated\nfingerprint {metadata.fingerprint}"
+        totals = (
+            f"{counts['ops']:,} ops, {counts['requests']:,} requests,"
+            f" {counts['sessions']:,} sessions, {counts['tokens_generated']:,} tokens generated"
         )
-    for left in leftovers(output):
-        click.echo(f"Warning: {left} was left by a process that was killed; remove it.", err=True)
+        click.echo(f"{output.path}: {totals}\nfingerprint {metadata.fingerprint}")
+    for path in find_leftovers(output.path):
+        warn(f"{path} was left by a process that was killed; remove it")
+
+
+def warn(text: str) -> None:
+    """Print a warning; `text` is a sentence without its full stop."""
+    click.echo(f"Warning: {text}.", err=True)

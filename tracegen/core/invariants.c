@@ -1,7 +1,9 @@
-/* The invariants of a trace, in one pass over its rows. tracegen/trace/invariants.py names the rules and calls this through ctypes.
+/* The invariants of a trace, checked in one pass over its rows.
  *
- * Tables are sized by the number of ops, the most that a dense id can reach; the kernel backs only the pages used. A value
- * in them is kept plus one: 0 says that the id has not been seen.
+ * tracegen/trace/invariants.py calls this through ctypes and puts the rules into words.
+ *
+ * Each table has one entry per op, because a dense id is below the number of ops; the kernel backs only the
+ * pages that are used. A table stores values plus one: 0 means that the id has not been seen.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,36 +15,37 @@ typedef struct {
     const uint8_t *qos, *op;
 } Columns;
 
-/* In the order of RULES in invariants.py. */
+/* The rules, in the order of _RULES in invariants.py. */
 enum {
     ROW_NUMBER, LEAST_TIME, LEAST_TURN, LEAST_STEP, LEAST_TOKENS, LEAST_NEW_TOKENS, LEAST_THINK,
     RANGE_REQUEST, RANGE_SESSION, RANGE_USER, RANGE_KEY,
     SORTED_TIME, SORTED_USER, SORTED_REQUEST,
-    DENSE_REQUEST, SAME_SESSION, SAME_TURN, SAME_QOS, SAME_USER, TURN_ORDER, STEP_ORDER, ONE_REQUEST, THINK_FIRST_OP, THINK_FIRST_REQUEST,
+    DENSE_REQUEST, SAME_SESSION, SAME_TURN, SAME_QOS, SAME_USER,
+    TURN_ORDER, STEP_ORDER, ONE_REQUEST, THINK_FIRST_OP, THINK_FIRST_REQUEST,
     DENSE_KEY, READ_BEFORE_WRITE, WRITTEN_TWICE, SAME_TOKENS,
 };
 
-enum { KEPT = 100 };  /* violations that are named; the others are counted */
+enum { DESCRIBED_MAX = 100 };  /* violations stored by row and rule; later ones are only counted */
 typedef struct { int64_t row, rule; } Broken;
 typedef struct { int64_t session, turn, qos, step; } Request;
 typedef struct { int64_t user, turn; } Session;
 
 typedef struct {
     int64_t ops, row;
-    int64_t last_time, last_user, last_request;     /* of the row before */
-    int64_t highest_request, highest_key;           /* of those that appeared for the first time, the last */
+    int64_t last_time, last_user, last_request;     /* values of the previous row */
+    int64_t highest_request, highest_key;           /* the ids that appeared most recently for the first time */
     Request *requests;
     Session *sessions;
     int64_t *request_of_user;
     int32_t *tokens_of_key;
-    Broken broken[KEPT];
-    int64_t kept, found;
+    Broken broken[DESCRIBED_MAX];
+    int64_t described, violations;
 } Invariants;
 
 static void *zeros(int64_t count, size_t size) {
-    void *found = calloc((size_t)count + 1, size);
-    if (!found) abort();
-    return found;
+    void *memory = calloc((size_t)count + 1, size);
+    if (!memory) abort();
+    return memory;
 }
 
 Invariants *invariants_new(int64_t ops) {
@@ -66,8 +69,8 @@ void invariants_free(Invariants *s) {
 
 static void expect(Invariants *s, bool holds, int64_t rule) {
     if (holds) return;
-    s->found++;
-    if (s->kept < KEPT) s->broken[s->kept++] = (Broken){s->row, rule};
+    s->violations++;
+    if (s->described < DESCRIBED_MAX) s->broken[s->described++] = (Broken){s->row, rule};
 }
 
 static void check_request(Invariants *s, const Columns *c, int64_t i) {
@@ -119,9 +122,15 @@ static bool check_range(Invariants *s, int64_t id, int64_t rule) {
     return holds;
 }
 
-/* What the next rows break, by row, as far as it is kept; `found` is set to the number of all violations so far. */
-int64_t invariants_feed(Invariants *s, const Columns *c, int64_t count, const Broken **broken, int64_t *found) {
-    int64_t before = s->kept;
+/* Check the next `count` rows.
+ *
+ * Point `broken` to the violations stored for these rows, in order of rows, and return their number. Set
+ * `violations` to the number of all violations so far.
+ */
+int64_t invariants_feed(
+    Invariants *s, const Columns *c, int64_t count, const Broken **broken, int64_t *violations
+) {
+    int64_t before = s->described;
     for (int64_t i = 0; i < count; i++, s->row++) {
         expect(s, c->op_id[i] == s->row, ROW_NUMBER);
         expect(s, c->time_ns[i] >= 0, LEAST_TIME);
@@ -135,7 +144,8 @@ int64_t invariants_feed(Invariants *s, const Columns *c, int64_t count, const Br
         in_range &= check_range(s, c->user_id[i], RANGE_USER);
         in_range &= check_range(s, c->key[i], RANGE_KEY);
         if (s->row) {
-            bool same_time = c->time_ns[i] == s->last_time, same_user = same_time && c->user_id[i] == s->last_user;
+            bool same_time = c->time_ns[i] == s->last_time;
+            bool same_user = same_time && c->user_id[i] == s->last_user;
             expect(s, c->time_ns[i] >= s->last_time, SORTED_TIME);
             expect(s, !same_time || c->user_id[i] >= s->last_user, SORTED_USER);
             expect(s, !same_user || c->request_id[i] >= s->last_request, SORTED_REQUEST);
@@ -143,16 +153,16 @@ int64_t invariants_feed(Invariants *s, const Columns *c, int64_t count, const Br
         s->last_time = c->time_ns[i];
         s->last_user = c->user_id[i];
         s->last_request = c->request_id[i];
-        if (!in_range) continue;  /* ids index the tables */
+        if (!in_range) continue;  /* the ids index the tables */
         check_request(s, c, i);
         check_key(s, c, i);
     }
     *broken = s->broken + before;
-    *found = s->found;
-    return s->kept - before;
+    *violations = s->violations;
+    return s->described - before;
 }
 
-/* How many ids below `ops` have been seen, the highest (-1: none), and the lowest that has not. */
+/* Write the number of ids below `ops` that have been seen, the highest of them and the lowest id not seen; -1: none. */
 static void count_ids(const int64_t *seen, int64_t stride, int64_t ops, int64_t *out) {
     out[0] = 0;
     out[1] = out[2] = -1;
@@ -166,7 +176,7 @@ static void count_ids(const int64_t *seen, int64_t stride, int64_t ops, int64_t 
     }
 }
 
-/* Ops, the highest request and key, then of sessions and of users what `count_ids` finds. */
+/* Write 9 numbers: ops, the highest request and key, then the results of `count_ids` for sessions and for users. */
 void invariants_counts(const Invariants *s, int64_t *out) {
     out[0] = s->row;
     out[1] = s->highest_request;

@@ -1,1 +1,1 @@
-"""Traces made from traces: merge, slice, scale."""
+"""Traces made from traces: merge, slice and scale."""

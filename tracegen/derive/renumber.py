@@ -1,4 +1,7 @@
-"""Rows of several origins in one order, numbered anew: dense ids, first uses as writes."""
+"""Rows of several traces, merged into one order and numbered again.
+
+Ids become dense, and the first use of each object becomes its write.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -7,21 +10,29 @@ import numpy as np
 
 from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints
-from tracegen.schema import DELETE, READ, WRITE, Columns, chosen, joined
-from tracegen.workload.objects import Window
+from tracegen.trace.columns import DELETE, READ, WRITE, Columns, concatenate, take_rows
+from tracegen.workload.objects import Window as IdTable
 from tracegen.workload.ops import first_rows, sort_order
 
-_FOREVER: Final = 2**63 - 1
+_NO_LIMIT: Final = 2**63 - 1
 
 
 class Numbering:
-    """Numbers 0, 1, … in order of first appearance, for ids of any origin below some number; 8 bytes per id."""
+    """Numbers 0, 1, … for ids in order of their first appearance.
+
+    It takes 8 bytes per id up to the highest.
+    """
 
     def __init__(self) -> None:
-        self._table, self.count = Window(np.int64), 0
+        self._table = IdTable(np.int64)  # number + 1; 0: not seen yet
+        self.count = 0
 
-    def of(self, ids: Ints) -> tuple[Ints, Ints]:
-        """The number of each id, and the rows at which one appears for the first time."""
+    def number(self, ids: Ints) -> tuple[Ints, Ints]:
+        """Number ids, shape (rows,).
+
+        Returns:
+            The number of each id, shape (rows,), and the rows with the first appearance of an id.
+        """
         self._table.cover(ids)
         first = first_rows(self._table, ids)
         self._table[ids[first]] = self.count + 1 + np.arange(len(first))
@@ -29,74 +40,100 @@ class Numbering:
         return self._table[ids] - 1, first
 
 
-class Renumbered:
-    """Ops in their final order made a trace: dense ids, first uses as writes, turns and pauses that fit.
+class Renumbering:
+    """Conversion of ops, in their final order, into rows of a new trace.
 
-    Batches come with ids of any numbering, but for users, whose ids are dense already.
-
-    Raises:
-        InputError: an object's first op is a delete.
+    The batches may have ids of any numbering, except users, whose ids are dense already.
     """
 
     def __init__(self) -> None:
-        self._requests, self._sessions, self._keys, self._people = (Numbering() for _ in range(4))
-        self._turns_before, self._ops = Window(np.int64), 0
+        self._requests = Numbering()
+        self._sessions = Numbering()
+        self._keys = Numbering()
+        self._users = Numbering()
+        self._turns_before = IdTable(np.int64)  # by session: turns that the new trace lacks
+        self._ops = 0
 
-    def number(self, batch: Columns) -> Columns:
-        """The batch as rows of the new trace."""
-        request, begins = self._requests.of(batch["request_id"])
-        session, opens = self._sessions.of(batch["session_id"])
-        key, first = self._keys.of(batch["key"])
+    def renumber(self, batch: Columns) -> Columns:
+        """Convert the next ops.
+
+        Raises:
+            InputError: an object's first op is a delete.
+        """
+        request, begins = self._requests.number(batch["request_id"])
+        session, opens = self._sessions.number(batch["session_id"])
+        key, first = self._keys.number(batch["key"])
         if (batch["op"][first] == DELETE).any():
-            raise InputError("an object would be deleted that was never stored; choose a slice that begins before it.")
+            problem = "the slice would delete an object that it never stored"
+            raise InputError(problem, "let it begin before the object is written")
         op = np.where(batch["op"] == WRITE, READ, batch["op"]).astype(np.uint8)
         op[first] = WRITE
-        # A session that was cut begins with turn 1, a user whose past was cut without a pause.
+        # The first turn left of each session becomes turn 1.
         self._turns_before.append(batch["turn"][opens].astype(np.int64) - 1)
+        # The pause before the first request left of each user becomes 0.
         think = batch["think_ns"].copy()
-        think[begins[self._people.of(batch["user_id"][begins])[1]]] = 0
+        _, begins_user = self._users.number(batch["user_id"][begins])
+        think[begins[begins_user]] = 0
         op_id = self._ops + np.arange(len(op))
         self._ops += len(op)
-        turn = (batch["turn"] - self._turns_before[session]).astype(np.int32)
         return batch | {
             "op_id": op_id,
             "request_id": request,
             "session_id": session,
-            "turn": turn,
+            "turn": (batch["turn"] - self._turns_before[session]).astype(np.int32),
             "op": op,
             "key": key,
             "think_ns": think,
         }
 
 
-def merged(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
-    """The rows of several sorted streams in the order of (time, user, request); no user is in two of them."""
-    going = {number: (batch for batch in stream if len(batch["time_ns"])) for number, stream in enumerate(streams)}
+def merge_streams(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
+    """Merge the rows of sorted streams in order of (time, user, request).
+
+    Args:
+        streams: batches of each stream; no user may be in two streams.
+    """
+    # Rows are complete up to the earliest of the streams' latest times, exclusively: a stream may
+    # have more rows of its latest time.
+    streams_left = {number: _skip_empty(stream) for number, stream in enumerate(streams)}
     held: dict[int, Columns] = {}
     limit = -1
     while True:
-        for number, stream in list(going.items()):
-            # A stream may go on with more rows of its last time: those that end first are read on.
-            if number not in held or int(held[number]["time_ns"][-1]) <= limit:
-                more = next(stream, None)
-                if more is None:
-                    del going[number]
-                else:
-                    held[number] = joined([held[number], more]) if number in held else more
+        for number, stream in list(streams_left.items()):
+            if number in held and _last_time(held[number]) > limit:
+                continue
+            batch = next(stream, None)
+            if batch is None:
+                del streams_left[number]
+            else:
+                held[number] = concatenate([held[number], batch]) if number in held else batch
         if not held:
             return
-        limit = min((int(held[number]["time_ns"][-1]) for number in going), default=_FOREVER)
-        ready = {number: int(np.searchsorted(part["time_ns"], limit)) for number, part in held.items()}
-        columns = joined([chosen(part, slice(0, ready[number])) for number, part in held.items()])
-        held = {number: chosen(part, slice(ready[number], None)) for number, part in held.items()}
-        if len(columns["time_ns"]):
-            yield chosen(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
-        if not going:
+        limit = min((_last_time(held[number]) for number in streams_left), default=_NO_LIMIT)
+        ready = {number: int(np.searchsorted(batch["time_ns"], limit)) for number, batch in held.items()}
+        rows = concatenate([take_rows(batch, slice(ready[number])) for number, batch in held.items()])
+        held = {number: take_rows(batch, slice(ready[number], None)) for number, batch in held.items()}
+        if len(rows["time_ns"]):
+            order = sort_order(rows["time_ns"], rows["user_id"], rows["request_id"])
+            yield take_rows(rows, order)
+        if not streams_left:
             return
 
 
-def renumbered(batches: Iterable[Columns]) -> Iterator[Columns]:
-    """Ops in their final order as batches of a new trace."""
-    numbers = Renumbered()
+def _skip_empty(stream: Iterator[Columns]) -> Iterator[Columns]:
+    return (batch for batch in stream if len(batch["time_ns"]))
+
+
+def _last_time(batch: Columns) -> int:
+    return int(batch["time_ns"][-1])
+
+
+def renumber(batches: Iterable[Columns]) -> Iterator[Columns]:
+    """Convert ops in their final order into batches of a new trace.
+
+    Raises:
+        InputError: an object's first op is a delete.
+    """
+    renumbering = Renumbering()
     for batch in batches:
-        yield numbers.number(batch)
+        yield renumbering.renumber(batch)

@@ -1,1 +1,1 @@
-"""Descriptions of traces: facts, reuse, pictures, differences."""
+"""Descriptions of traces: facts, reuse distances, pictures and comparisons."""

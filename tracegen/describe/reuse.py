@@ -1,69 +1,97 @@
-"""Reuse distances: how large a cache must be for a touch to hit, whatever its policy makes of the rest.
+"""Reuse distances: the size of a cache that would hit.
 
-The distance of a touch is the sum of tokens of the distinct objects touched since the object's last touch, itself
-included: an LRU cache of that size hits (Mattson et al., "Evaluation techniques for storage hierarchies", 1970). Beyond
-a million touches a sample of the objects is taken by hash and distances are scaled (SHARDS: Waldspurger et al.,
-"Efficient MRC construction with SHARDS", FAST'15).
+The distance of a touch is the sum of tokens of the distinct objects touched since the object's last
+touch, including the object: an LRU cache of that size hits (Mattson et al., "Evaluation techniques
+for storage hierarchies", 1970). Beyond a million touches, objects are sampled by hash and the
+distances scaled (SHARDS: Waldspurger et al., "Efficient MRC construction with SHARDS", FAST'15).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.randomness.draws import Ints
-from tracegen.schema import DELETE, ENUMS, READ, Columns, Trace, chosen, joined
-from tracegen.workload.objects import Window
+from tracegen.trace.columns import DELETE, ENUMS, READ, Columns, concatenate, take_rows
+from tracegen.trace.reading import Trace
+from tracegen.workload.objects import Window as IdTable
 
 TOUCHES_MAX: Final = 1 << 20
 CURVE_POINTS: Final = 64
-QUANTILES: Final = {"distance_p50": 0.5, "distance_p90": 0.9, "distance_p99": 0.99, "distance_max": 1.0}
-GROUPS: Final = 8  # of the sampled objects, whose quantiles tell how far those of the whole sample may be off
+QUANTILES: Final = {
+    "distance_p50": 0.5,
+    "distance_p90": 0.9,
+    "distance_p99": 0.99,
+    "distance_max": 1.0,
+}
+GROUPS: Final = 8  # of sampled objects; the spread of their quantiles gives the standard error
 _HASHES: Final = 1 << 24
 _SOURCES: Final = len(ENUMS["source"])
 
 
+class SourceReuse(TypedDict):
+    """Touches, reuses (hits of an unlimited cache) and distances in tokens, of one source or of all."""
+
+    source: str
+    touches: int
+    reuses: int
+    distance_p50: float | None
+    distance_p90: float | None
+    distance_p99: float | None
+    distance_max: float | None
+
+
 @dataclass(frozen=True)
 class Reuse:
-    """Counts of the touches of a trace, and the distances of all of them, or of those of the sampled objects.
+    """The reuse in a trace: exact counts, and the distances of all touches or of a sample.
 
     Attributes:
-        touches: exactly, by source; shape (sources,).
-        reuses: of them those whose object was there before, exactly, by source.
-        share: of the objects that were sampled; 1: all.
-        distance: in tokens, of each sampled touch; -1 where the object was not there before; shape (sampled touches,).
-        source: of each sampled touch, as a code.
-        is_read: whether the sampled touch is a read.
-        error: relative standard errors of the quantiles of all reuses but the highest, by name; None where the sample
-            is too small to tell; empty where it is everything.
-        reads: exactly.
+        touches: number of touches by source, exact; shape (sources,).
+        reuses: number of touches whose object was stored before, by source, exact; shape
+            (sources,).
+        reads: number of reads, exact.
+        share: share of the objects that are sampled; 1: all.
+        distance: distance of each sampled touch in tokens, -1 if its object was not stored before;
+            shape (sampled touches,).
+        source: source of each sampled touch, as a code; shape (sampled touches,).
+        is_read: whether each sampled touch is a read; shape (sampled touches,).
+        error: relative standard errors of the quantiles of all reuses except the highest, by name;
+            None if the sample is too small to tell; empty if everything is sampled.
     """
 
     touches: Ints
     reuses: Ints
+    reads: int
     share: float
     distance: Ints
     source: NDArray[np.uint8]
     is_read: NDArray[np.bool_]
     error: dict[str, float | None]
-    reads: int
 
-    def summary(self) -> list[dict[str, Any]]:
-        """Per source and in all: touches, reuses (hits of an unlimited cache), quantiles of the distance in tokens."""
-        rows = []
+    def summarise(self) -> list[SourceReuse]:
+        """Summarise the reuse of each source that touches anything, and of all sources."""
+        rows: list[SourceReuse] = []
         for code, name in enumerate((*ENUMS["source"], "all")):
-            of = slice(None) if name == "all" else slice(code, code + 1)
-            touches, reuses = int(self.touches[of].sum()), int(self.reuses[of].sum())
+            is_all = name == "all"
+            codes = slice(None) if is_all else slice(code, code + 1)
+            touches = int(self.touches[codes].sum())
+            reuses = int(self.reuses[codes].sum())
             if touches:
-                distance = self.distance if name == "all" else self.distance[self.source == code]
-                rows.append(
-                    {"source": name, "touches": touches, "reuses": reuses, **_quantiles(distance, reuses, self.share)}
-                )
+                distance = self.distance if is_all else self.distance[self.source == code]
+                counts = {"source": name, "touches": touches, "reuses": reuses}
+                row = {**counts, **_quantiles(distance, reuses, self.share)}
+                rows.append(cast("SourceReuse", row))
         return rows
 
-    def curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(cache size in tokens, share of reads that an LRU cache of this size hits), up to the largest needed."""
+    def hit_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Compute the share of reads that an LRU cache hits, by its size.
+
+        Returns:
+            Cache sizes in tokens, up to the largest that any read needs, and the share of reads
+            that a cache of each size hits; both of shape (points,).
+        """
         reads = self.distance[self.is_read]
         known = np.sort(reads[reads >= 0])
         if not len(known):
@@ -74,93 +102,136 @@ class Reuse:
         return sizes, np.clip(hits / expected, 0, 1)
 
 
-def _quantiles(distance: Ints, reuses: int, share: float) -> dict[str, float | None]:
-    """Quantiles of the distances of so many reuses, of which the sampled ones are known; None where there are none.
+def _quantiles(distance: Ints, reuses: int, share: float) -> Mapping[str, float | None]:
+    """Compute the quantiles of the distances of all reuses from those of the sampled ones.
 
-    What the sample has too few or too many is taken to be of the nearest reuses: a few popular objects that are reused
-    at once fall into it or not (SHARDS-adj).
+    If the sample has too few or too many reuses, the difference is taken to be at the shortest
+    distances: it depends on whether a few popular objects, reused at once, are sampled
+        (SHARDS-adj).
+
+    Args:
+        distance: distances of the sampled touches, -1 for touches that are not reuses.
+        reuses: number of all reuses.
+        share: share of the objects that are sampled.
+
+    Returns:
+        The quantiles in tokens by name; None if there are no reuses.
     """
-    again = np.sort(distance[distance >= 0])
-    if not len(again):
+    known = np.sort(distance[distance >= 0])
+    if not len(known):
         return dict.fromkeys(QUANTILES)
     expected = reuses * share
-    places = np.array(list(QUANTILES.values())) * (expected - 1) - (expected - len(again))
-    found = np.interp(places, np.arange(len(again)), again)
-    return dict(zip(QUANTILES, found.tolist(), strict=True))
+    places = np.array(list(QUANTILES.values())) * (expected - 1) - (expected - len(known))
+    values = np.interp(places, np.arange(len(known)), known)
+    return dict(zip(QUANTILES, values.tolist(), strict=True))
 
 
 class _Counts:
-    """Counts touches and reuses, exactly; of deleted keys alone it remembers something, a byte per key."""
+    """Exact counts of touches and reuses; it takes a byte per key if the trace deletes objects."""
 
     def __init__(self) -> None:
-        self.touches, self.reuses, self.reads = np.zeros(_SOURCES, np.int64), np.zeros(_SOURCES, np.int64), 0
-        self._highest, self._gone = -1, Window(np.bool_)
+        self.touches = np.zeros(_SOURCES, np.int64)
+        self.reuses = np.zeros(_SOURCES, np.int64)
+        self.reads = 0
+        self._highest_key = -1
+        self._is_deleted = IdTable(np.bool_)  # by key
 
     def add(self, batch: Columns) -> None:
         """Count the next ops of a trace, whose keys are numbered in order of first appearance."""
-        key, is_touch = batch["key"], batch["op"] != DELETE
-        before = np.maximum.accumulate(np.concatenate([[self._highest], key[:-1]]))
-        again = (key <= before) & is_touch
-        self._highest = max(self._highest, int(key.max()))
-        if not is_touch.all() or self._gone.end:
-            again &= ~self._deleted(key, is_touch)
+        key = batch["key"]
+        is_touch = batch["op"] != DELETE
+        before = np.maximum.accumulate(np.concatenate([[self._highest_key], key[:-1]]))
+        is_reuse = (key <= before) & is_touch
+        self._highest_key = max(self._highest_key, int(key.max()))
+        if not is_touch.all() or self._is_deleted.end:
+            is_reuse &= ~self._update_deleted(key, is_touch)
         self.reads += int((batch["op"] == READ).sum())
         self.touches += np.bincount(batch["source"][is_touch], minlength=_SOURCES)
-        self.reuses += np.bincount(batch["source"][again], minlength=_SOURCES)
+        self.reuses += np.bincount(batch["source"][is_reuse], minlength=_SOURCES)
 
-    def _deleted(self, key: Ints, is_touch: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether each row's key was deleted by the last op on it."""
-        self._gone.cover(key)
+    def _update_deleted(self, key: Ints, is_touch: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return whether the previous op on each row's key was a delete; shape (rows,)."""
+        self._is_deleted.cover(key)
         previous = previous_rows(key)
-        deleted = np.where(previous >= 0, ~is_touch[previous], self._gone[key])
-        self._gone[key] = ~is_touch  # of rows that set one entry the last one stays
-        return deleted
+        was_deleted = np.where(previous >= 0, ~is_touch[previous], self._is_deleted[key])
+        self._is_deleted[key] = ~is_touch  # if several rows set one entry, the last one stays
+        return was_deleted
 
 
-def measure(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
-    """The reuse of a trace, in memory that does not grow with it, but for a byte per key where something is deleted.
+def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
+    """Measure the reuse in a trace, which is read once.
+
+    Memory does not grow with the trace, except for a byte per key if it deletes objects.
 
     Args:
-        trace: read once.
-        touches_max: sample objects so that about so many touches are looked at.
+        trace: the trace.
+        touches_max: sample objects so that about this many touches are examined.
+
+    Raises:
+        InputError: the trace cannot be read.
     """
     threshold = min(_HASHES, -(-_HASHES * touches_max // trace.ops))
-    counts, parts = _Counts(), list[Columns]()
+    counts = _Counts()
+    samples: list[Columns] = []
     for batch in trace.batches():
         counts.add(batch)
         hashed = _hash(batch["key"])
-        kept = np.flatnonzero(hashed < threshold)
-        parts.append({name: batch[name][kept] for name in ("key", "tokens", "source", "op")} | {"hash": hashed[kept]})
-    columns, share = joined(parts), threshold / _HASHES
-    columns, distance = _measured(columns, share)
-    error = {} if share == 1 else _errors(joined(parts), threshold, int(counts.reuses.sum()))
-    is_read = columns["op"] == READ
-    return Reuse(counts.touches, counts.reuses, share, distance, columns["source"], is_read, error, counts.reads)
+        sampled = np.flatnonzero(hashed < threshold)
+        sample = {name: batch[name][sampled] for name in ("key", "tokens", "source", "op")}
+        samples.append(sample | {"hash": hashed[sampled]})
+    ops = concatenate(samples)
+    share = threshold / _HASHES
+    touches, distance = _measure_distances(ops, share)
+    error = {} if share == 1 else _estimate_errors(ops, threshold, int(counts.reuses.sum()))
+    return Reuse(
+        touches=counts.touches,
+        reuses=counts.reuses,
+        reads=counts.reads,
+        share=share,
+        distance=distance,
+        source=touches["source"],
+        is_read=touches["op"] == READ,
+        error=error,
+    )
 
 
-def _measured(columns: Columns, share: float) -> tuple[Columns, Ints]:
-    """The touches among the ops on a share of the objects, and the distance of each."""
-    touch = columns["op"] != DELETE
-    before = previous_rows(columns["key"])
-    deleted = (columns["op"][before] == DELETE)[touch]
-    columns = chosen(columns, touch)
-    previous, weight = previous_rows(columns["key"]), columns["tokens"].astype(np.int64)
-    again = (previous >= 0) & ~deleted
-    return columns, np.where(again, _distances(previous, weight) / share, -1).astype(np.int64)
+def _measure_distances(ops: Columns, share: float) -> tuple[Columns, Ints]:
+    """Measure the distances of touches.
+
+    Args:
+        ops: all ops on the sampled objects.
+        share: share of the objects that are sampled.
+
+    Returns:
+        The touches among the ops, and their distances in tokens; -1 if not a reuse.
+    """
+    is_touch = ops["op"] != DELETE
+    is_after_delete = (ops["op"][previous_rows(ops["key"])] == DELETE)[is_touch]
+    touches = take_rows(ops, is_touch)
+    previous = previous_rows(touches["key"])
+    weight = touches["tokens"].astype(np.int64)
+    is_reuse = (previous >= 0) & ~is_after_delete
+    distance = np.where(is_reuse, _sum_between(previous, weight) / share, -1)
+    return touches, distance.astype(np.int64)
 
 
-def _errors(columns: Columns, threshold: int, reuses: int) -> dict[str, float | None]:
-    """Relative standard errors of quantiles of a sample: of those of its groups, by the square root of their number."""
+def _estimate_errors(ops: Columns, threshold: int, reuses: int) -> dict[str, float | None]:
+    """Estimate the relative standard errors of a sample's quantiles.
+
+    They are the spread of the quantiles of GROUPS groups of its objects, divided by the square root
+    of their number.
+    """
     share = threshold / _HASHES / GROUPS
-    groups = [chosen(columns, columns["hash"] % GROUPS == group) for group in range(GROUPS)]
-    quantiles = [_quantiles(_measured(group, share)[1], reuses, share) for group in groups]
-    found = np.array([list(one.values()) for one in quantiles], np.float64)[:, :-1]  # nan: a group without a reuse
-    spread = np.std(found, axis=0, ddof=1) / np.mean(found, axis=0) / np.sqrt(GROUPS)
-    return {name: None if np.isnan(one) else float(one) for name, one in zip(QUANTILES, spread, strict=False)}
+    groups = [take_rows(ops, ops["hash"] % GROUPS == group) for group in range(GROUPS)]
+    quantiles = [_quantiles(_measure_distances(group, share)[1], reuses, share) for group in groups]
+    # nan: a group without a reuse
+    values = np.array([list(group.values()) for group in quantiles], np.float64)[:, :-1]
+    errors = np.std(values, axis=0, ddof=1) / np.mean(values, axis=0) / np.sqrt(GROUPS)
+    return {name: None if np.isnan(error) else float(error) for name, error in zip(QUANTILES, errors, strict=False)}
 
 
 def _hash(key: Ints) -> Ints:
-    """24 bits of splitmix64 (Steele et al., OOPSLA'14)."""
+    """Return 24 bits of splitmix64 (Steele et al., OOPSLA'14) of each key; shape (rows,)."""
     z = key.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -168,25 +239,26 @@ def _hash(key: Ints) -> Ints:
 
 
 def previous_rows(key: Ints) -> Ints:
-    """Of each row the one before on its key, -1: none."""
+    """Return the previous row with the same key, or -1, of each row; shape (rows,)."""
     order = np.argsort(key, kind="stable")
-    before = np.full(len(key), -1, np.int64)
-    same = key[order][1:] == key[order][:-1]
-    before[order[1:][same]] = order[:-1][same]
-    return before
+    previous = np.full(len(key), -1, np.int64)
+    is_same = key[order][1:] == key[order][:-1]
+    previous[order[1:][is_same]] = order[:-1][is_same]
+    return previous
 
 
-def _distances(previous: Ints, weight: Ints) -> Ints:
-    """Of each row i with a previous row p the weight of distinct keys in p + 1 … i.
+def _sum_between(previous: Ints, weight: Ints) -> Ints:
+    """Sum the weights of the distinct keys in rows p + 1 … i, of each row i with a previous row p.
 
-    A row j of these counts once for its key: where its own previous row is p or before. As that holds for all rows up
-    to p, the sum is (weight of all j < i with previous[j] <= p) - (weight of all j <= p) + weight[i]; the first is
-    counted as a merge sort would, level by level: what a right half sees in its left half.
+    A row j of these counts once for its key: if its own previous row is p or before. As that holds
+    for all rows up to p, the sum is (weight of all j < i with previous[j] <= p) - (weight of all
+    j <= p) + weight[i]. The first term is counted as a merge sort would, level by level: each right
+    half adds up the rows of its left half that precede it in the order of previous rows.
     """
     rows = len(previous)
     row = np.arange(rows)
     sums = np.zeros(rows, np.int64)
-    order = np.lexsort((row, previous))  # by previous row, for good
+    order = np.lexsort((row, previous))
     for level in range(max(rows - 1, 1).bit_length()):
         by_pair = order[np.argsort(order >> (level + 1), kind="stable")]
         is_left = (by_pair >> level) & 1 == 0

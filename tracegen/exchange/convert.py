@@ -1,4 +1,4 @@
-"""Traces from and to other labs: the table of formats, and how a file of one becomes ours."""
+"""Imports of other labs' traces, and exports to their formats."""
 
 import heapq
 from collections import Counter
@@ -7,175 +7,258 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Final
-
-from tqdm import tqdm
+from typing import Final
 
 from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.importer import Importer
+from tracegen.files.progress import Advance, Progress, ignore_progress
 from tracegen.files.trace_writer import TraceWriter
-from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, weka
-from tracegen.formats.export import HOLDS_BYTES, ExportOptions
-from tracegen.formats.rows import DECODE_BATCH, BadRowError, Call, Rows
+from tracegen.formats import FORMATS
+from tracegen.formats.export import ExportOptions, explain_missing_bytes
+from tracegen.formats.format import Format
+from tracegen.formats.rows import DECODE_BATCH, Call, Rows
+from tracegen.formats.values import BadRowError
 from tracegen.recipe.recipe import to_ns
-from tracegen.schema import Metadata, Trace
+from tracegen.trace.metadata import Metadata
+from tracegen.trace.reading import Trace
 from tracegen.workload.ops import ops
-
-FORMATS: Final[dict[str, ModuleType]] = {
-    "azure": azure,
-    "bailian": bailian,
-    "burstgpt": burstgpt,
-    "fio": fio,
-    "kvcache-simulator": kvcache_simulator,
-    "mlcommons": mlcommons,
-    "mooncake": mooncake,
-    "oracle-general": oracle_general,
-    "weka": weka,
-}
-IMPORTS: Final = [name for name, module in FORMATS.items() if hasattr(module, "read")]
-COUNT_BYTES: Final = [name for name, module in FORMATS.items() if hasattr(module, "COUNTS_BYTES")]
-EXPORTS: Final = [name for name, module in FORMATS.items() if hasattr(module, "write")]
 
 
 @dataclass(frozen=True)
-class Output:
-    """Where an import goes, and how."""
+class ImportOutput:
+    """The trace that an import writes.
+
+    Attributes:
+        path: the trace.
+        licence: licence of the files, for the metadata.
+        skip_bad: skip and count bad rows instead of refusing a file.
+        force: replace the output.
+        part_ops: write a folder of files with this many ops each; 0 writes one file.
+    """
 
     path: Path
     licence: str = "not stated"
     skip_bad: bool = False
     force: bool = False
     part_ops: int = 0
-    quiet: bool = False
 
 
-def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, output: Output) -> Metadata:
+def import_trace(
+    name: str,
+    paths: Sequence[Path],
+    options: ImportOptions,
+    output: ImportOutput,
+    progress: Progress = ignore_progress,
+) -> Metadata:
     """Write the trace that other labs' files hold; equal files and options give equal fingerprints.
 
+    Args:
+        name: name of the format, one of IMPORTS.
+        paths: the files.
+        options: changes to make.
+        output: the trace to write.
+        progress: shows the progress of reading.
+
+    Returns:
+        The metadata of the trace written.
+
     Raises:
-        InputError: an option does not fit the format, a file is not of it, or the output exists already.
+        InputError: an option does not fit the format, a file is not of the format, or the output
+            exists already.
     """
-    module = FORMATS[format_]
-    files = _files(paths, getattr(module, "FILES", None))
-    _check(format_, options)
-    metadata = Metadata(options.seed, {}, f"kv-tier-bench {version('kv-tier-bench')}")
-    with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
-        total = sum(path.stat().st_size for path in files if path.is_file())
-        shown: dict[str, Any] = {"desc": "reading", "unit": "B", "unit_scale": True, "leave": False}
-        with tqdm(total=total, disable=output.quiet or None, **shown) as bar:
-            token_ns = to_ns(options.decode_token_ms) // 1000
-            rows = [Rows(path, skip_bad=output.skip_bad, progress=bar.update, token_ns=token_ns) for path in files]
-            apart = module.SORTED and len(rows) > 1 and not options.shared_ids
-            streams = [_checked(one, module, options, apart=apart) for one in rows]
-            calls = heapq.merge(*streams, key=lambda call: call.time_ns) if module.SORTED else chain(*streams)
-            first = next(calls, None)
-            if first is None:
-                raise InputError(f"{files[0]} holds no request; name a file of format {format_} with some in it.")
-            sizes = {one.block_tokens for one in rows if one.block_tokens} or {module.BLOCK_TOKENS}
-            if len(sizes) > 1:
-                raise InputError(f"{files[0]} and the others have blocks of {sorted(sizes)} tokens; import each alone.")
-            size = sizes.pop() if first.blocks is not None else None
-            delays = getattr(module, "DELAYS", False)
-            importer = Importer(
-                options,
-                size,
-                output.path.absolute().parent,
-                chained=module.PREFIX_CHAINED,
-                in_order=module.SORTED,
-                delays=delays,
-            )
-            requests = importer.requests(chain([first], calls))
-            for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
-                writer.write(batch)
-        scope = "as each file says" if not module.SORTED else "all files" if options.shared_ids else "file"
-        about = {"format": format_, "time_unit": module.TIME_UNIT, "id_scope": scope}
-        guessed = importer.counts["requests_in_guessed_sessions"] > 0
-        sessions = "guessed" if guessed else "none" if options.sessions == "none" else "as given"
-        metadata.recipe = {"import": about | asdict(options) | {"sessions": sessions}}
-        _describe(metadata, rows, output.licence)
-        metadata.counts |= {name: number for name, number in importer.counts.items() if number}
-        if size is not None:
-            metadata.block_tokens = options.rechunk or size
-            metadata.prefix_chained = module.PREFIX_CHAINED or options.chain
+    format_ = FORMATS[name]
+    files = _find_files(paths, format_.folder_pattern)
+    _check_options(name, format_, options)
+    metadata = Metadata(seed=options.seed, recipe={}, generator=f"kv-tier-bench {version('kv-tier-bench')}")
+    total = sum(path.stat().st_size for path in files if path.is_file())
+    with (
+        TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer,
+        progress("reading", "B", total) as advance,
+    ):
+        token_ns = to_ns(options.decode_token_ms) // 1000
+        rows = [_open_rows(path, output, advance, token_ns) for path in files]
+        calls = _merge_calls(rows, format_, options)
+        first = next(calls, None)
+        if first is None:
+            problem = f"{files[0]} holds no request"
+            raise InputError(problem, f"name a file of format {name} with requests")
+        common_block_tokens = _agree_on_block_tokens(rows, format_)
+        block_tokens = None if first.blocks is None else common_block_tokens
+        importer = Importer(
+            options,
+            block_tokens,
+            output.path.absolute().parent,
+            chained=format_.is_prefix_chained,
+            in_order=format_.is_sorted,
+            delays=format_.has_delays,
+        )
+        requests = importer.requests(chain([first], calls))
+        for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
+            writer.write(batch)
+        _record_rows(metadata, rows, output.licence)
+        metadata.recipe = {"import": _describe_import(name, format_, options, importer)}
+        metadata.counts |= {kind: number for kind, number in importer.counts.items() if number}
+        if block_tokens is not None:
+            metadata.block_tokens = options.rechunk or block_tokens
+            metadata.prefix_chained = format_.is_prefix_chained or options.chain
     return metadata
 
 
-def _checked(rows: Rows, module: ModuleType, options: ImportOptions, *, apart: bool) -> Iterator[Call]:
-    """The calls of a file, with names of its own if `apart`; out of order, or with a block twice, they are bad rows."""
+def _open_rows(path: Path, output: ImportOutput, advance: Advance, token_ns: int) -> Rows:
+    return Rows(path, skip_bad=output.skip_bad, advance=advance, token_ns=token_ns)
+
+
+def _merge_calls(
+    rows: Sequence[Rows],
+    format_: Format,
+    options: ImportOptions,
+) -> Iterator[Call]:
+    """Yield the calls of all files: in order of time if the format is, else file by file."""
+    has_own_names = format_.is_sorted and len(rows) > 1 and not options.shared_ids
+    streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
+    if format_.is_sorted:
+        return heapq.merge(*streams, key=lambda call: call.time_ns)
+    return chain(*streams)
+
+
+def _read_calls(
+    rows: Rows,
+    format_: Format,
+    options: ImportOptions,
+    *,
+    has_own_names: bool,
+) -> Iterator[Call]:
+    """Yield the calls of a file; a call out of order or with a block twice is a bad row.
+
+    Args:
+        rows: the file.
+        format_: its format, which has a reader.
+        options: options of the import.
+        has_own_names: make the names of sessions, users and scopes distinct from other files'.
+    """
+    assert format_.read is not None
     latest = 0
-    for call in module.read(rows):
+    for call in format_.read(rows):
         with rows.row(rows.line):
-            if module.SORTED and call.time_ns < latest:
-                raise BadRowError("time goes back: rows must be sorted by it")
-            if call.blocks is not None and not options.chain and len(set(call.blocks)) < len(call.blocks):
-                raise BadRowError("a block twice in a request: ids that name contents are told apart with --chain")
+            if format_.is_sorted and call.time_ns < latest:
+                raise BadRowError("time goes back", "rows must be sorted by it")
+            has_blocks = call.blocks is not None and not options.chain
+            if has_blocks and len(set(call.blocks or ())) < len(call.blocks or ()):
+                kind = "a block twice in a request"
+                raise BadRowError(kind, "pass `chain` if ids name contents")
             latest = call.time_ns
-            if apart:
+            if has_own_names:
                 call.scope = (rows.path, call.scope)
                 call.session = None if call.session is None else (rows.path, call.session)
                 call.user = None if call.user is None else (rows.path, call.user)
             yield call
 
 
-def _files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
-    """The files to read; of a folder those of a pattern, for the format that has one file per conversation."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir() and pattern:
-            inside = sorted(path.glob(pattern))
-            if not inside:
-                raise InputError(f"{path} is a folder without {pattern}; name conversations.")
-            found += inside
-        else:
-            found.append(path)
-    for path in found:
-        check_is_file(path, "a file of this format")
-    if twice := [path for path, count in Counter(found).items() if count > 1]:
-        raise InputError(f"{twice[0]} is named twice; name each file once.")
-    return found
-
-
-def _check(format_: str, options: ImportOptions) -> None:
-    demands = [
-        ("--seed", 0 <= options.seed < 2**64, "from 0 to 2^64 - 1"),
-        ("--jitter", 0 <= options.jitter_s <= 1e6, "from 0 to 1e6 seconds"),
-        ("--rechunk", 0 <= options.rechunk < 2**31, "from 0 to 2^31 - 1"),
-        ("--sample-sessions", 0 < options.sample_sessions <= 1, "more than 0 and at most 1"),
-        ("--max-idle-gap", 0 <= options.max_idle_gap_s <= 1e9, "from 0 to 1e9 seconds"),
-        ("--speedup", 1e-6 <= options.speedup <= 1e6, "from 1e-6 to 1e6"),
-        ("--decode-token-ms", 0 <= options.decode_token_ms <= 1e6, "from 0 to 1e6"),
-        ("--bytes-per-token", 0 <= options.bytes_per_token < 2**40, "from 1 to 2^40 - 1"),
-    ]
-    for flag, holds, demand in demands:
-        if not holds:
-            raise InputError(f"{flag} must be {demand}.")
-    counts_bytes = format_ in COUNT_BYTES
-    if counts_bytes and not options.bytes_per_token:
-        raise InputError(f"{format_} {HOLDS_BYTES}")
-    if options.decode_reads is not None and getattr(FORMATS[format_], "OWN_DECODE_READS", False):
-        raise InputError(f"{format_} has its own decode reads; leave out --decode-reads and --no-decode-reads.")
-    if options.sessions == "none" and not getattr(FORMATS[format_], "MAY_LACK_SESSIONS", False):
-        raise InputError(f"{format_} guesses no sessions; leave out --sessions.")
-    if options.bytes_per_token and not counts_bytes:
-        raise InputError(f"{format_} counts tokens; leave out --bytes-per-token.")
-
-
-def _describe(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None:
-    for one in rows:
-        metadata.sources.append({"name": one.path.name, "sha256": one.sha256, "licence": licence})
-        for counts in (one.left_out, one.skipped):
-            for reason, number in counts.items():
-                name = reason if counts is one.left_out else f"skipped: {reason}"
-                metadata.counts[name] = metadata.counts.get(name, 0) + number
-
-
-def export_trace(format_: str, trace: Trace, output: Path, options: ExportOptions) -> dict[str, Any]:
-    """Write a trace in another lab's format; returns what was written and what left out, by name.
+def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format) -> int | None:
+    """Return the tokens of a block in all files.
 
     Raises:
-        InputError: the trace cannot be said in that format, or the output exists already.
+        InputError: the files have different blocks.
     """
-    counts: dict[str, Any] = FORMATS[format_].write(trace, output, options)
-    return counts
+    sizes = {file.block_tokens for file in rows if file.block_tokens}
+    if len(sizes) > 1:
+        problem = f"{rows[0].path} and the others have blocks of {sorted(sizes)} tokens"
+        raise InputError(problem, "import each alone")
+    return sizes.pop() if sizes else format_.block_tokens
+
+
+def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
+    """List the files to read, including the files in folders that match the format's pattern.
+
+    Raises:
+        InputError: a folder has no such file, a file is a pipe or device, or it is named twice.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir() and pattern:
+            matching = sorted(path.glob(pattern))
+            if not matching:
+                raise InputError(f"{path} is a folder without {pattern}", "name conversations")
+            files += matching
+        else:
+            files.append(path)
+    for path in files:
+        check_is_file(path, "a file of this format")
+    if repeated := [path for path, count in Counter(files).items() if count > 1]:
+        raise InputError(f"{repeated[0]} is named twice", "name each file once")
+    return files
+
+
+def _check_options(name: str, format_: Format, options: ImportOptions) -> None:
+    """Refuse options out of range, or without a meaning for the format."""
+    limits: dict[str, tuple[bool, str]] = {
+        "seed": (0 <= options.seed < 2**64, "from 0 to 2^64 - 1"),
+        "jitter_s": (0 <= options.jitter_s <= 1e6, "from 0 to 1e6 seconds"),
+        "rechunk": (0 <= options.rechunk < 2**31, "from 0 to 2^31 - 1"),
+        "sample_sessions": (0 < options.sample_sessions <= 1, "more than 0 and at most 1"),
+        "max_idle_gap_s": (0 <= options.max_idle_gap_s <= 1e9, "from 0 to 1e9 seconds"),
+        "speedup": (1e-6 <= options.speedup <= 1e6, "from 1e-6 to 1e6"),
+        "decode_token_ms": (0 <= options.decode_token_ms <= 1e6, "from 0 to 1e6 milliseconds"),
+        "bytes_per_token": (0 <= options.bytes_per_token < 2**40, "from 1 to 2^40 - 1"),
+    }
+    for setting, (holds, limit) in limits.items():
+        if not holds:
+            value = getattr(options, setting)
+            raise InputError(f"must be {limit}", subject=value, setting=setting)
+    if format_.counts_bytes and not options.bytes_per_token:
+        raise explain_missing_bytes(name)
+    if options.bytes_per_token and not format_.counts_bytes:
+        raise InputError(f"{name} counts tokens, not bytes", "leave out `bytes_per_token`")
+    if options.decode_reads is not None and format_.has_decode_reads:
+        raise InputError(f"{name} has its own decode reads", "leave out `decode_reads`")
+    if options.sessions == "none" and not format_.may_lack_sessions:
+        raise InputError(f"sessions of {name} are never guessed", "leave out `sessions`")
+
+
+_SCOPES: Final = {True: "all files", False: "file"}  # of ids, by whether files share them
+
+
+def _describe_import(
+    name: str,
+    format_: Format,
+    options: ImportOptions,
+    importer: Importer,
+) -> dict[str, object]:
+    """Describe the import for the recipe in the metadata: the format, and every option."""
+    sessions = "none" if options.sessions == "none" else "as given"
+    if importer.counts["requests_in_guessed_sessions"] > 0:
+        sessions = "guessed"
+    scope = _SCOPES[options.shared_ids] if format_.is_sorted else "as each file says"
+    about = {"format": name, "time_unit": format_.time_unit, "id_scope": scope}
+    return about | asdict(options) | {"sessions": sessions}
+
+
+def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None:
+    """Record the files, and the rows left out, in the metadata."""
+    for file in rows:
+        source = {"name": file.path.name, "sha256": file.sha256, "licence": licence}
+        metadata.sources.append(source)
+        skipped = Counter({f"skipped: {kind}": number for kind, number in file.skipped.items()})
+        for kind, number in (file.left_out + skipped).items():
+            metadata.counts[kind] = metadata.counts.get(kind, 0) + number
+
+
+def export_trace(name: str, trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+    """Write a trace in another lab's format.
+
+    Args:
+        name: name of the format, one of EXPORTS.
+        trace: the trace.
+        output: the file; a name that ends in .zst compresses it.
+        options: options of the export.
+
+    Returns:
+        Counts of what was written and left out, by name.
+
+    Raises:
+        InputError: the format cannot express the trace, or the output exists already.
+    """
+    writer = FORMATS[name].write
+    assert writer is not None
+    return writer(trace, output, options)

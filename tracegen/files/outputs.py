@@ -1,4 +1,4 @@
-"""Files that are written: none is replaced unasked, none appears under its name before it is whole."""
+"""Output files: each appears under its name once it is complete, and replaces nothing unasked."""
 
 import os
 import re
@@ -12,96 +12,139 @@ import pyarrow as pa
 
 from tracegen.errors import InputError
 
-_MINE: Final[set[Path]] = set()  # the private names of this process
-_NAME_MAX: Final = 100
-
-
-def private_name(path: Path) -> Path:
-    """A name beside `path` that nobody has, for what is not whole yet."""
-    number = 0
-    while (found := path.with_name(f"{path.name[:_NAME_MAX]}.{os.getpid()}-{number}.partial")).exists():
-        number += 1
-    _MINE.add(found)
-    return found
+_UNFINISHED: Final[set[Path]] = set()  # the partial names that this process has used
+_NAME_MAX: Final = 100  # characters of the output's name in a partial name
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or folder, if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def remove_unfinished() -> None:
-    """Remove what this process has begun under private names and not finished.
+class PartialOutput:
+    """An output under a partial name in its own folder, until it is complete.
 
-    Whoever begins a file removes it; this is for a signal that comes just before that is sure, or while it is done.
+    Args:
+        path: the name of the complete output.
+
+    Attributes:
+        path: the partial name, which is free; the caller makes the file or folder.
     """
-    for path in _MINE:
+
+    def __init__(self, path: Path) -> None:
+        self._target = path
+        number = 0
+        while (partial := self._name(number)).exists():
+            number += 1
+        self.path = partial
+        _UNFINISHED.add(partial)
+
+    def _name(self, number: int) -> Path:
+        name = f"{self._target.name[:_NAME_MAX]}.{os.getpid()}-{number}.partial"
+        return self._target.with_name(name)
+
+    def publish(self) -> None:
+        """Give the complete output its name."""
+        self.path.replace(self._target)
+
+    def discard(self) -> None:
+        """Remove the partial output, if it exists."""
+        remove(self.path)
+
+
+def remove_unfinished() -> None:
+    """Remove the partial outputs of this process.
+
+    Writers remove their own. This is for a signal that comes before a writer has taken charge of
+    its output, or while it removes it.
+    """
+    for path in _UNFINISHED:
         with suppress(OSError):
             remove(path)
 
 
-def leftovers(path: Path) -> list[Path]:
-    """What processes that were killed have left beside an output: private names whose process does not run here."""
-    name = re.compile(re.escape(path.name[:_NAME_MAX]) + r"\.(\d{1,9})-\d+\.partial", re.ASCII)
-    found = [(one, name.fullmatch(one.name)) for one in path.absolute().parent.iterdir()]
-    return sorted(one for one, match in found if match and not Path(f"/proc/{match[1]}").exists())
+def find_leftovers(path: Path) -> list[Path]:
+    """Find the partial outputs for `path` whose process is not running on this machine."""
+    pattern = re.compile(re.escape(path.name[:_NAME_MAX]) + r"\.(\d{1,9})-\d+\.partial", re.ASCII)
+    leftovers = []
+    for file in path.absolute().parent.iterdir():
+        match = pattern.fullmatch(file.name)
+        if match and not Path(f"/proc/{match[1]}").exists():
+            leftovers.append(file)
+    return sorted(leftovers)
 
 
-def unwritable(path: Path, error: OSError, flag: str = "-o") -> InputError:
-    """What to raise where writing to `path` has failed."""
-    return InputError(f"cannot write {path}: {error.strerror or error}; choose another place with {flag}.")
-
-
-def check_free(
-    path: Path, *, force: bool, flag: str = "-o", replaceable: Callable[[Path], bool] = Path.is_file
-) -> None:
-    """Refuse a name that cannot be written to, or must not.
+def write_failure(path: Path, error: OSError, setting: str = "output") -> InputError:
+    """Make the error of an output that cannot be written.
 
     Args:
         path: the output.
-        force: what is there may be replaced, if it is `replaceable`.
-        flag: gives another name, for the message.
-        replaceable: whether what is there is of the kind that would be written.
+        error: the reason.
+        setting: the parameter that names the output.
+    """
+    problem = f"cannot write it: {error.strerror or error}"
+    return InputError(problem, "choose another place", subject=path, setting=setting)
+
+
+def check_output(
+    path: Path,
+    *,
+    force: bool,
+    setting: str = "output",
+    is_replaceable: Callable[[Path], bool] = Path.is_file,
+) -> None:
+    """Refuse an output that cannot be written or would replace something unasked.
+
+    Args:
+        path: the output.
+        force: replace what exists, if it is replaceable.
+        setting: the parameter that names the output.
+        is_replaceable: tells whether the existing file or folder is of the kind to be written.
 
     Raises:
-        InputError: says why, and what to do.
+        InputError: says why, and gives the remedy.
     """
     if not path.name or str(path) != str(path).encode(errors="replace").decode():
-        raise InputError(f"{str(path)!r} is no name for a file; give another with {flag}.")
+        problem = "not a name for a file"
+        raise InputError(problem, "choose another", subject=repr(str(path)), setting=setting)
     try:
         if not (path.exists() or path.is_symlink()):
             return
     except OSError as error:  # the name is too long
-        raise unwritable(path, error, flag) from None
+        raise write_failure(path, error, setting) from None
     if not force:
-        raise InputError(f"{path} exists already; name another file with {flag} or pass --force to replace it.")
-    if not replaceable(path):
-        what = "a folder" if path.is_dir() else "no file"
-        raise InputError(f"{path} is {what}, and --force replaces only its like; name another place with {flag}.")
+        remedy = "choose another name, or pass `force` to replace it"
+        raise InputError("exists already", remedy, subject=path, setting=setting)
+    if not is_replaceable(path):
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        problem = f"{kind}, so `force` does not replace it"
+        raise InputError(problem, "choose another name", subject=path, setting=setting)
 
 
 @contextmanager
-def opened(path: Path, *, force: bool, flag: str = "-o") -> Iterator[Any]:
-    """A binary file to write, compressed where its name ends in .zst; it appears under its name once it is whole.
+def open_output(path: Path, *, force: bool, setting: str = "output") -> Iterator[Any]:
+    """Open a binary file for writing, compressed if its name ends in .zst.
+
+    The file appears under its name when the context ends without an exception.
 
     Raises:
-        InputError: as `check_free`, or it cannot be written.
+        InputError: as `check_output`, or the file cannot be written.
     """
-    check_free(path, force=force, flag=flag)
-    partial = private_name(path)
+    check_output(path, force=force, setting=setting)
+    partial = PartialOutput(path)
     try:
-        with pa.OSFile(str(partial), "wb") as raw:
+        with pa.OSFile(str(partial.path), "wb") as raw:
             if path.suffix == ".zst":
                 with pa.CompressedOutputStream(raw, "zstd") as file:
                     yield file
             else:
                 yield raw
-        partial.replace(path)
+        partial.publish()
     except OSError as error:
-        raise unwritable(path, error, flag) from None
+        raise write_failure(path, error, setting) from None
     finally:
-        with suppress(OSError):  # nothing was made, or what made it fail is said already
-            partial.unlink()
+        with suppress(OSError):  # another error is being raised already, or the file was never made
+            partial.discard()

@@ -1,4 +1,4 @@
-"""Writing traces: one Parquet file, or a folder of parts; neither appears under its name before it is whole."""
+"""Trace files, written as one Parquet file or as a folder of parts."""
 
 import json
 import re
@@ -16,148 +16,213 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracegen.errors import InputError
-from tracegen.files.outputs import check_free, private_name, remove, unwritable
-from tracegen.schema import (
+from tracegen.files.outputs import PartialOutput, check_output, remove, write_failure
+from tracegen.trace.columns import (
     DTYPES,
     ENUMS,
-    METADATA_KEY,
-    PART_COLUMNS,
     ROW_GROUP,
     SCHEMA,
+    SHARD_COLUMNS,
     Columns,
-    Fingerprint,
-    Metadata,
-    cut,
+    split_rows,
 )
+from tracegen.trace.fingerprint import Fingerprint
+from tracegen.trace.metadata import METADATA_KEY, Metadata
 
-PART_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in PART_COLUMNS)])
-_AHEAD: Final = 8
+SHARD_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in SHARD_COLUMNS)])
+_TASKS_AHEAD: Final = 8  # batches that may wait for the writing thread
 _PART: Final = re.compile(r"part-\d{5}\.parquet")
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
 
 
+class _Totals:
+    """The counts of a trace that its columns give."""
+
+    def __init__(self) -> None:
+        self.ops = 0
+        self._tokens = 0
+        self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
+
+    def add(self, batch: Columns) -> None:
+        """Count the next ops."""
+        self.ops += len(batch["op_id"])
+        self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
+        for name, highest in self._highest.items():
+            self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts, as the metadata names them."""
+        ids = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
+        return {"ops": self.ops, **ids, "tokens_generated": self._tokens}
+
+
 class TraceWriter:
-    """Writes ops to a trace.
+    """Writer of a trace, as a context manager.
+
+    The trace appears under its name when the context ends without an exception.
 
     Args:
         path: the file, or with `part_ops` the folder.
-        metadata: completed with counts and fingerprint; with its `part` set, columns that a merge needs are kept.
-        force: replace what is there.
-        part_ops: begin another file of the folder after so many ops, in whole row groups.
+        metadata: the trace's metadata, which the writer completes with counts and fingerprint. With
+            its `part` set, the trace is a shard and keeps SHARD_COLUMNS.
+        force: replace an existing trace.
+        part_ops: write a folder, and begin another part after this many ops, in whole row groups.
 
     Raises:
         InputError: the output exists already and `force` is false, or it cannot be written.
     """
 
-    def __init__(self, path: Path, metadata: Metadata, *, force: bool = False, part_ops: int = 0) -> None:
-        self.path, self.metadata, self._part_ops = path, metadata, part_ops
-        check_free(path, force=force, replaceable=self._is_trace)
-        self._partial = private_name(path)
-        self._schema = SCHEMA if metadata.part is None else PART_SCHEMA
-        self._fingerprint, self.ops, self._written, self._tokens = Fingerprint(), 0, 0, 0
-        self._waiting: list[Columns] = []  # rows of the next row group
-        # Hashing and compressing leave the lock, so a second core takes them while the next ops are made.
-        self._thread, self._work = ThreadPoolExecutor(1), deque[Future[None]]()
-        self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
-        self._files = self._rows = 0
+    def __init__(
+        self,
+        path: Path,
+        metadata: Metadata,
+        *,
+        force: bool = False,
+        part_ops: int = 0,
+    ) -> None:
+        self.path = path
+        self.metadata = metadata
+        self._part_ops = part_ops
+        check_output(path, force=force, is_replaceable=self._is_trace)
+        self._partial = PartialOutput(path)
+        self._totals = _Totals()
+        self._fingerprint = Fingerprint()
+        self._waiting: list[Columns] = []  # the rows of the next row group
+        self._waiting_rows = 0
+        # Hashing and compressing release the interpreter's lock, so a second core does them while
+        # the caller makes the next ops.
+        self._thread = ThreadPoolExecutor(1)
+        self._tasks = deque[Future[None]]()
         try:
-            if part_ops:
-                self._partial.mkdir()
-            self._file = self._open()
+            self._file = _PartFiles(self._partial.path, metadata.part is not None, part_ops)
         except OSError as error:
-            remove(self._partial)
-            raise unwritable(self.path, error) from None
+            self._partial.discard()
+            raise write_failure(path, error) from None
+
+    @property
+    def ops(self) -> int:
+        """Number of ops so far."""
+        return self._totals.ops
 
     def _is_trace(self, path: Path) -> bool:
-        """Whether what is there is as what will be: a file, or a folder of nothing but parts."""
+        """Return whether `path` is of the kind to be written: a file, or a folder of only parts."""
         if not (self._part_ops and path.is_dir()):
             return path.is_file()
-        return all(one.is_file() and _PART.fullmatch(one.name) for one in path.iterdir())
-
-    def _open(self) -> pq.ParquetWriter:
-        path = self._partial / f"part-{self._files:05}.parquet" if self._part_ops else self._partial
-        self._files += 1
-        # Half the time and two thirds of the size of the defaults, which make a dictionary of every column.
-        rest = [name for name in self._schema.names if name not in _ASCENDING]
-        packed = dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED")
-        # Statistics of every column of every row group would stay in memory until the end.
-        return pq.ParquetWriter(
-            path.absolute(),  # a relative a:b would be taken for an address
-            self._schema,
-            compression="zstd",
-            use_dictionary=rest,
-            column_encoding=packed,
-            write_statistics=False,
-        )
+        return all(file.is_file() and _PART.fullmatch(file.name) for file in path.iterdir())
 
     def write(self, batch: Columns) -> None:
-        """Append a batch of ops; op_ids continue where the last batch ended."""
-        batch = {name: batch[name] for name in self._schema.names}
-        self._later(self._fingerprint.update, batch)
-        self.ops += len(batch["op_id"])
+        """Append ops; their op_ids continue those of the last batch.
+
+        Raises:
+            InputError: the disk is full, or another batch could not be written.
+        """
+        batch = {name: batch[name] for name in self._file.schema.names}
+        self._submit(self._fingerprint.update, batch)
+        self._totals.add(batch)
         self._waiting.append(batch)
-        self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
-        for name, highest in self._highest.items():
-            self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
-        self._rows += len(batch["op_id"])
-        if self._rows >= ROW_GROUP:
-            *whole, rest = cut(self._waiting, ROW_GROUP)
-            self._waiting, self._rows = [rest], len(rest["op_id"])
-            for group in whole:
-                self._later(self._write, group)
+        self._waiting_rows += len(batch["op_id"])
+        if self._waiting_rows >= ROW_GROUP:
+            *groups, rest = split_rows(self._waiting, ROW_GROUP)
+            self._waiting = [rest]
+            self._waiting_rows = len(rest["op_id"])
+            for group in groups:
+                self._submit(self._file.write, group)
 
-    def _later(self, task: Callable[[Columns], None], batch: Columns) -> None:
-        self._work.append(self._thread.submit(task, batch))
-        self._wait(_AHEAD)
+    def _submit(self, task: Callable[[Columns], None], batch: Columns) -> None:
+        self._tasks.append(self._thread.submit(task, batch))
+        self._wait_for_tasks(_TASKS_AHEAD)
 
-    def _wait(self, left: int) -> None:
-        """Until at most so many tasks are left."""
-        while len(self._work) > left:
+    def _wait_for_tasks(self, limit: int) -> None:
+        """Wait until at most `limit` tasks are left."""
+        while len(self._tasks) > limit:
             try:
-                self._work.popleft().result()
+                self._tasks.popleft().result()
             except OSError as error:
-                raise unwritable(self.path, error) from None
-
-    def _write(self, batch: Columns) -> None:
-        if self._part_ops and self._written >= self._files * self._part_ops:
-            self._file.close()
-            self._file = self._open()
-        self._written += len(batch["op_id"])
-        arrays = [
-            pa.DictionaryArray.from_arrays(batch[name].astype(np.int8), pa.array(ENUMS[name]))
-            if name in ENUMS
-            else pa.array(batch[name].astype(DTYPES.get(name, np.int64), copy=False))
-            for name in self._schema.names
-        ]
-        self._file.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROW_GROUP)
+                raise write_failure(self.path, error) from None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         try:
             if kind is None:
                 self._finish()
         finally:
             self._thread.shutdown(cancel_futures=True)
-            with suppress(OSError):  # said already, or of no account
+            with suppress(OSError):  # the first error is being raised already
                 self._file.close()
-            remove(self._partial)
+            self._partial.discard()
 
     def _finish(self) -> None:
         if not self.ops:
-            raise InputError(f"{self.path} would hold no ops; widen what it is made of.")
-        self._wait(0)
+            raise InputError(f"{self.path} would hold no ops", "select more requests")
+        self._wait_for_tasks(0)
         try:
-            if self._rows:
-                self._write(cut(self._waiting, ROW_GROUP)[0])
+            if self._waiting_rows:
+                self._file.write(split_rows(self._waiting, ROW_GROUP)[0])
             self.metadata.fingerprint = self._fingerprint.hexdigest()
-            totals = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
-            self.metadata.counts |= {"ops": self.ops, **totals, "tokens_generated": self._tokens}
-            self._file.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(asdict(self.metadata))})
-            self._file.close()
+            self.metadata.counts |= self._totals.counts()
+            self._file.close(json.dumps(asdict(self.metadata)))
             if self._part_ops and self.path.exists():
-                remove(self.path)  # known to hold nothing but parts
-            self._partial.replace(self.path)
+                remove(self.path)  # `check_output` has seen that it holds only parts
+            self._partial.publish()
         except OSError as error:
-            raise unwritable(self.path, error) from None
+            raise write_failure(self.path, error) from None
+
+
+class _PartFiles:
+    """The Parquet files of a trace: one, or with `part_ops` the parts of a folder."""
+
+    def __init__(self, path: Path, is_shard: bool, part_ops: int) -> None:
+        self.schema = SHARD_SCHEMA if is_shard else SCHEMA
+        self._path = path
+        self._part_ops = part_ops
+        self._parts = 0
+        self._ops = 0
+        if part_ops:
+            path.mkdir()
+        self._file = self._open()
+
+    def _open(self) -> pq.ParquetWriter:
+        path = self._path / f"part-{self._parts:05}.parquet" if self._part_ops else self._path
+        self._parts += 1
+        # Takes half the time and two thirds of the size of Parquet's defaults, which make a
+        # dictionary of every column.
+        others = [name for name in self.schema.names if name not in _ASCENDING]
+        encodings = dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED")
+        return pq.ParquetWriter(
+            path.absolute(),  # Arrow takes a relative a:b for a URL
+            self.schema,
+            compression="zstd",
+            use_dictionary=others,
+            column_encoding=encodings,
+            write_statistics=False,  # they would stay in memory until the end, per row group
+        )
+
+    def write(self, batch: Columns) -> None:
+        """Write a row group, in another part if the last one is full."""
+        if self._part_ops and self._ops >= self._parts * self._part_ops:
+            self._file.close()
+            self._file = self._open()
+        self._ops += len(batch["op_id"])
+        arrays = [_to_arrow(name, batch) for name in self.schema.names]
+        table = pa.Table.from_arrays(arrays, schema=self.schema)
+        self._file.write_table(table, row_group_size=ROW_GROUP)
+
+    def close(self, metadata: str | None = None) -> None:
+        """Close the last file, with the trace's metadata if it is complete."""
+        if metadata is not None:
+            self._file.add_key_value_metadata({METADATA_KEY.decode(): metadata})
+        self._file.close()
+
+
+def _to_arrow(name: str, batch: Columns) -> pa.Array:
+    values = batch[name]
+    if name in ENUMS:
+        return pa.DictionaryArray.from_arrays(values.astype(np.int8), pa.array(ENUMS[name]))
+    return pa.array(values.astype(DTYPES.get(name, np.int64), copy=False))

@@ -1,1 +1,32 @@
-"""Other labs' formats, one file each: `read` turns rows into calls, `write` turns a trace into rows."""
+"""Formats of other labs, one module each; a new format is a module and a line in FORMATS."""
+
+from typing import Final
+
+from tracegen.formats import (
+    azure,
+    bailian,
+    burstgpt,
+    fio,
+    kvcache_simulator,
+    mlcommons,
+    mooncake,
+    oracle_general,
+    weka,
+)
+from tracegen.formats.format import Format
+
+FORMATS: Final[dict[str, Format]] = {
+    "azure": azure.FORMAT,
+    "bailian": bailian.FORMAT,
+    "burstgpt": burstgpt.FORMAT,
+    "fio": fio.FORMAT,
+    "kvcache-simulator": kvcache_simulator.FORMAT,
+    "mlcommons": mlcommons.FORMAT,
+    "mooncake": mooncake.FORMAT,
+    "oracle-general": oracle_general.FORMAT,
+    "weka": weka.FORMAT,
+}
+"""The formats, by their names on the command line."""
+
+IMPORTS: Final = [name for name, format_ in FORMATS.items() if format_.read]
+EXPORTS: Final = [name for name, format_ in FORMATS.items() if format_.write]

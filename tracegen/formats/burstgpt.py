@@ -1,30 +1,30 @@
 """BurstGPT's traces (CSV).
 
-Timestamp (s) · Session ID, Elapsed time (newer files) · Model · Request tokens · Response tokens · Total tokens ·
-Log Type.
-A request that failed has 0 response tokens; it is kept, as its prompt was sent.
+Columns: Timestamp (s), Session ID and Elapsed time (newer files), Model, Request tokens,
+Response tokens, Total tokens, Log Type. A failed request has 0 response tokens; it is kept, because
+its prompt was sent. Source: https://github.com/HPMLL/BurstGPT
 """
 
 from collections.abc import Iterator
+from typing import Final
 
-from tracegen.formats.rows import Call, Rows, integer, nanoseconds
-
-BLOCK_TOKENS: int | None = None
-PREFIX_CHAINED = False
-TIME_UNIT = "s"
-SORTED = True
-MAY_LACK_SESSIONS = True
+from tracegen.formats.format import Format
+from tracegen.formats.rows import Call, Rows
+from tracegen.formats.values import parse_integer, parse_nanoseconds
 
 
 def read(rows: Rows) -> Iterator[Call]:
-    """The requests of a file; lengths only."""
+    """Yield the requests of a file, which records only lengths."""
     for line, row in rows.table("Timestamp", "Request tokens", "Response tokens"):
         with rows.row(line):
             session = row.get("Session ID") or None
             yield Call(
-                time_ns=nanoseconds(row, "Timestamp", unit=10**9),
-                input_tokens=integer(row, "Request tokens"),
-                output_tokens=integer(row, "Response tokens"),
+                time_ns=parse_nanoseconds(row, "Timestamp", unit=10**9),
+                input_tokens=parse_integer(row, "Request tokens"),
+                output_tokens=parse_integer(row, "Response tokens"),
                 session=session,
                 user=session,
             )
+
+
+FORMAT: Final = Format(read=read, time_unit="s", may_lack_sessions=True)

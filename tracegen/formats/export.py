@@ -1,42 +1,66 @@
-"""What writers of other labs' formats share: what they need besides the trace, and a trace seen request by request."""
+"""Options of an export, and a trace seen request by request."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
 import numpy as np
 
 from tracegen.errors import InputError
-from tracegen.schema import DELETE, PREFILL, Columns, Trace, chosen, joined
-from tracegen.workload.objects import Window
+from tracegen.trace.columns import DELETE, PREFILL, Columns, concatenate, take_rows
+from tracegen.trace.reading import Trace
+from tracegen.workload.objects import Window as IdTable
 
-HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."
+BYTES_PER_TOKEN_MAX: Final = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What an export needs besides the trace."""
+    """Options of an export.
+
+    Attributes:
+        bytes_per_token: bytes of a token, for formats that count bytes; 0: not given.
+        force: replace the output.
+    """
 
     bytes_per_token: int = 0
     force: bool = False
 
-    def object_bytes(self, format_: str) -> int:
-        """Bytes per token.
+    def require_bytes_per_token(self, format_: str) -> int:
+        """Return `bytes_per_token`.
 
         Raises:
-            InputError: none were given, or so many that an object's bytes do not fit 64 bits.
+            InputError: it is not given, or an object's bytes might not fit 64 bits.
         """
         if self.bytes_per_token <= 0:
-            raise InputError(f"{format_} {HOLDS_BYTES}")
-        if self.bytes_per_token >= 2**32:
-            raise InputError("--bytes-per-token must be from 1 to 2^32 - 1.")
+            raise explain_missing_bytes(format_)
+        if self.bytes_per_token > BYTES_PER_TOKEN_MAX:
+            problem = "must be from 1 to 2^32 - 1"
+            raise InputError(problem, subject=self.bytes_per_token, setting="bytes_per_token")
         return self.bytes_per_token
+
+
+def explain_missing_bytes(format_: str) -> InputError:
+    """Make the error of a format that counts bytes, if `bytes_per_token` is missing."""
+    remedy = "pass `bytes_per_token`, for example 131072 for llama3.1-8b in fp16"
+    return InputError(f"{format_} counts bytes, a trace counts tokens", remedy)
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a trace; keys and tokens are those of the objects that its prefill touches, in order."""
+    """A request of a trace.
+
+    Attributes:
+        number: id of the request.
+        time_ns: time of its first prefill op.
+        think_ns: the user's pause before it.
+        session: id of its session.
+        turn: number of the request in its session, from 1.
+        generated: tokens that it generates.
+        keys: the objects that its prefill touches, in order.
+        tokens: tokens of these objects.
+    """
 
     number: int
     time_ns: int
@@ -48,89 +72,133 @@ class Request:
     tokens: list[int]
 
 
-def requests_of(trace: Trace, left_out: dict[str, int] | None = None) -> Iterator[Request]:
-    """The requests that touch something in prefill, in order; reads the trace twice, and holds 9 bytes per request.
+@dataclass
+class LeftOut:
+    """Numbers of ops and requests of a trace that a list of requests does not express.
+
+    Attributes:
+        requests: requests without prefill; known at the end.
+        decode_ops: ops of decoding.
+        deletes: deletes.
+    """
+
+    requests: int = 0
+    decode_ops: int = 0
+    deletes: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers, as exports report them."""
+        return {
+            "requests_left_out": self.requests,
+            "decode_ops_left_out": self.decode_ops,
+            "deletes_left_out": self.deletes,
+        }
+
+
+@dataclass
+class _RequestsSeen:
+    """The requests of a trace: the tokens that each generates, and whether it has been yielded."""
+
+    trace: Trace
+    generated: IdTable
+    is_seen: bytearray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_seen = bytearray(self.generated.end)
+
+
+def read_requests(trace: Trace, left_out: LeftOut) -> Iterator[Request]:
+    """Yield the requests that touch something in prefill, in order.
+
+    It reads the trace twice and holds 9 bytes per request.
 
     Args:
         trace: the trace.
-        left_out: completed with what no request says: deletes, decode ops and, at the end, requests without prefill.
+        left_out: counts what no request expresses.
 
     Raises:
-        InputError: other requests' prefill stands between that of one request.
+        InputError: the prefill of a request is interleaved with another's.
     """
-    counts = {} if left_out is None else left_out
-    counts |= {"requests_left_out": 0, "decode_ops_left_out": 0, "deletes_left_out": 0}
-    generated = _generated(trace)
-    seen = bytearray(generated.end)
+    seen = _RequestsSeen(trace, _sum_generated(trace))
     rest: Columns | None = None
     for batch in trace.batches():
-        deletes, decodes = batch["op"] == DELETE, batch["phase"] != PREFILL
-        counts["deletes_left_out"] += int(deletes.sum())
-        counts["decode_ops_left_out"] += int((decodes & ~deletes).sum())
-        rows = np.flatnonzero(~decodes & ~deletes)
-        part = chosen(batch, rows)
+        is_delete = batch["op"] == DELETE
+        is_decode = batch["phase"] != PREFILL
+        left_out.deletes += int(is_delete.sum())
+        left_out.decode_ops += int((is_decode & ~is_delete).sum())
+        rows = np.flatnonzero(~is_decode & ~is_delete)
+        prefill = take_rows(batch, rows)
         if rest is not None:
-            part = joined([rest, part])
-        # A request's prefill stands in rows of one time, one after another; the last may go on in the next batch.
-        last = np.flatnonzero(part["request_id"] != part["request_id"][-1:]).max(initial=-1) + 1 if len(rows) else 0
-        yield from _cut(trace, chosen(part, slice(last)), generated, seen)
-        rest = chosen(part, slice(last, None))
+            prefill = concatenate([rest, prefill])
+        # The prefill of a request is in consecutive rows, and that of the last request may
+        # continue in the next batch.
+        end = 0
+        if len(rows):
+            request = prefill["request_id"]
+            end = np.flatnonzero(request != request[-1:]).max(initial=-1) + 1
+        yield from _split_requests(take_rows(prefill, slice(end)), seen)
+        rest = take_rows(prefill, slice(end, None))
     if rest is not None:
-        yield from _cut(trace, rest, generated, seen)
-    counts["requests_left_out"] = seen.count(0)
+        yield from _split_requests(rest, seen)
+    left_out.requests = seen.is_seen.count(0)
 
 
-def _generated(trace: Trace) -> Window:
-    """The tokens that each request generates."""
-    generated = Window(np.int64)
+def _sum_generated(trace: Trace) -> IdTable:
+    """Sum the tokens that each request generates."""
+    generated = IdTable(np.int64)
     for batch in trace.batches():
         generated.add(batch["request_id"], batch["new_tokens"])
     return generated
 
 
-def _cut(trace: Trace, rows: Columns, generated: Window, seen: bytearray) -> Iterator[Request]:
+def _split_requests(rows: Columns, seen: _RequestsSeen) -> Iterator[Request]:
+    """Yield the requests of prefill rows."""
     request = rows["request_id"]
     if not len(request):
         return
-    starts = np.flatnonzero(request != np.concatenate([[-1], request[:-1]])).tolist()
-    keys, tokens = rows["key"].tolist(), rows["tokens"].tolist()
-    for begin, end in zip(starts, [*starts[1:], len(request)], strict=True):
-        first = {name: int(rows[name][begin]) for name in ("time_ns", "think_ns", "session_id", "turn")}
+    starts = np.flatnonzero(request != np.concatenate([[-1], request[:-1]]))
+    generated = seen.generated[request[starts]].tolist()
+    keys = rows["key"].tolist()
+    tokens = rows["tokens"].tolist()
+    ends = [*starts[1:].tolist(), len(request)]
+    for begin, end, produced in zip(starts.tolist(), ends, generated, strict=True):
         number = int(request[begin])
-        if seen[number]:
-            raise InputError(
-                f"{trace.path}, row {rows['op_id'][begin]}: request {number} goes on with its prefill after another's; "
-                "give the ops of a request's prefill one time."
-            )
-        seen[number] = 1
+        if seen.is_seen[number]:
+            problem = f"the prefill of request {number} continues after another request's"
+            remedy = "give all prefill ops of a request the same time"
+            subject = f"{seen.trace.path}, row {rows['op_id'][begin]}"
+            raise InputError(problem, remedy, subject=subject)
+        seen.is_seen[number] = 1
         yield Request(
-            number,
-            first["time_ns"],
-            first["think_ns"],
-            first["session_id"],
-            first["turn"],
-            int(generated[np.array([number])][0]),
-            keys[begin:end],
-            tokens[begin:end],
+            number=number,
+            time_ns=int(rows["time_ns"][begin]),
+            think_ns=int(rows["think_ns"][begin]),
+            session=int(rows["session_id"][begin]),
+            turn=int(rows["turn"][begin]),
+            generated=produced,
+            keys=keys[begin:end],
+            tokens=tokens[begin:end],
         )
 
 
-def even_blocks(trace: Trace, request: Request) -> int:
-    """The size of a trace's blocks, where this request is made of them, all full but the last.
+def require_even_blocks(trace: Trace, request: Request) -> int:
+    """Return the tokens of a block, if a request is made of full blocks and a last one.
 
     Raises:
-        InputError: the trace has no blocks, or the request has others.
+        InputError: the trace has no blocks, or the request has other objects.
     """
     block = trace.metadata.block_tokens
-    if not block or any(size != block for size in request.tokens[:-1]) or request.tokens[-1] > block:
-        what = f"request {request.number} is not made of full blocks and a last one" if block else "it has no blocks"
-        raise InputError(
-            f"{trace.path}: {what}; make the trace with --block-tokens and without phrases or chunks, or import blocks."
-        )
-    return block
+    is_even = block and all(size == block for size in request.tokens[:-1])
+    if block and is_even and request.tokens[-1] <= block:
+        return block
+    problem = "it has no blocks"
+    if block:
+        problem = f"request {request.number} is not made of full blocks and a last one"
+    remedy = "make the trace with `block_tokens` and without phrases or chunks, or import a trace of blocks"
+    raise InputError(problem, remedy, subject=trace.path)
 
 
-def number(value: Decimal) -> str:
-    """A decimal as JSON writes it, without an exponent."""
+def format_decimal(value: Decimal) -> str:
+    """Format a decimal as JSON, without an exponent."""
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

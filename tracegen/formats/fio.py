@@ -1,33 +1,37 @@
-"""fio's iolog, version 3, and a job file that replays it: `fio version 3 iolog`, then `µs file action [offset length]`.
+"""fio's iolog, version 3, and a job file that replays it.
 
-Each object has its place in one data file, given at its first write; reads and writes are cut into pieces of at most
-4 MiB, offsets and lengths are multiples of 4 KiB, as O_DIRECT wants them. fio takes the times for microseconds (its
-iolog.c; its manual names no unit), and 0 for no time at all, so the log's clock begins at 1.
+A line of the log is `µs file action [offset length]`. Each object has its place in one data file,
+assigned at its first write. Reads and writes are cut into pieces of at most 4 MiB; offsets and
+lengths are multiples of 4 KiB, as O_DIRECT needs them. fio takes the times for microseconds (its
+iolog.c; its manual names no unit) and 0 for no time at all, so the log's clock begins at 1.
 """
 
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracegen.errors import InputError
-from tracegen.files.outputs import opened
+from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import DELETE, WRITE, Trace
-from tracegen.workload.objects import Window
+from tracegen.formats.format import Format
+from tracegen.randomness.draws import Ints
+from tracegen.trace.columns import DELETE, WRITE
+from tracegen.trace.reading import Trace
+from tracegen.workload.objects import Window as IdTable
 from tracegen.workload.ops import first_rows
 
-COUNTS_BYTES = True
-PAGE: Final = 4096
-PIECE: Final = 4 << 20
-DATA: Final = "kv-cache.data"
+PAGE: Final = 4096  # bytes
+PIECE: Final = 4 << 20  # bytes
+DATA_FILE: Final = "kv-cache.data"
 
 JOB: Final = """\
 ; {total:,} bytes of disk for {objects:,} objects, {moved:,} bytes to move.
 ; Run in the folder to test, or name the file to test: fio --replay_redirect=FILE {job}
-; (fio 3.33 crashes on --directory.) Without replay_no_stall=1 the requests come at the trace's own times. One at a
-; time, in order: a read finds what was written before it, and engines with several in flight lose those at the end of
-; a log (fio 3.33).
+; (fio 3.33 crashes on --directory.) Without replay_no_stall=1 the requests come at the trace's own
+; times. The job runs one request at a time, in order: a read finds what was written before it, and
+; engines with several in flight lose those at the end of a log (fio 3.33).
 [global]
 ioengine=psync
 direct=1
@@ -37,48 +41,82 @@ filesize={total}
 read_iolog={log}
 replay_no_stall=1
 """
-# What begins a comment, parts two names, or is replaced in a job file.
+# They begin a comment, separate two names, or are replaced in a job file.
 UNNAMEABLE: Final = (":", ";", "#", "\n", "${")
 
 
-def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
-    """The iolog, and beside it the job file, named like it with .fio.
+class _Places:
+    """The places of objects in the data file, in bytes; 8 bytes per key."""
 
-    Holds 8 bytes per key.
+    def __init__(self) -> None:
+        self._offsets = IdTable(np.int64)  # offset + 1; 0: no place yet
+        self.end = 0
+
+    def place(self, keys: Ints, sizes: Ints) -> Ints:
+        """Return the offset of each object; new objects are placed at the end of the file."""
+        self._offsets.cover(keys)
+        first = first_rows(self._offsets, keys)
+        new = sizes[first]
+        self._offsets[keys[first]] = self.end + np.cumsum(new) - new + 1
+        self.end += int(new.sum())
+        return self._offsets[keys] - 1
+
+    @property
+    def objects(self) -> int:
+        """Number of objects."""
+        return self._offsets.end
+
+
+def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+    """Write the iolog, and next to it the job file, named like it with .fio.
 
     Raises:
-        InputError: `bytes_per_token` is missing, or the path is one that fio cannot take.
+        InputError: `bytes_per_token` is missing, or fio cannot use the path.
     """
-    each, job = options.object_bytes("fio"), output.with_name(output.name + ".fio")
-    if output.suffix == ".zst" or any(mark in str(output.resolve()) for mark in UNNAMEABLE):
-        raise InputError(f"{output.resolve()}: fio reads plain logs only, of paths without : ; # ${{; choose another.")
-    offsets, counts, end, moved = Window(np.int64), {"ops": 0, "pieces": 0, "deletes_left_out": 0}, 0, 0
-    with opened(output, force=options.force) as file, opened(job, force=options.force) as jobs:
-        file.write(f"fio version 3 iolog\n1 {DATA} add\n1 {DATA} open\n".encode())
+    token_bytes = options.require_bytes_per_token("fio")
+    log = output.resolve()
+    if output.suffix == ".zst" or any(mark in str(log) for mark in UNNAMEABLE):
+        problem = "fio reads only plain logs, whose paths contain no : ; # ${"
+        raise InputError(problem, "choose another name", subject=log, setting="output")
+    job = output.with_name(output.name + ".fio")
+    counts = {"ops": 0, "pieces": 0, "deletes_left_out": 0}
+    places = _Places()
+    moved = 0
+    with (
+        open_output(output, force=options.force) as file,
+        open_output(job, force=options.force) as job_file,
+    ):
+        file.write(f"fio version 3 iolog\n1 {DATA_FILE} add\n1 {DATA_FILE} open\n".encode())
         for batch in trace.batches():
             kept = np.flatnonzero(batch["op"] != DELETE)
-            keys, time = batch["key"][kept], batch["time_ns"][kept] // 1000 + 1
-            size = -(-batch["tokens"][kept].astype(np.int64) * each // PAGE) * PAGE
-            offsets.cover(keys)
-            first = first_rows(offsets, keys)
-            offsets[keys[first]] = end + np.cumsum(size[first]) - size[first] + 1  # 0 says not placed
-            end += int(size[first].sum())
-            moved += int(size.sum())
-            place, action = offsets[keys] - 1, np.where(batch["op"][kept] == WRITE, "write", "read")
-            counts["pieces"] += _pieces(file, time, action, place, size)
+            tokens = batch["tokens"][kept].astype(np.int64)
+            sizes = -(-tokens * token_bytes // PAGE) * PAGE
+            offsets = places.place(batch["key"][kept], sizes)
+            times = batch["time_ns"][kept] // 1000 + 1
+            actions = np.where(batch["op"][kept] == WRITE, "write", "read")
+            counts["pieces"] += _write_pieces(file, times, actions, offsets, sizes)
             counts["ops"] += len(kept)
             counts["deletes_left_out"] += len(batch["op_id"]) - len(kept)
-        file.write(f"{int(batch['time_ns'][-1]) // 1000 + 1} {DATA} close\n".encode())
-        text = JOB.format(total=end, objects=offsets.end, moved=moved, job=job.resolve(), log=output.resolve())
-        jobs.write(text.encode())
-    return counts | {"bytes_moved": moved, "bytes_of_disk": end}
+            moved += int(sizes.sum())
+        file.write(f"{int(batch['time_ns'][-1]) // 1000 + 1} {DATA_FILE} close\n".encode())
+        text = JOB.format(total=places.end, objects=places.objects, moved=moved, job=job.resolve(), log=log)
+        job_file.write(text.encode())
+    return counts | {"bytes_moved": moved, "bytes_of_disk": places.end}
 
 
-def _pieces(file: Any, time: np.ndarray, action: np.ndarray, place: np.ndarray, size: np.ndarray) -> int:
-    """Write the lines of some ops, one op at a time: objects of GiB have thousands of pieces each."""
-    for at, what, begin, length in zip(time.tolist(), action.tolist(), place.tolist(), size.tolist(), strict=True):
+def _write_pieces(file: Any, times: Ints, actions: NDArray[np.str_], offsets: Ints, sizes: Ints) -> int:
+    """Write the lines of some ops and return their number.
+
+    The lines of one op are joined at a time, because an object of GiB has thousands of pieces.
+    """
+    rows = zip(times.tolist(), actions.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
+    for time, action, begin, size in rows:
         lines = [
-            f"{at} {DATA} {what} {begin + offset} {min(PIECE, length - offset)}\n" for offset in range(0, length, PIECE)
+            f"{time} {DATA_FILE} {action} {begin + offset} {min(PIECE, size - offset)}\n"
+            for offset in range(0, size, PIECE)
         ]
         file.write("".join(lines).encode())
-    return int((-(-size // PIECE)).sum())
+    return int((-(-sizes // PIECE)).sum())
+
+
+FORMAT: Final = Format(write=write, counts_bytes=True)

@@ -1,67 +1,79 @@
 """The traces of KVCache.AI's kvcache-simulator (JSONL).
 
-block_size (in every row, or in none and then 512) · hash_ids · input_length · block_tokens (of each block, optional) ·
-output_length (optional). Requests are in order, all at time 0: a `timestamp` is ignored, as the simulator does, for its
-unit is not said.
+Fields: block_size (in every row, or in none and then 512), hash_ids, input_length, block_tokens
+    (one
+number per block, optional), output_length (optional). Requests are in order, all at time 0. A
+`timestamp` is ignored, as by the simulator, because its unit is not documented.
 """
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from tracegen.files.outputs import opened
-from tracegen.formats.export import ExportOptions, even_blocks, requests_of
-from tracegen.formats.rows import BadRowError, Call, Rows, block_ids, check_count, integer
-from tracegen.schema import Trace
+from tracegen.files.outputs import open_output
+from tracegen.formats.export import ExportOptions, LeftOut, read_requests, require_even_blocks
+from tracegen.formats.format import Format
+from tracegen.formats.rows import Call, Rows
+from tracegen.formats.values import (
+    BadRowError,
+    Row,
+    check_block_count,
+    parse_block_ids,
+    parse_integer,
+)
+from tracegen.trace.reading import Trace
 
-BLOCK_TOKENS: int | None = 512
-PREFIX_CHAINED = True
-TIME_UNIT = "none"
-SORTED = True
+_BLOCK_TOKENS: Final = 512
 
 
 def read(rows: Rows) -> Iterator[Call]:
-    """The requests of a file, in its order."""
+    """Yield the requests of a file, in its order."""
     for line, row in rows.objects():
         with rows.row(line):
-            size = rows.block_tokens or 512 if row.get("block_size") is None else integer(row, "block_size", least=1)
+            size = rows.block_tokens or _BLOCK_TOKENS
+            if row.get("block_size") is not None:
+                size = parse_integer(row, "block_size", least=1)
             if rows.block_tokens not in (None, size):
-                raise BadRowError(f"block_size: {size} where rows before had {rows.block_tokens}")
-            prompt, blocks = integer(row, "input_length", least=1), block_ids(row)
-            tokens = _tokens(row, len(blocks))
+                raise BadRowError("block_size", f"{size}, but rows before had {rows.block_tokens}")
+            prompt = parse_integer(row, "input_length", least=1)
+            blocks = parse_block_ids(row)
+            tokens = _parse_block_tokens(row, len(blocks))
             if tokens is None:
-                check_count(len(blocks), prompt, size, tail=False)
+                check_block_count(len(blocks), prompt, size, tail=False)
             rows.block_tokens = size
+            has_output = row.get("output_length") is not None
             yield Call(
                 time_ns=0,
                 input_tokens=prompt,
-                output_tokens=integer(row, "output_length") if row.get("output_length") is not None else 0,
+                output_tokens=parse_integer(row, "output_length") if has_output else 0,
                 blocks=blocks,
                 tokens=tokens,
             )
 
 
-def _tokens(row: dict[str, Any], blocks: int) -> list[int] | None:
-    found = row.get("block_tokens")
-    if found is None:
+def _parse_block_tokens(row: Row, blocks: int) -> list[int] | None:
+    tokens = row.get("block_tokens")
+    if tokens is None:
         return None
-    if not isinstance(found, list) or len(found) != blocks or not all(type(n) is int and 0 < n < 2**31 for n in found):
-        raise BadRowError("block_tokens: not a list of one token count per block")
-    return found
+    is_list = isinstance(tokens, list) and len(tokens) == blocks
+    if not is_list or not all(type(count) is int and 0 < count < 2**31 for count in tokens):
+        raise BadRowError("block_tokens", "not a list of one token count per block")
+    return list(tokens)
 
 
 def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
-    """The requests of a block trace; keys are the ids.
+    """Write the requests of a trace of blocks; keys are the ids.
 
     Raises:
         InputError: the trace is not made of equal blocks.
     """
-    counts, left_out = {"requests": 0, "blocks": 0}, dict[str, int]()
-    with opened(output, force=options.force) as file:
-        for request in requests_of(trace, left_out):
+    counts = {"requests": 0, "blocks": 0}
+    left_out = LeftOut()
+    with open_output(output, force=options.force) as file:
+        for request in read_requests(trace, left_out):
             row = {
-                "block_size": even_blocks(trace, request),
+                "block_size": require_even_blocks(trace, request),
                 "hash_ids": request.keys,
                 "input_length": sum(request.tokens),
                 "output_length": request.generated,
@@ -69,4 +81,13 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
             file.write((json.dumps(row) + "\n").encode())
             counts["requests"] += 1
             counts["blocks"] += len(request.keys)
-    return counts | left_out
+    return counts | left_out.counts()
+
+
+FORMAT: Final = Format(
+    read=read,
+    write=write,
+    block_tokens=_BLOCK_TOKENS,
+    is_prefix_chained=True,
+    time_unit="none",
+)

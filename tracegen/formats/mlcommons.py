@@ -1,70 +1,91 @@
 """The I/O trace of MLCommons' kv-cache.py, `--io-trace-log` (CSV, .zst).
 
-Timestamp (unix s) · Operation Write or Read · Object_Size_Bytes · Tier Tier-0, -1, -2 · Key · Phase Prefill, Decode or
-Evict. A row is an I/O on one object. Each object is a session with a user of its own, each of its I/Os a request of its
-phase; the tier and what was moved by eviction are the source's own placement, which a replay decides anew. kv-cache.py
-reads the clock before it takes its log's lock: the order of the rows is what happened, and a time up to a second before
-that of the row above is raised to it.
+Columns: Timestamp (seconds since 1970), Operation (Write or Read), Object_Size_Bytes, Tier (Tier-0,
+-1, -2), Key, Phase (Prefill, Decode or Evict). A row is an I/O on one object. Each object becomes a
+session with a user of its own, and each of its I/Os a request of its phase. The tier and the moves
+by eviction are the source's own placement, which a replay decides anew. kv-cache.py reads the clock
+before it takes its log's lock: the order of the rows is what happened, and a time up to a second
+before that of the row above is raised to it.
 
-The log has no tokens. kv-cache.py reads an object once to load it and then once per batch of up to 32 tokens that it
-generates, back to back; it logs the reads of history and chunks as Decode, too. So a decode read that follows the last
-decode read of its object at once stands for 32 tokens, and any other for none. Our own export has the batches at their
-nominal times, which tells them as well.
+The log has no tokens. kv-cache.py reads an object once to load it and then once per batch of up to
+32 tokens that it generates, back to back. It logs the reads of history and chunks as Decode, too.
+So a decode read that follows the last decode read of its object at once counts 32 tokens, and
+any other for none. In our own export the batches are at their nominal times, which identifies them
+as well.
 """
 
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Final
 
-from tracegen.files.outputs import opened
+from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
-from tracegen.formats.rows import DECODE_BATCH, TIME_MAX, BadRowError, Call, Rows, integer, nanoseconds
-from tracegen.schema import DELETE, PREFILL, WRITE, Trace
+from tracegen.formats.format import Format
+from tracegen.formats.rows import DECODE_BATCH, Call, Rows
+from tracegen.formats.values import (
+    TIME_MAX,
+    BadRowError,
+    TextFields,
+    parse_integer,
+    parse_nanoseconds,
+)
+from tracegen.trace.columns import DELETE, PREFILL, WRITE
+from tracegen.trace.reading import Trace
 
-BLOCK_TOKENS: int | None = None
-PREFIX_CHAINED = False
-TIME_UNIT = "s"
-SORTED = True
-COUNTS_BYTES = True
-OWN_DECODE_READS = True
-_SLACK_NS = 10**9
-_AT_ONCE_NS = 20 * 10**6
-_ROUNDED_NS = 1000  # of times in microseconds
-_COLUMNS = ("Timestamp", "Operation", "Object_Size_Bytes", "Key", "Phase")
+_SLACK_NS: Final = 10**9
+_AT_ONCE_NS: Final = 20 * 10**6
+_ROUNDING_NS: Final = 1000  # times are in microseconds
+_COLUMNS: Final = ("Timestamp", "Operation", "Object_Size_Bytes", "Key", "Phase")
+_EXPORTED: Final = ("time_ns", "op", "tokens", "key", "phase")
+
+
+class _DecodeReads:
+    """The last decode read of each object, which tells whether the next one is a batch of tokens.
+
+    Args:
+        batch_ns: nominal time between two batches.
+    """
+
+    def __init__(self, batch_ns: int) -> None:
+        self._batch_ns = batch_ns
+        self._last_ns: dict[int, int] = {}  # since the object was written or prefilled
+
+    def is_batch(self, number: int, time_ns: int, *, is_read: bool) -> bool:
+        """Note an I/O on an object; return whether it follows the last decode read as a batch."""
+        since = time_ns - self._last_ns.pop(number, -TIME_MAX)
+        if is_read:
+            self._last_ns[number] = time_ns
+        return since <= _AT_ONCE_NS or abs(since - self._batch_ns) <= _ROUNDING_NS
 
 
 def read(rows: Rows) -> Iterator[Call]:
-    """The I/Os of a file; `tokens` are bytes."""
-    number: dict[str, int] = {}
-    decoded: dict[int, int] = {}  # when each object was last read by decoding, since it was written or prefilled
+    """Yield the I/Os of a file as requests whose tokens are bytes."""
+    numbers: dict[str, int] = {}  # of objects, by key
+    decode_reads = _DecodeReads(rows.batch_ns)
     latest = 0
     for line, row in rows.table(*_COLUMNS):
         with rows.row(line):
             if row["Phase"] == "Evict":
                 rows.left_out["evictions"] += 1
                 continue
-            if row["Operation"] not in ("Write", "Read") or row["Phase"] not in ("Prefill", "Decode"):
-                raise BadRowError(f"Operation: {row['Operation'][:20]!r} in phase {row['Phase'][:20]!r} is unknown")
-            if not row["Key"]:
-                raise BadRowError("Key: missing")
-            size = integer(row, "Object_Size_Bytes", least=1, most=2**50)
-            time = nanoseconds(row, "Timestamp", unit=10**9)
-            time = max(time, latest) if time >= latest - _SLACK_NS else time
+            _check_operation(row)
+            size = parse_integer(row, "Object_Size_Bytes", least=1, most=2**50)
+            time = parse_nanoseconds(row, "Timestamp", unit=10**9)
+            if time >= latest - _SLACK_NS:
+                time = max(time, latest)
             latest = max(time, latest)
             is_read = row["Operation"] == "Read" and row["Phase"] == "Decode"
-            # An object that is read first was written before the log began: its first op is to be a write.
-            is_decode = is_read and row["Key"] in number
-            object_ = number.setdefault(row["Key"], len(number))
-            since = time - decoded.pop(object_, -TIME_MAX)
-            is_batch = since <= _AT_ONCE_NS or abs(since - rows.batch_ns) <= _ROUNDED_NS
-            if is_read:
-                decoded[object_] = time
-            name = (rows.path, object_)  # files of several ranks have keys of their own
+            # An object that is read first was written before the log began: its first op is a write.
+            is_decode = is_read and row["Key"] in numbers
+            number = numbers.setdefault(row["Key"], len(numbers))
+            is_batch = decode_reads.is_batch(number, time, is_read=is_read)
+            name = (rows.path, number)  # files of several ranks have keys of their own
             yield Call(
                 time_ns=time,
                 input_tokens=size,
                 output_tokens=DECODE_BATCH if is_decode and is_batch else 0,
-                blocks=[object_],
+                blocks=[number],
                 session=name,
                 user=name,
                 scope=rows.path,
@@ -73,24 +94,44 @@ def read(rows: Rows) -> Iterator[Call]:
             )
 
 
+def _check_operation(row: TextFields) -> None:
+    operation, phase = row["Operation"], row["Phase"]
+    if operation not in ("Write", "Read") or phase not in ("Prefill", "Decode"):
+        reason = f"{operation[:20]!r} in phase {phase[:20]!r} is unknown"
+        raise BadRowError("Operation", reason)
+    if not row["Key"]:
+        raise BadRowError("Key", "missing")
+
+
 def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
-    """One row per write and read, all of Tier-2, as from a run without GPU and CPU memory: a trace knows no placement.
+    """Write one row per write and read, all of Tier-2, as a run without GPU and CPU memory would.
 
     Raises:
         InputError: `bytes_per_token` is missing.
     """
-    each, counts = options.object_bytes("mlcommons"), {"rows": 0, "deletes_left_out": 0}
-    with opened(output, force=options.force) as file:
+    token_bytes = options.require_bytes_per_token("mlcommons")
+    counts = {"rows": 0, "deletes_left_out": 0}
+    with open_output(output, force=options.force) as file:
         file.write(b"Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n")
         for batch in trace.batches():
-            names = ("time_ns", "op", "tokens", "key", "phase")
+            ops = zip(*(batch[name].tolist() for name in _EXPORTED), strict=True)
             lines = [
-                f"{Decimal(time) / 10**9:.9f},{'Write' if op == WRITE else 'Read'},{tokens * each},Tier-2,"
+                f"{Decimal(time) / 10**9:.9f},{'Write' if op == WRITE else 'Read'},"
+                f"{tokens * token_bytes},Tier-2,"
                 f"key_{key:012},{'Prefill' if phase == PREFILL else 'Decode'}\n"
-                for time, op, tokens, key, phase in zip(*(batch[name].tolist() for name in names), strict=True)
+                for time, op, tokens, key, phase in ops
                 if op != DELETE
             ]
             file.write("".join(lines).encode())
             counts["rows"] += len(lines)
             counts["deletes_left_out"] += len(batch["op_id"]) - len(lines)
     return counts
+
+
+FORMAT: Final = Format(
+    read=read,
+    write=write,
+    time_unit="s",
+    counts_bytes=True,
+    has_decode_reads=True,
+)

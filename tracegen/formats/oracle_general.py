@@ -1,7 +1,8 @@
-"""libCacheSim's oracleGeneral (.zst): u32 time (s) · u64 object · u32 size (bytes) · i64 next access (-1: never).
+"""libCacheSim's oracleGeneral (.zst), in packed, little-endian records of 24 bytes.
 
-Records are packed, little-endian, 24 bytes each. The next access is the number of the record that has
-the object next.
+Fields: u32 time (s), u64 object, u32 size (bytes), i64 next access: the number of the next record
+    on
+the same object, or -1. Source: https://github.com/1a1a11a/libCacheSim
 """
 
 from pathlib import Path
@@ -11,52 +12,72 @@ import numpy as np
 
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
-from tracegen.files.outputs import opened
+from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
-from tracegen.schema import DELETE, Trace
-from tracegen.workload.objects import Window
+from tracegen.formats.format import Format
+from tracegen.randomness.draws import Ints
+from tracegen.trace.columns import DELETE
+from tracegen.trace.reading import Trace
+from tracegen.workload.objects import Window as IdTable
 
-COUNTS_BYTES = True
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
 
 def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
-    """One record per write and read.
+    """Write one record per write and read.
 
-    Holds 8 bytes per record: what comes next is only known from what comes later.
+    It holds 8 bytes per record, because the next access is only known from later records.
 
     Raises:
-        InputError: `bytes_per_token` is missing, or an object of 4 GiB or a time of 136 years does not fit.
+        InputError: `bytes_per_token` is missing, or an object of 4 GiB or a time of 136 years does
+            not fit.
     """
-    each, counts = options.object_bytes("oracleGeneral"), {"records": 0, "deletes_left_out": 0}
-    following = _next_accesses(trace)
-    with opened(output, force=options.force) as file:
+    token_bytes = options.require_bytes_per_token("oracle-general")
+    counts = {"records": 0, "deletes_left_out": 0}
+    next_access = _find_next_accesses(trace)
+    with open_output(output, force=options.force) as file:
         for batch in trace.batches():
             kept = np.flatnonzero(batch["op"] != DELETE)
-            size = batch["tokens"][kept].astype(np.int64) * each
+            size = batch["tokens"][kept].astype(np.int64) * token_bytes
             second = batch["time_ns"][kept] // 10**9
-            for name, values in (("bytes", size), ("seconds", second)):
+            for unit, values in (("bytes", size), ("seconds", second)):
                 if int(values.max(initial=0)) >= 2**32:
                     row = int(batch["op_id"][kept][values.argmax()])
-                    raise InputError(f"{trace.path}, row {row}: {values.max()} {name} do not fit oracleGeneral.")
+                    raise _explain_overflow(trace, row, f"{values.max()} {unit}")
             records = np.empty(len(kept), RECORD)
-            records["time"], records["object"], records["size"] = second, batch["key"][kept], size
-            records["next"] = following[counts["records"] : counts["records"] + len(kept)]
+            records["time"] = second
+            records["object"] = batch["key"][kept]
+            records["size"] = size
+            begin = counts["records"]
+            records["next"] = next_access[begin : begin + len(kept)]
             file.write(records.tobytes())
             counts["records"] += len(kept)
             counts["deletes_left_out"] += len(batch["op_id"]) - len(kept)
     return counts
 
 
-def _next_accesses(trace: Trace) -> np.ndarray:
-    """Of each write and read, the number of the next one on its key; -1: none."""
-    following, latest, count = np.full(trace.ops, -1, np.int64), Window(np.int64), 0
+def _explain_overflow(trace: Trace, row: int, value: str) -> InputError:
+    problem = f"{value} do not fit the 32 bits of oracle-general"
+    remedy = "choose a smaller `bytes_per_token`, or export a slice"
+    return InputError(problem, remedy, subject=f"{trace.path}, row {row}")
+
+
+def _find_next_accesses(trace: Trace) -> Ints:
+    """Return the number of the next write or read on the same key, or -1; shape (records,)."""
+    next_access = np.full(trace.ops, -1, np.int64)
+    latest = IdTable(np.int64)  # by key: number of its latest record + 1; 0: none
+    count = 0
     for batch in trace.batches():
         keys = batch["key"][batch["op"] != DELETE]
-        latest.cover(keys)  # its record + 1; 0: none yet
-        number, previous = count + np.arange(len(keys)), previous_rows(keys)
+        latest.cover(keys)
+        number = count + np.arange(len(keys))
+        previous = previous_rows(keys)
         before = np.where(previous >= 0, count + previous, latest[keys] - 1)
-        following[before[before >= 0]] = number[before >= 0]
-        latest[keys] = number + 1  # of rows that set one entry the last one stays
+        has_before = before >= 0
+        next_access[before[has_before]] = number[has_before]
+        latest[keys] = number + 1  # if several rows set one entry, the last one stays
         count += len(keys)
-    return following
+    return next_access
+
+
+FORMAT: Final = Format(write=write, counts_bytes=True)

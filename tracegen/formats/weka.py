@@ -1,84 +1,133 @@
 """WEKA's agentic traces (kv-cache-tester): one JSON document per conversation.
 
-id · block_size (64) · hash_id_scope local or global · tool_tokens, system_tokens · requests: t (s) · type n, s or
-subagent (which nests requests) · in · out · hash_ids (chained, a partial tail left out) · api_time, think_time. Ids of
-local scope are alike only within a conversation; a sub-agent is a session of its own, of a user of its own, as it runs
-beside its conversation. The `t` of its requests counts from its own `t` in kv-cache-tester's files, from the
-conversation's start in SemiAnalysis's; where one of a document lies before its sub-agent's start, they are the former.
+Fields: id, block_size (64), hash_id_scope (local or global), tool_tokens, system_tokens, requests.
+Fields of a request: t (s), type (n, s or subagent, which nests requests), in, out, hash_ids
+(chained, without a partial tail), api_time, think_time. Equal ids of local scope are equal blocks
+only within a conversation. A sub-agent is a session of its own, of a user of its own, because it
+runs alongside its conversation.
+
+The `t` of a sub-agent's requests counts from the sub-agent's own `t` in kv-cache-tester's files,
+and from the conversation's start in SemiAnalysis's. If a request of a document is before its
+sub-agent's start, the document is one of the former.
 """
 
 from collections.abc import Hashable, Iterator
 from typing import Any, Final, NamedTuple
 
-from tracegen.formats.rows import (
+from tracegen.formats.format import Format
+from tracegen.formats.rows import Call, Rows
+from tracegen.formats.values import (
     TIME_MAX,
     BadRowError,
-    Call,
-    Rows,
-    block_ids,
-    check_count,
-    integer,
-    nanoseconds,
+    Row,
+    check_block_count,
+    parse_block_ids,
+    parse_integer,
+    parse_nanoseconds,
     parse_object,
 )
 
-BLOCK_TOKENS: int | None = 64
-PREFIX_CHAINED = True
-TIME_UNIT = "s"
-SORTED = False
-FILES = "*.json"  # of a folder
-DOCUMENT_MAX: Final = 1 << 30
+_BLOCK_TOKENS: Final = 64
+DOCUMENT_MAX: Final = 1 << 30  # bytes
 _SLACK_NS: Final = 10**9  # times are rounded, some to seconds
 
 
+class _NestedRequest(NamedTuple):
+    """A request, and its place in the document.
+
+    Attributes:
+        row: the request.
+        session: name of its session.
+        time_ns: its `t`.
+        begin_ns: the `t` of its sub-agent.
+        offset_ns: the start of its sub-agent, if each `t` counts from the agent around it.
+    """
+
+    row: Row
+    session: Hashable
+    time_ns: int
+    begin_ns: int
+    offset_ns: int
+
+
 def read(rows: Rows) -> Iterator[Call]:
-    """The requests of a conversation and its sub-agents, in order of time; one that is bad makes the document bad."""
+    """Yield the requests of a conversation and its sub-agents, in order of time.
+
+    A bad request makes the whole document bad.
+    """
     with rows.row(1):
         document = parse_object(rows.text(DOCUMENT_MAX))
-        rows.block_tokens = integer(document, "block_size", least=1) if "block_size" in document else 64
-        if document.get("hash_id_scope", "local") not in ("local", "global"):
-            raise BadRowError("hash_id_scope: neither local nor global")
-        name = document.get("id") if isinstance(document.get("id"), str | int) else rows.path.name
-        scope = None if document.get("hash_id_scope") == "global" else (rows.path, name)
-        found = list(_walk(document, (rows.path, name)))
-        nested = any(one.time_ns < one.begin_ns - _SLACK_NS for one in found)
-        calls = [_call(one, scope, rows.block_tokens, one.offset_ns if nested else 0) for one in found]
+        block_tokens = _BLOCK_TOKENS
+        if "block_size" in document:
+            block_tokens = parse_integer(document, "block_size", least=1)
+        rows.block_tokens = block_tokens
+        scope = document.get("hash_id_scope", "local")
+        if scope not in ("local", "global"):
+            raise BadRowError("hash_id_scope", "neither local nor global")
+        name = document.get("id")
+        if not isinstance(name, str | int):
+            name = rows.path.name
+        session = (rows.path, name)
+        requests = list(_walk(document, session))
+        # True if each `t` counts from the agent around it.
+        is_relative = any(item.time_ns < item.begin_ns - _SLACK_NS for item in requests)
+        calls = [
+            _make_call(
+                item,
+                None if scope == "global" else session,
+                block_tokens,
+                item.offset_ns if is_relative else 0,
+            )
+            for item in requests
+        ]
         yield from sorted(calls, key=lambda call: call.time_ns)
 
 
-class _Found(NamedTuple):
-    """A request and what its place in the document says."""
-
-    row: dict[str, Any]
-    session: Hashable
-    time_ns: int  # as written
-    begin_ns: int  # of its agent, as written
-    offset_ns: int  # of its agent, where each `t` counts from the agent around it
-
-
-def _walk(agent: dict[str, Any], session: Hashable, begin: int = 0, offset: int = 0) -> Iterator[_Found]:
+def _walk(
+    agent: dict[str, Any],
+    session: Hashable,
+    begin_ns: int = 0,
+    offset_ns: int = 0,
+) -> Iterator[_NestedRequest]:
+    """Yield the requests of an agent and, recursively, of its sub-agents."""
     requests = agent.get("requests")
-    if not isinstance(requests, list) or not all(isinstance(one, dict) for one in requests):
-        raise BadRowError("requests: not a list of objects")
+    if not isinstance(requests, list) or not all(isinstance(item, dict) for item in requests):
+        raise BadRowError("requests", "not a list of objects")
     for number, row in enumerate(requests):
-        time = nanoseconds(row, "t", unit=10**9)
+        time = parse_nanoseconds(row, "t", unit=10**9)
         if row.get("type") == "subagent":
-            yield from _walk(row, (session, number), time, offset + time)
+            yield from _walk(row, (session, number), time, offset_ns + time)
         else:
-            yield _Found(row, session, time, begin, offset)
+            yield _NestedRequest(row, session, time, begin_ns, offset_ns)
 
 
-def _call(found: _Found, scope: Hashable, block: int, offset: int) -> Call:
-    tokens, blocks = integer(found.row, "in"), block_ids(found.row)
-    check_count(len(blocks), tokens, block, tail=False)
-    if found.time_ns + offset >= TIME_MAX:
-        raise BadRowError("t: absurd")
+def _make_call(
+    request: _NestedRequest,
+    scope: Hashable,
+    block_tokens: int,
+    offset_ns: int,
+) -> Call:
+    tokens = parse_integer(request.row, "in")
+    blocks = parse_block_ids(request.row)
+    check_block_count(len(blocks), tokens, block_tokens, tail=False)
+    if request.time_ns + offset_ns >= TIME_MAX:
+        raise BadRowError("t", "too large for a time")
     return Call(
-        time_ns=found.time_ns + offset,
+        time_ns=request.time_ns + offset_ns,
         input_tokens=tokens,
-        output_tokens=integer(found.row, "out"),
+        output_tokens=parse_integer(request.row, "out"),
         blocks=blocks,
-        session=found.session,
-        user=found.session,
+        session=request.session,
+        user=request.session,
         scope=scope,
     )
+
+
+FORMAT: Final = Format(
+    read=read,
+    block_tokens=_BLOCK_TOKENS,
+    is_prefix_chained=True,
+    time_unit="s",
+    is_sorted=False,
+    folder_pattern="*.json",
+)

@@ -1,1 +1,1 @@
-"""The trace file from below: metadata, invariants and the compiled check of them."""
+"""The trace format: columns, metadata, fingerprint, and reading and checking of trace files."""

@@ -1,16 +1,21 @@
-"""Loads compiled code: plain shared libraries, called through ctypes, which releases the interpreter's lock."""
+"""Loader of the packages' compiled code.
+
+The compiled files are plain shared libraries. ctypes calls them and releases Python's global lock
+during the call.
+"""
 
 import ctypes
 import importlib.util
 
 
 def library(name: str) -> ctypes.CDLL:
-    """The compiled library of a package, e.g. `tracegen._core`.
+    """Load the compiled library of a package, for example `tracegen._core`.
 
     Raises:
-        ImportError: it has not been built.
+        ImportError: the library has not been built.
     """
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:
-        raise ImportError(f"the compiled library {name} is missing: install the package anew (make setup)")
-    return ctypes.CDLL(found.origin)
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        problem = f"the compiled library {name} is missing"
+        raise ImportError(f"{problem}; reinstall the package with `make setup`")
+    return ctypes.CDLL(spec.origin)

@@ -1,24 +1,23 @@
-"""The invariants of a trace, checked batch by batch; each violation names its row, column and value.
+"""The invariants of a trace, checked batch by batch.
 
-Compiled code finds the violations in one pass (`core/invariants.c`); this says what they mean.
+Compiled code finds the violations in one pass (`core/invariants.c`). This module puts each into
+words, with its row, column and value.
 """
 
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tracegen.trace.columns import Columns
 from tracegen.trace.compiled import library
 
-Batch = dict[str, NDArray[Any]]
-
 _COLUMNS: Final = {
-    np.int64: "op_id time_ns request_id session_id user_id key think_ns",
-    np.int32: "turn step tokens new_tokens",
-    np.uint8: "qos op",
+    np.int64: ("op_id", "time_ns", "request_id", "session_id", "user_id", "key", "think_ns"),
+    np.int32: ("turn", "step", "tokens", "new_tokens"),
+    np.uint8: ("qos", "op"),
 }
 _DENSE: Final = "ids are dense: 0 to {} at most"
 _RULES: Final = (
@@ -33,9 +32,9 @@ _RULES: Final = (
     ("session_id", _DENSE),
     ("user_id", _DENSE),
     ("key", _DENSE),
-    ("time_ns", "time must not go back"),
-    ("user_id", "ops of one time are sorted by user"),
-    ("request_id", "a user's ops of one time are sorted by request"),
+    ("time_ns", "must not be less than in the row before"),
+    ("user_id", "ops of the same time must be in order of their users"),
+    ("request_id", "a user's ops of the same time must be in order of their requests"),
     ("request_id", "requests are numbered in order of arrival, without gaps"),
     ("session_id", "must be the same on all ops of a request"),
     ("turn", "must be the same on all ops of a request"),
@@ -44,79 +43,136 @@ _RULES: Final = (
     ("turn", "turns of a session are 1, 2, … in the order of its requests"),
     ("step", "starts at 0 in a request and grows by at most 1"),
     ("request_id", "this user's next request has begun already"),
-    ("think_ns", "must be 0 but on the first op of a request"),
+    ("think_ns", "must be 0 except on the first op of a request"),
     ("think_ns", "must be 0 on a user's first request"),
     ("key", "keys are numbered in order of first appearance, without gaps"),
     ("key", "used before it was written"),
     ("key", "written twice: a key's first op is its only write"),
     ("tokens", "must be the same on all ops of a key"),
 )
-"""Column and rule, by the codes of `core/invariants.c`."""
+"""Column and rule, in the order of the codes in `core/invariants.c`."""
 
 _CORE: Final = library("tracegen._core")
-_new, _free, _feed, _counts = (getattr(_CORE, f"invariants_{name}") for name in ("new", "free", "feed", "counts"))
-_new.restype, _new.argtypes = ctypes.c_void_p, (ctypes.c_int64,)
-_free.restype, _free.argtypes = None, (ctypes.c_void_p,)
+_new = _CORE.invariants_new
+_new.restype = ctypes.c_void_p
+_new.argtypes = (ctypes.c_int64,)
+_free = _CORE.invariants_free
+_free.restype = None
+_free.argtypes = (ctypes.c_void_p,)
+_feed = _CORE.invariants_feed
 _feed.restype = ctypes.c_int64
-_feed.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-_counts.restype, _counts.argtypes = None, (ctypes.c_void_p, ctypes.c_void_p)
+_feed.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+)
+_counts = _CORE.invariants_counts
+_counts.restype = None
+_counts.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
 
 
 class _Broken(ctypes.Structure):
+    """A row and the code of the rule that it breaks."""
+
     _fields_ = (("row", ctypes.c_int64), ("rule", ctypes.c_int64))
+
+
+class _Seen(NamedTuple):
+    """The numbers that `invariants_counts` fills in, in this order; -1 means none."""
+
+    ops: int
+    last_request: int
+    last_key: int
+    sessions: int
+    last_session: int
+    missing_session: int
+    users: int
+    last_user: int
+    missing_user: int
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One violation; `row` is None where the file as a whole is at fault."""
+    """One violation of the format.
+
+    Attributes:
+        row: its row; None if it concerns the file as a whole.
+        column: the column or the entry of the metadata.
+        value: the value there.
+        rule: the rule that it breaks, in words.
+    """
 
     row: int | None
     column: str
-    value: Any
+    value: object
     rule: str
 
     def __str__(self) -> str:
-        """As printed by `tracegen validate`."""
+        """Return the line that `tracegen validate` prints."""
         place = "file metadata" if self.row is None else f"row {self.row}"
         return f"{place}: {self.column} = {self.value}: {self.rule}"
 
 
 class Invariants:
-    """Takes batches in order; holds what must agree between rows: a few integers per key, request, session, user.
+    """Checker of a trace's rows, fed batch by batch.
+
+    Holds the facts that rows must agree on: a few integers per key, request, session and user.
+
+    Args:
+        ops: number of ops in the trace.
 
     Attributes:
-        found: violations so far; only the first hundred are given.
+        violations: number of violations so far; only the first hundred are described.
     """
 
     def __init__(self, ops: int) -> None:
-        self._ops, self._row, self.found = ops, 0, 0
+        self._ops = ops
+        self._row = 0
+        self.violations = 0
         self._state: int | None = _new(ops)
 
-    def feed(self, batch: Batch) -> Iterator[Problem]:
-        """Violations in the next batch, by row, as long as no hundred have been given."""
-        columns = [
-            np.ascontiguousarray(batch[name], dtype) for dtype, names in _COLUMNS.items() for name in names.split()
-        ]
+    def feed(self, batch: Columns) -> Iterator[Problem]:
+        """Yield the violations in the next batch, by row, up to a hundred in the whole trace."""
+        columns = [np.ascontiguousarray(batch[name], dtype) for dtype, names in _COLUMNS.items() for name in names]
         addresses = (ctypes.c_void_p * len(columns))(*(column.ctypes.data for column in columns))
-        count, broken, found = len(columns[0]), ctypes.POINTER(_Broken)(), ctypes.c_int64()
-        begin, self._row = self._row, self._row + count
-        given = _feed(self._state, addresses, count, ctypes.byref(broken), ctypes.byref(found))
-        self.found = found.value
-        for i in range(given):
+        count = len(columns[0])
+        broken = ctypes.POINTER(_Broken)()
+        violations = ctypes.c_int64()
+        begin = self._row
+        self._row += count
+        described = _feed(self._state, addresses, count, ctypes.byref(broken), ctypes.byref(violations))
+        self.violations = violations.value
+        for i in range(described):
             column, rule = _RULES[broken[i].rule]
             value = batch[column][broken[i].row - begin].item()
             yield Problem(broken[i].row, column, value, rule.format(self._ops - 1))
 
     def finish(self, counts: dict[str, int]) -> Iterator[Problem]:
-        """Violations that only the whole trace shows."""
-        out = np.zeros(9, np.int64)
+        """Yield the violations that only the whole trace shows.
+
+        Args:
+            counts: the counts in the trace's metadata, to be compared with the ops.
+        """
+        out = np.zeros(len(_Seen._fields), np.int64)
         _counts(self._state, out.ctypes.data)
-        ops, request, key, sessions, last_session, no_session, users, last_user, no_user = out.tolist()
-        for name, last, missing in (("session_id", last_session, no_session), ("user_id", last_user, no_user)):
+        seen = _Seen(*out.tolist())
+        ids = {
+            "session_id": (seen.last_session, seen.missing_session),
+            "user_id": (seen.last_user, seen.missing_user),
+        }
+        for name, (last, missing) in ids.items():
             if 0 <= missing < last:
                 yield Problem(None, name, last, f"ids are dense, but {missing} never appears")
-        found = {"ops": ops, "requests": request + 1, "keys": key + 1, "sessions": sessions, "users": users}
-        for name, number in found.items():
+        actual = {
+            "ops": seen.ops,
+            "requests": seen.last_request + 1,
+            "keys": seen.last_key + 1,
+            "sessions": seen.sessions,
+            "users": seen.users,
+        }
+        for name, number in actual.items():
             if name in counts and counts[name] != number:
                 yield Problem(None, f"counts.{name}", counts[name], f"the ops give {number}")
 

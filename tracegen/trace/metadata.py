@@ -1,4 +1,4 @@
-"""What a trace says about itself, and how that is read."""
+"""The metadata of a trace: its origin, its recipe and its counts."""
 
 import json
 import types
@@ -11,12 +11,26 @@ from tracegen.errors import InputError
 
 FORMAT_VERSION: Final = 1
 METADATA_KEY: Final = b"kv-trace"
-_EARLIER: Final[dict[Any, str]] = {"azure": "guessed"}  # what earlier releases did without recording it
+_EARLIER: Final = {"azure": "guessed"}  # sessions of imports by releases that did not record them
 
 
 @dataclass
 class Metadata:
-    """What a trace says about itself; JSON under the Parquet key-value entry `kv-trace`."""
+    """The metadata of a trace; JSON under the Parquet key-value entry `kv-trace`.
+
+    Attributes:
+        seed: seed of everything that was drawn.
+        recipe: the resolved recipe, or how the trace was imported or derived.
+        generator: name and version of the program that wrote the trace.
+        tokenizer: name and digest; None if no text was tokenized or traces of several were merged.
+        block_tokens: tokens of a full block; None if objects are not blocks.
+        prefix_chained: a block's key identifies all tokens of its prompt up to its end.
+        sources: name, sha256 and licence of each file that the trace was made from.
+        counts: totals by name: ops, requests, …, and rows left out by their reasons.
+        fingerprint: hash of the ops, in hexadecimal.
+        part: `index` and `of` of a shard; None for a whole trace.
+        format_version: version of the trace format.
+    """
 
     seed: int
     recipe: dict[str, Any]
@@ -24,7 +38,7 @@ class Metadata:
     tokenizer: dict[str, str] | None = None
     block_tokens: int | None = None
     prefix_chained: bool = False
-    sources: list[dict[str, Any]] = field(default_factory=list)
+    sources: list[dict[str, str]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     fingerprint: str = ""
     part: dict[str, int] | None = None
@@ -45,55 +59,84 @@ _METADATA_TYPES: Final[dict[str, type | types.UnionType]] = {
 
 
 def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
-    """The metadata among a Parquet file's.
+    """Decode a trace's metadata from the key-value entries of its Parquet file.
+
+    Args:
+        path: the file, for messages.
+        raw: the entries.
 
     Raises:
-        InputError: there is none, or it is not as specified.
+        InputError: there is no entry of a trace, it is damaged, or it is of a newer format.
     """
     if METADATA_KEY not in raw:
-        raise InputError(f"{path} is Parquet but not a trace: no metadata entry {METADATA_KEY.decode()!r}.")
+        problem = f"is Parquet but not a trace: it has no metadata entry {METADATA_KEY.decode()!r}"
+        raise InputError(f"{path} {problem}", "name a trace")
     try:
         values = json.loads(raw[METADATA_KEY])
         version = values["format_version"]
         if not _is_count(version, least=1):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{path}: its trace metadata is damaged; generate or copy it anew.") from None
+        problem = "its trace metadata is damaged"
+        raise InputError(problem, "generate or copy it again", subject=path) from None
     if version > FORMAT_VERSION:
-        raise InputError(f"{path} is of trace format {version}, this release reads up to {FORMAT_VERSION}; upgrade it.")
-    for name, kind in _METADATA_TYPES.items():
-        if not isinstance(values.get(name), kind):
-            raise InputError(f"{path}: its trace metadata has no proper {name}; write it as specified.")
-    described = [*values["sources"], *([values["tokenizer"]] if values.get("tokenizer") is not None else [])]
-    if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in described):
-        raise InputError(f"{path}: its trace metadata has a source or tokenizer without a name; write it anew.")
-    part, block = values.get("part"), values.get("block_tokens")
-    sound = {
-        "seed": type(values["seed"]) is int,
-        "counts": all(type(number) is int for number in values["counts"].values()),
-        "block_tokens": block is None or _is_count(block, least=1),
-        "part": part is None
-        or (all(_is_count(part.get(name)) for name in ("index", "of")) and part["index"] < part["of"]),
-    }
-    for name, holds in sound.items():
-        if not holds:
-            raise InputError(f"{path}: its trace metadata has no proper {name}; write it as specified.")
+        problem = f"{path} is of trace format {version}, but this release reads {FORMAT_VERSION}"
+        raise InputError(problem, "upgrade kv-tier-bench")
+    _check_values(path, values)
     known = {item.name for item in fields(Metadata)}
     return Metadata(**{name: value for name, value in values.items() if name in known})
 
 
-def guessed_sessions(recipe: Mapping[str, Any]) -> bool:
-    """Whether an import guessed which requests belong together: of this trace, or of one that it was made of."""
-    found: list[Any] = [recipe]
-    while found:
-        made = found.pop()
-        if not isinstance(made, dict):
+def _check_values(path: Path, values: dict[str, Any]) -> None:
+    """Refuse metadata whose entries have wrong types or impossible values."""
+    for name, kind in _METADATA_TYPES.items():
+        if not isinstance(values.get(name), kind):
+            raise _improper(path, name)
+    tokenizer = values.get("tokenizer")
+    named = [*values["sources"], *([tokenizer] if tokenizer is not None else [])]
+    if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in named):
+        problem = "its trace metadata has a source or tokenizer without a name"
+        raise InputError(problem, "write it as traces/README.md specifies", subject=path)
+    part = values.get("part")
+    block = values.get("block_tokens")
+    has_part = part is None or (
+        _is_count(part.get("index")) and _is_count(part.get("of")) and part["index"] < part["of"]
+    )
+    is_sound = {
+        "seed": type(values["seed"]) is int,
+        "counts": all(type(number) is int for number in values["counts"].values()),
+        "block_tokens": block is None or _is_count(block, least=1),
+        "part": has_part,
+    }
+    for name, holds in is_sound.items():
+        if not holds:
+            raise _improper(path, name)
+
+
+def _improper(path: Path, name: str) -> InputError:
+    problem = f"its trace metadata has no proper {name}"
+    return InputError(problem, "write it as traces/README.md specifies", subject=path)
+
+
+def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:
+    """Return whether an import guessed sessions, for this trace or for one that it was made from.
+
+    Args:
+        recipe: the `recipe` of a trace's metadata.
+    """
+    pending: list[Any] = [recipe]
+    while pending:
+        origin = pending.pop()
+        if not isinstance(origin, dict):
             continue
-        options = made.get("import")
-        if isinstance(options, dict) and options.get("sessions", _EARLIER.get(options.get("format"))) == "guessed":
-            return True
-        parts = made.get("of")
-        found += [one.get("recipe") for one in parts if isinstance(one, dict)] if isinstance(parts, list) else []
+        options = origin.get("import")
+        if isinstance(options, dict):
+            recorded = options.get("sessions", _EARLIER.get(str(options.get("format"))))
+            if recorded == "guessed":
+                return True
+        ancestors = origin.get("of")
+        if isinstance(ancestors, list):
+            pending += [item.get("recipe") for item in ancestors if isinstance(item, dict)]
     return False
 
 

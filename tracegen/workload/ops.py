@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from tracegen.randomness.draws import Ints
-from tracegen.schema import DECODE, PREFILL, READ, USER, WRITE, Columns, chosen, joined
+from tracegen.schema import DECODE, PREFILL, READ, USER, WRITE, Columns, concatenate, take_rows
 from tracegen.sources.sessions import ranges
 from tracegen.workload.objects import Window
 from tracegen.workload.requests import Requests
@@ -38,8 +38,8 @@ def ops(requests: Iterable[Requests], *, decode_batch: int, token_ns: int, share
         if rows >= max(2 * sorted_rows, ROWS_PER_SORT):
             columns = _sorted(held)
             ready = int(np.searchsorted(columns["time_ns"], batch.time_ns[-1]))
-            yield keys.assign(chosen(columns, slice(ready)))
-            held = [chosen(columns, slice(ready, None))]
+            yield keys.assign(take_rows(columns, slice(ready)))
+            held = [take_rows(columns, slice(ready, None))]
             rows = sorted_rows = len(held[0]["object"])
             keys.trim(batch.live, held[0]["object"])
     if held:
@@ -104,8 +104,8 @@ def _expand(requests: Requests, number: int, decode_batch: int, token_ns: int) -
 
 
 def _sorted(parts: list[Columns]) -> Columns:
-    columns = joined(parts)
-    return chosen(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
+    columns = concatenate(parts)
+    return take_rows(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
 
 
 def sort_order(time: Ints, user: Ints, request: Ints) -> Ints:

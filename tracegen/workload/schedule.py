@@ -10,7 +10,7 @@ import numpy as np
 from tracegen.errors import InputError
 from tracegen.randomness.draws import Ints, Purpose, chance, choose, draw
 from tracegen.recipe.recipe import Recipe, to_ns
-from tracegen.schema import ENUMS, RAG, USER, Columns, chosen, joined
+from tracegen.schema import ENUMS, RAG, USER, Columns, concatenate, take_rows
 from tracegen.sources.sessions import Sessions, Source, mixed, ranges
 from tracegen.workload.arrivals import Arrivals
 from tracegen.workload.objects import Layout, Shared, Window
@@ -88,7 +88,7 @@ class Schedule:
             self._sessions += len(begins)
             session = self._session_of[batch["slot"]]
             for rows in self._portions(batch):
-                part = chosen(batch, rows)
+                part = take_rows(batch, rows)
                 requests = touched(part, self.shared, self._tokens, session[rows])
                 live = min(self._live(), int(batch["first"][rows.start :].min()))
                 yield replace(requests, user=np.searchsorted(self.users, part["user"]), live=live)
@@ -110,10 +110,10 @@ class Schedule:
         # Those who lag behind may have nothing more to ask in time while others still do.
         while len(self._pending["user"]) or (self._frontier < _NEVER).any():
             ready = self._pending["time_ns"] < int(self._frontier.min(initial=_NEVER))
-            batch = chosen(self._pending, ready)
-            self._pending = chosen(self._pending, np.flatnonzero(~ready))
+            batch = take_rows(self._pending, ready)
+            self._pending = take_rows(self._pending, np.flatnonzero(~ready))
             order = np.lexsort((batch["session"], batch["user"], batch["time_ns"]))
-            batch = self._cut_off(chosen(batch, order))
+            batch = self._cut_off(take_rows(batch, order))
             self._emitted += len(batch["user"])
             if len(batch["user"]):
                 yield batch
@@ -144,7 +144,7 @@ class Schedule:
             rows = np.arange(len(batch["user"]))[
                 : self._recipe.requests - self._emitted if self._recipe.requests else None
             ]
-        return chosen(batch, rows)
+        return take_rows(batch, rows)
 
     def _advance(self, rows: Ints, each: int) -> None:
         """Schedule up to `each` more sessions of the users in these rows."""
@@ -248,7 +248,7 @@ class Schedule:
         self._session_of.append(np.zeros_like(number))
         early = np.flatnonzero(time_ns < self._end)
         new = {name: columns[name][early] if name in columns else np.zeros_like(early) for name in self._pending}
-        self._pending = joined([self._pending, new])
+        self._pending = concatenate([self._pending, new])
 
     def _qos(self, session: Ints) -> Ints:
         weights = [getattr(self._recipe.qos, name) for name in ENUMS["qos"]]

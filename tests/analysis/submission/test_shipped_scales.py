@@ -59,7 +59,7 @@ PINNED = [("smoke", option, rank) for option in (1, 2, 3) for rank in (0, 1, 15)
 @pytest.mark.parametrize(("scale", "number", "rank"), PINNED)
 def test_pinned_traces_are_those_that_are_made(scale: str, number: int, rank: int, tmp_path: Path) -> None:
     option, recipe, _ = cases(scale)[number - 1]
-    made = generate(replace(recipe, seed=recipe.seed + rank), tmp_path / "t.parquet", quiet=True)
+    made = generate(replace(recipe, seed=recipe.seed + rank), tmp_path / "t.parquet")
     assert made.fingerprint == RULES[scale].pinned(option.name, rank)
 
 

@@ -14,7 +14,7 @@ from replayer.planning.plan import Usable  # fmt: skip
 from tests.replayer.ordering import strategies
 from tests.support import traces
 from tests.support.compiled_core import Account, Move, Scheduler
-from tracegen.schema import Columns, chosen
+from tracegen.schema import Columns, take_rows
 
 FAR = 1 << 62
 ASAP = Pace()
@@ -137,4 +137,4 @@ many = {
 def workload_of(picks: list[Any], sizes: list[int], users: int) -> tuple[traces.Held, Columns]:
     """A trace, and its ops of the first so many users; there are some."""
     batch = strategies.columns(picks, sizes)
-    return traces.Held(batch), chosen(batch, batch["user_id"] < users)
+    return traces.Held(batch), take_rows(batch, batch["user_id"] < users)

@@ -1,4 +1,4 @@
-"""Rows and requests of a trace, as an exporter's reader should find them."""
+"""Rows and requests of a trace, as the reader of an export should find them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +13,12 @@ BYTES = ExportOptions(bytes_per_token=1000)
 
 
 def rows_of(trace: Trace) -> Iterator[dict[str, Any]]:
-    """The ops as another library reads them."""
+    """Return the ops as another library reads them."""
     return pl.read_parquet(trace.path).iter_rows(named=True)
 
 
 def requests_of(trace: Trace) -> list[dict[str, Any]]:
-    """What a trace's requests prefill and generate, put together op by op."""
+    """Return what each request of a trace prefills and generates, collected op by op."""
     found: dict[int, dict[str, Any]] = {}
     for row in rows_of(trace):
         one = found.setdefault(row["request_id"], row | {"keys": [], "prompt": 0, "generated": 0})

@@ -57,7 +57,7 @@ def test_the_iolog_record_by_record(office: Trace, tmp_path: Path) -> None:
     assert counts["bytes_of_disk"] == end
 
 
-def test_fio_keeps_the_times_and_takes_the_file_to_test(tmp_path: Path) -> None:
+def test_fio_keeps_the_times_and_writes_to_the_named_file(tmp_path: Path) -> None:
     if not shutil.which("fio"):
         pytest.skip("needs fio")
     batch = traces.columns([("w", 0, 4), ("r", 0, 4), ("r", 0, 4)], time_ns=[0, 400_000_000, 800_000_000])
@@ -75,8 +75,8 @@ def test_fio_keeps_the_times_and_takes_the_file_to_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a:b", "a;b", "a#b", "${HOME}", "t.iolog.zst"])
-def test_paths_that_fio_cannot_take_are_refused(name: str, small: Trace, tmp_path: Path) -> None:
+def test_paths_that_fio_cannot_parse_are_refused(name: str, small: Trace, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match="fio reads plain logs only"):
+    with pytest.raises(InputError, match="fio reads only plain logs"):
         export_trace("fio", small, tmp_path / name / ("t.iolog" if "zst" not in name else name), BYTES)
     assert not list((tmp_path / name).iterdir())

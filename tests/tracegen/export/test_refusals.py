@@ -1,4 +1,4 @@
-"""Exports that are refused, and files that are kept."""
+"""Exports that are refused, and outputs that are not replaced."""
 
 import re
 from collections.abc import Iterator
@@ -10,15 +10,16 @@ import pytest
 from tests.support import traces
 from tests.tracegen.export.exports import BATCHES, BYTES
 from tracegen.errors import InputError
-from tracegen.exchange.convert import EXPORTS, export_trace
+from tracegen.exchange.convert import export_trace
+from tracegen.formats import EXPORTS
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import Columns, Trace
 
 
 @pytest.mark.parametrize("format_", EXPORTS)
-def test_what_exists_is_kept(format_: str, blocks: Trace, tmp_path: Path) -> None:
+def test_an_existing_output_is_not_replaced_unasked(format_: str, blocks: Trace, tmp_path: Path) -> None:
     (tmp_path / "o").write_text("precious")
-    with pytest.raises(InputError, match="--force"):
+    with pytest.raises(InputError, match="`force`"):
         export_trace(format_, blocks, tmp_path / "o", BYTES)
     assert (tmp_path / "o").read_text() == "precious"
     assert [path.name for path in tmp_path.iterdir()] == ["o"]
@@ -28,7 +29,7 @@ def test_what_exists_is_kept(format_: str, blocks: Trace, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("format_", ["mooncake", "kvcache-simulator"])
 def test_uneven_blocks_are_refused(format_: str, small: Trace, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"t\.parquet: it has no blocks; .*--block-tokens"):
+    with pytest.raises(InputError, match=r"t\.parquet: it has no blocks; .*`block_tokens`"):
         export_trace(format_, small, tmp_path / "o", BYTES)
     batch = traces.columns([("w", 0, 4), ("w", 1, 8)], requests=[0, 0])
     uneven = traces.write(tmp_path / "u.parquet", batch, block_tokens=8)
@@ -37,7 +38,7 @@ def test_uneven_blocks_are_refused(format_: str, small: Trace, tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["u.parquet"]
 
 
-def test_zstd(small: Trace, tmp_path: Path) -> None:
+def test_a_name_that_ends_in_zst_compresses_the_output(small: Trace, tmp_path: Path) -> None:
     for name in ("io.csv", "io.csv.zst"):
         export_trace("mlcommons", small, tmp_path / name, BYTES)
     import pyarrow as pa
@@ -48,17 +49,17 @@ def test_zstd(small: Trace, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format_", ["fio", "mlcommons", "oracle-general"])
 @pytest.mark.parametrize("number", [0, -1, 2**32, 2**70])
-def test_bytes_are_asked_for(format_: str, number: int, small: Trace, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--bytes-per-token"):
+def test_formats_of_bytes_require_bytes_per_token(format_: str, number: int, small: Trace, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="bytes_per_token"):
         export_trace(format_, small, tmp_path / "o", ExportOptions(bytes_per_token=number))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("format_", EXPORTS)
 @pytest.mark.parametrize("name", ["none/o", "file/o", "o" * 300])
-def test_what_cannot_be_written_is_one_sentence(format_: str, name: str, blocks: Trace, tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_one_error(format_: str, name: str, blocks: Trace, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot write .* choose another place with -o"):
+    with pytest.raises(InputError, match=r"cannot write it: .*; choose another place"):
         export_trace(format_, blocks, tmp_path / name, BYTES)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -86,7 +87,7 @@ def test_no_partial_file_stays(
 
 
 @pytest.mark.parametrize("format_", ["mooncake", "kvcache-simulator"])
-def test_what_requests_do_not_say_is_counted(format_: str, tmp_path: Path) -> None:
+def test_ops_that_requests_do_not_express_are_counted(format_: str, tmp_path: Path) -> None:
     steps = [("w", 0, 8), ("d", 0, 8), ("d", 0, 8), ("x", 0, 8), ("w", 1, 3)]
     trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, requests=[0, 0, 1, 2, 3]), block_tokens=8)
     counts = export_trace(format_, trace, tmp_path / "o", ExportOptions())

@@ -48,10 +48,10 @@ def test_requests_record_by_record(
         assert row == same
 
 
-def test_a_prefill_in_two_places_is_refused(tmp_path: Path) -> None:
+def test_an_interleaved_prefill_is_refused(tmp_path: Path) -> None:
     batch = traces.columns([("w", 0, 8), ("w", 1, 8), ("w", 2, 8)], requests=[0, 1, 0], step=[0, 0, 1])
     trace = traces.write(tmp_path / "t.parquet", batch, block_tokens=8)
-    with pytest.raises(InputError, match="row 2: request 0 goes on"):
+    with pytest.raises(InputError, match="row 2: the prefill of request 0 continues"):
         export_trace("mooncake", trace, tmp_path / "o", ExportOptions())
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -110,7 +110,7 @@ def test_prefix_lru_and_our_plan_on_a_whole_trace(tmp_path: Path) -> None:
 
 
 def tokens_of(trace: Trace) -> list[dict[int, int]]:
-    """The tokens of each block of each request, in order."""
+    """Return the tokens of each block of each request, in order."""
     requests: dict[int, dict[int, int]] = {}
     for row in rows_of(trace):
         requests.setdefault(row["request_id"], {})[row["key"]] = row["tokens"]
@@ -118,7 +118,7 @@ def tokens_of(trace: Trace) -> list[dict[int, int]]:
 
 
 def prefix_lru(requests: list[dict[int, int]], capacity: int) -> tuple[int, int]:
-    """What kvcache-simulator counts: tokens hit and asked for in the last half, by an LRU that keeps prefixes whole.
+    """Count what kvcache-simulator counts: tokens hit and requested in the last half, by an LRU that keeps prefixes.
 
     A request's cached prefix is touched before anything is stored, each block is more recent than what follows it, and
     what does not fit beside the request's own path is not stored. So a prefix loses its end first. The waterfall goes
@@ -145,7 +145,7 @@ def prefix_lru(requests: list[dict[int, int]], capacity: int) -> tuple[int, int]
 
 
 def hits_of_last_half(blocks: Trace, trace: Trace, capacity: int) -> int:
-    """The same by our plan of equal blocks, weighed by their tokens."""
+    """Count the tokens that our plan of equal blocks hits in the last half."""
     room = Decimal(capacity) * 512 * 2048 / 2**30
     plan = Plan(blocks, PlanOptions(TokenBytes(2048), (Decimal(0), Decimal(0), room)))
     of = traces.joined(list(trace.batches()))

@@ -1,4 +1,4 @@
-"""A file to write and read."""
+"""Fixtures: the name of a file to write and read."""
 
 from pathlib import Path
 

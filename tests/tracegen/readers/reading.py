@@ -2,22 +2,12 @@
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from tracegen.formats import azure, bailian, burstgpt, kvcache_simulator, mlcommons, mooncake, weka
+from tracegen.formats import FORMATS
 from tracegen.formats.rows import Call, Rows
 
 S, MS = 10**9, 10**6
-ALL: dict[str, ModuleType] = {
-    "mooncake": mooncake,
-    "bailian": bailian,
-    "weka": weka,
-    "burstgpt": burstgpt,
-    "azure": azure,
-    "mlcommons": mlcommons,
-    "kvcache-simulator": kvcache_simulator,
-}
 
 
 def read(format_: str, path: Path, content: str | bytes | None = None, *, skip_bad: bool = False) -> list[Call]:
@@ -30,7 +20,7 @@ def read_rows(
     if content is not None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     rows = Rows(path, skip_bad=skip_bad)
-    return list(ALL[format_].read(rows)), rows
+    return list(FORMATS[format_].read(rows)), rows
 
 
 def jsonl(*rows: Any) -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.tracegen.readers.reading import GOOD, HEADERS, LINES, agent, conversation, jsonl, read, read_rows, turn
 from tracegen.errors import InputError
 from tracegen.exchange.block_ids import ImportOptions
-from tracegen.exchange.convert import Output, import_trace
+from tracegen.exchange.convert import ImportOutput, import_trace
 from tracegen.formats import rows as calls
 from tracegen.formats import weka
 
@@ -45,7 +45,7 @@ NO_IDS = [
 
 
 def with_field(format_: str, field: str, value: str) -> bytes:
-    """A row's JSON where one field has been written by hand."""
+    """Return a row's JSON with one field replaced by literal text."""
     marked = json.dumps(GOOD[format_] | {field: "here"})
     return marked.replace('"here"', value).encode()
 
@@ -86,7 +86,7 @@ FIELDS = [
 
 
 def bad_rows() -> Iterator[tuple[str, bytes, str]]:
-    """(format, line, how the reason begins)."""
+    """Yield (format, line, beginning of the reason)."""
     for format_, good in GOOD.items():
         text = json.dumps(good).encode()
         yield format_, text[:-1], "not JSON"
@@ -108,7 +108,11 @@ def bad_rows() -> Iterator[tuple[str, bytes, str]]:
     for format_, field, value in FIELDS:
         if (format_, field, value) not in FINE:
             yield format_, with_field(format_, field, value), field.removesuffix("_ms")
-    yield "mooncake", b'{"delay": 1, "input_length": 1, "output_length": 1}', "delay: of no session"
+    yield (
+        "mooncake",
+        b'{"delay": 1, "input_length": 1, "output_length": 1}',
+        "delay: the row has neither a session nor a timestamp",
+    )
     yield "mooncake", with_field("mooncake", "hash_ids", "[1]"), "hash_ids: 1 blocks of 512 for 513 tokens"
     yield from bad_lines()
 
@@ -153,7 +157,7 @@ def bad_lines() -> Iterator[tuple[str, bytes, str]]:
 
 
 def test_every_bad_row_is_refused_or_counted(file: Path) -> None:
-    """Not parametrised: hundreds of rows, a millisecond each."""
+    """This is one test, not hundreds: each row takes a millisecond."""
     for format_, bad, reason in bad_rows():
         good = json.dumps(GOOD[format_]).encode() if format_ in GOOD else LINES[format_].encode()
         head = [HEADERS[format_].encode()] if format_ in HEADERS else []
@@ -163,7 +167,7 @@ def test_every_bad_row_is_refused_or_counted(file: Path) -> None:
         text = str(caught.value)
         assert text.startswith(f"{file}, line {len(head) + 2}: {reason}"), (format_, bad[:200], text)
         assert len(text) < 400, text
-        assert text.endswith("; mend it, or leave such rows out with --skip-bad.")
+        assert text.endswith("; correct it, or leave bad rows out with `skip_bad`.")
         text.encode()
         found, rows = read_rows(format_, file, content, skip_bad=True)
         assert found == read(format_, file, b"\n".join([*head, good, good])), (format_, bad[:200])
@@ -171,7 +175,7 @@ def test_every_bad_row_is_refused_or_counted(file: Path) -> None:
         assert len(rows.skipped) == 1
 
 
-def test_a_bad_first_row_says_nothing_about_the_others(file: Path) -> None:
+def test_a_bad_first_row_does_not_affect_the_others(file: Path) -> None:
     row = {"block_size": 64, "hash_ids": [1, 2], "input_length": 128}
     found, rows = read_rows(
         "kvcache-simulator", file, jsonl(row | {"block_size": 8, "hash_ids": []}, row), skip_bad=True
@@ -210,7 +214,7 @@ WEKA_BAD = [
     (conversation(turn(0, 1), hash_id_scope=["local"]), "hash_id_scope: neither"),
     (conversation(turn(0, 1), block_size=0), "block_size: "),
     (conversation(turn(0, 1), block_size="64"), "block_size: "),
-    (conversation(agent(4e9, turn(0, 1), agent(4e9, turn(0, 1)))), "t: absurd"),
+    (conversation(agent(4e9, turn(0, 1), agent(4e9, turn(0, 1)))), "t: too large for a time"),
     ('{"requests":[' * 100_000, "not JSON"),
     (conversation(turn(0, 1)) + "\0", "NUL bytes"),
     (conversation(turn(0, 1)).replace('"t": 0', '"t": ' + "9" * 5000), "not JSON"),
@@ -219,7 +223,7 @@ WEKA_BAD = [
 
 
 @pytest.mark.parametrize(("content", "reason"), WEKA_BAD, ids=lambda value: str(value)[:30] if value else "fine")
-def test_a_conversation_with_a_flaw_is_refused_or_counted_whole(
+def test_a_conversation_with_a_bad_request_is_refused_or_skipped_whole(
     file: Path, content: str | bytes, reason: str | None
 ) -> None:
     if reason is None:
@@ -232,8 +236,8 @@ def test_a_conversation_with_a_flaw_is_refused_or_counted_whole(
     assert (found, rows.skipped.total()) == ([], 1)
 
 
-def test_agents_within_agents_as_deep_as_json_goes(file: Path) -> None:
-    """Each level has a start of its own, and none of it ends in a RecursionError."""
+def test_agents_may_nest_as_deep_as_json_allows(file: Path) -> None:
+    """Each level has its own start, and none ends in a RecursionError."""
     for depth in (3, 100, 300, 400, 450, 500):
         text = '{"t":1,"type":"subagent","requests":[' * depth + json.dumps(turn(0, 1)) + "]}" * depth
         found, rows = read_rows("weka", file, '{"requests":[' + text + "]}", skip_bad=True)
@@ -241,7 +245,7 @@ def test_agents_within_agents_as_deep_as_json_goes(file: Path) -> None:
 
 
 def test_a_long_document_of_one_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are bounded where a line is a row, not where a file is one."""
+    """The length of a line is limited only in formats with a row per line."""
     monkeypatch.setattr(calls, "LINE_MAX", 100)
     text = conversation(*(turn(i, 1) for i in range(20)))
     assert len(read("weka", file, text.replace("\n", ""))) == 20
@@ -265,7 +269,7 @@ def test_rows_are_in_order_of_time(file: Path, format_: str, content: str) -> No
     output = file.with_suffix(".parquet")
     options = ImportOptions(bytes_per_token=int(format_ == "mlcommons"))
     with pytest.raises(InputError, match=rf"{file}, line {4 if format_ in HEADERS else 3}: time goes back: "):
-        import_trace(format_, [file], options, Output(output, quiet=True))
-    found = import_trace(format_, [file], options, Output(output, skip_bad=True, quiet=True))
+        import_trace(format_, [file], options, ImportOutput(output))
+    found = import_trace(format_, [file], options, ImportOutput(output, skip_bad=True))
     assert found.counts["skipped: time goes back"] == 1
     assert found.counts["requests"] == 3

@@ -33,7 +33,7 @@ def test_mooncake(file: Path) -> None:
 
 
 def test_mooncake_of_dynamo_and_aiperf(file: Path) -> None:
-    """A header with the block size; sessions whose later turns come a delay after the one before has ended."""
+    """A header gives the block size; later turns come a delay after the end of the turn before."""
     found, rows = read_rows(
         "mooncake",
         file,
@@ -55,7 +55,7 @@ def test_mooncake_of_dynamo_and_aiperf(file: Path) -> None:
 
 
 def test_mooncake_of_dynamo_for_agents(file: Path) -> None:
-    """Ids that are alike only within a play do not meet those of another."""
+    """Equal ids of different plays are different blocks."""
     header = {"schema": "dynamo.agentic_mooncake", "version": 2, "block_size": 8, "hash_id_scope": "local"}
     row = {"session_id": "s", "model": "m", "input_length": 8, "output_length": 1, "hash_ids": [0]}
     rows = [row | {"play_id": play, "not_before_ms": time} for play, time in (("p", 0), ("q", 0), ("p", 1.5))]
@@ -69,7 +69,7 @@ def test_mooncake_of_dynamo_for_agents(file: Path) -> None:
 
 
 def test_bailian(file: Path) -> None:
-    """Seconds; chat 9 goes on with 3, and 4 with 9; 5's parent is not in the file; content may repeat."""
+    """Times are seconds. Chat 9 continues 3, and 4 continues 9; the parent of 5 is missing. Contents may repeat."""
 
     def row(chat: int, parent: int, time: float, tokens: int, *ids: int) -> dict[str, Any]:
         lengths = {"input_length": tokens, "output_length": 132, "type": "text", "turn": 1}
@@ -89,7 +89,7 @@ def test_bailian(file: Path) -> None:
 
 
 def test_weka(file: Path) -> None:
-    """Partial tails have no id (or have one); a sub-agent has a session of its own; calls are in order of time."""
+    """A partial tail may have an id. A sub-agent has its own session. Calls are in order of time."""
     text = conversation(
         turn(0.0, 1, 2, tokens=191, out=320), agent(7.0, turn(9.5, 1, 3), turn(8, 5, 6, tokens=65)), turn(8.5, 1, 2)
     )
@@ -104,14 +104,14 @@ def test_weka(file: Path) -> None:
 
 
 def test_weka_times_of_sub_agents_count_from_their_start_in_one_dialect(file: Path) -> None:
-    """kv-cache-tester writes them so, SemiAnalysis from the conversation's start; one document is all of one."""
+    """SemiAnalysis counts from the conversation's start. A document has one dialect."""
     relative = conversation(turn(0, 1), agent(100, turn(0, 2), agent(5, turn(1, 3)), turn(150, 4)), turn(300, 5))
     assert [call.time_ns // S for call in read("weka", file, relative)] == [0, 100, 106, 250, 300]
     absolute = conversation(turn(0, 1), agent(100, turn(99.5, 2), agent(105, turn(106, 3)), turn(250, 4)), turn(300, 5))
     assert [call.time_ns / S for call in read("weka", file, absolute)] == [0, 99.5, 106, 250, 300]
 
 
-def test_weka_ids_meet_only_where_they_are_global(file: Path) -> None:
+def test_weka_ids_are_shared_only_if_they_are_global(file: Path) -> None:
     text = conversation(turn(0, 1), hash_id_scope="global", block_size=32, requests=[turn(0, 1, 2, tokens=64)])
     (call,), rows = read_rows("weka", file, text)
     assert (call.scope, rows.block_tokens) == (None, 32)
@@ -121,7 +121,7 @@ def test_weka_ids_meet_only_where_they_are_global(file: Path) -> None:
 
 
 def test_burstgpt(file: Path) -> None:
-    """Older files have no sessions, API calls of newer ones neither; a failed request has no response."""
+    """Older files and API calls have no sessions; a failed request has no response."""
     old = (
         "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
     )
@@ -154,7 +154,7 @@ def test_azure(file: Path) -> None:
 
 
 def test_mlcommons(file: Path) -> None:
-    """Evictions are left out; a thread's clock was read before its row's turn came."""
+    """Evictions are left out; rows are slightly out of order, because threads read the clock before the lock."""
     text = (
         "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n"
         "1740553426.194021,Write,131072,Tier-0,layer0/user0,Prefill\n"

@@ -1,0 +1,33 @@
+"""Derived traces and shards, written and read."""
+
+from pathlib import Path
+
+from tests.support import traces
+from tracegen.derive.provenance import Derivation
+from tracegen.files.trace_writer import TraceWriter
+from tracegen.generate import generate
+from tracegen.recipe.recipe import Mix, Rag, Recipe
+from tracegen.schema import Columns, Trace
+
+RECIPE = Recipe(users=9, requests=300, mix=Mix(personas=2, rag=1), rag=Rag(share=0.3, documents=7))
+
+
+def write_derivation(path: Path, derivation: Derivation) -> Trace:
+    with TraceWriter(path, derivation.metadata, force=True) as writer:
+        for batch in derivation.batches:
+            writer.write(batch)
+    trace = Trace(path)
+    assert [str(problem) for problem in trace.problems()] == []
+    return trace
+
+
+def read_ops(trace: Trace) -> Columns:
+    return traces.joined(list(trace.batches()))
+
+
+def make_shards(folder: Path, recipe: Recipe, count: int) -> list[Trace]:
+    paths = [folder / f"{number}.parquet" for number in range(count)]
+    for number, path in enumerate(paths):
+        generate(recipe, path, shard=(number, count), force=True)
+        assert not list(Trace(path).problems())
+    return [Trace(path) for path in paths]

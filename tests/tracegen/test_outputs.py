@@ -1,0 +1,75 @@
+"""Output files: complete or absent, and never replaced unasked."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Run, sentence
+from tests.support.mounts import tmpfs
+from tests.support.paths import DEMO
+from tests.tracegen.derived import RECIPE
+from tracegen.errors import InputError
+from tracegen.generate import generate
+
+
+def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, requests=44_000, users=100)
+    folder, single = tmp_path / "parts", tmp_path / "single.parquet"
+    assert generate(recipe, folder, part_ops=100_000) == generate(recipe, single)
+    assert len(list(folder.iterdir())) == 3
+    assert "valid" in run("tracegen", "validate", folder).stdout
+    plans = [run("replayer", "plan", path, "--cpu-mem-gb", 20, "--json").stdout for path in (folder, single)]
+    assert plans[0] == plans[1]
+    sentence(run("tracegen", "slice", folder, "--requests", 5, "-o", folder, ok=False), "--force")
+    with pytest.raises(InputError, match="a folder"):
+        generate(recipe, tmp_path, force=True)
+    (folder / "part-00001.parquet").unlink()
+    assert run("tracegen", "validate", folder, ok=False).returncode == 1
+
+
+def test_a_full_disk_is_reported_and_no_partial_file_stays(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "small", "64k") as place:
+        recipe = ["--set", "mix.personas=1", "--requests", 20_000]
+        sentence(
+            run("tracegen", "generate", *recipe, "-o", place / "t.parquet", ok=False), "t.parquet", "No space left"
+        )
+        export = ["mlcommons", demo_trace, "--bytes-per-token", 8]
+        sentence(run("tracegen", "export", *export, "-o", place / "t.csv", ok=False), "t.csv", "No space left")
+        assert list(place.iterdir()) == []
+
+
+def test_only_regular_files_are_replaced(run: Run, tmp_path: Path) -> None:
+    sentence(
+        run("tracegen", "generate", DEMO, "-o", "/dev/null", "--force", ok=False), "-o /dev/null: not a regular file"
+    )
+    (tmp_path / "notes.txt").write_text("precious")
+    for flags in ([], ["--part-ops", 1000]):
+        sentence(
+            run("tracegen", "generate", DEMO, *flags, "-o", tmp_path, "--force", ok=False), f"-o {tmp_path}: a folder"
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    for name in ("t.parquet", "t.csv", "t.svg"):
+        (tmp_path / name).symlink_to("nowhere")
+    export = ["export", "mlcommons", demo_trace, "--bytes-per-token", 8, "-o", tmp_path / "t.csv"]
+    for command in (
+        ["generate", DEMO, "-o", tmp_path / "t.parquet"],
+        export,
+        ["info", demo_trace, "--plot", tmp_path / "t.svg"],
+    ):
+        sentence(run("tracegen", *command, ok=False), "--force")
+    sentence(run("tracegen", *export[:-1], f"{tmp_path}/\udcff.csv", ok=False), "not a name", "-o")
+    assert all(path.is_symlink() for path in tmp_path.iterdir())
+
+
+def test_a_file_that_is_named_like_a_partial_one_is_kept(run: Run, demo_trace: Path, tmp_path: Path) -> None:
+    for name in ("t.parquet", "t.csv", "t.svg"):
+        (tmp_path / f"{name}.partial").write_text("precious")
+    run("tracegen", "generate", DEMO, "-o", tmp_path / "t.parquet")
+    run("tracegen", "export", "mlcommons", demo_trace, "--bytes-per-token", 8, "-o", tmp_path / "t.csv")
+    run("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg")
+    assert {path.read_text() for path in tmp_path.glob("*.partial")} == {"precious"}
+    assert len(list(tmp_path.iterdir())) == 6

@@ -1,0 +1,43 @@
+"""The public way to open a trace: `tracegen.read`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tracegen
+from tests.support import traces
+from tracegen.errors import InputError
+from tracegen.schema import DTYPES, ENUMS, Trace
+
+
+def test_the_frame_of_a_trace_holds_the_ops_of_its_batches(demo: Trace) -> None:
+    trace = tracegen.read(demo.path)
+    frame = trace.frame().collect()
+    ops = traces.joined(list(trace.batches()))
+    assert frame.columns == list(DTYPES)
+    assert len(frame) == trace.ops == trace.metadata.counts["ops"]
+    for name in DTYPES:
+        column = frame[name]
+        assert (column.to_physical().to_numpy() == ops[name]).all(), name
+        assert name not in ENUMS or column.dtype == pl.Enum(ENUMS[name])
+
+
+def test_plain_string_columns_become_enums(demo: Trace, tmp_path: Path) -> None:
+    text = pl.read_parquet(demo.path).with_columns(pl.col(*ENUMS).cast(pl.String))
+    metadata = pl.read_parquet_metadata(demo.path)
+    text.write_parquet(tmp_path / "t.parquet", metadata={"kv-trace": metadata["kv-trace"]})
+    assert tracegen.read(tmp_path / "t.parquet").frame().collect().equals(demo.frame().collect())
+
+
+def test_a_missing_trace_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such trace"):
+        tracegen.read(tmp_path / "none.parquet")
+
+
+def test_importing_the_package_imports_nothing_slow() -> None:
+    script = "import sys, tracegen.console.interrupts; print(*{'numpy', 'pyarrow', 'polars', 'click'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == ""

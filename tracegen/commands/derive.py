@@ -1,0 +1,121 @@
+"""The commands that make traces from traces: merge, slice and scale."""
+
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from tracegen.commands.options import (
+    TRACE_PATH,
+    TraceOutput,
+    add_output_flags,
+    open_checked,
+    report_trace,
+)
+from tracegen.console.command_line import SECONDS
+from tracegen.derive.merge import merge as merge_traces
+from tracegen.derive.provenance import Derivation
+from tracegen.derive.scale import scale_trace
+from tracegen.derive.slice import Range, SliceRanges, slice_trace
+from tracegen.errors import InputError
+from tracegen.files.trace_writer import TraceWriter
+
+
+@click.command(
+    short_help="Merge traces, or all shards of one.",
+    epilog="Example: tracegen merge monday.parquet tuesday.parquet -o both.parquet",
+)
+@click.argument("traces", nargs=-1, required=True, type=TRACE_PATH)
+@add_output_flags
+def merge(traces: tuple[Path, ...], output: TraceOutput) -> None:
+    """Merge TRACES on one clock: all shards of a trace, or whole traces, which share nothing."""
+    _write(merge_traces([open_checked(path) for path in traces]), output)
+
+
+def _parse_range(_ctx: click.Context, param: click.Parameter, text: str | None) -> Range | None:
+    if text is None:
+        return None
+    parse = SECONDS.parse if param.name == "seconds" else float
+    low, colon, high = text.partition(":")
+    try:
+        limits = float(parse(low or "0")), float(parse(high)) if high else math.inf
+    except ValueError:
+        limits = 0.0, 0.0
+    if not colon or not 0 <= limits[0] < min(limits[1], 2.0**62):
+        problem = "not of the form A:B with A below B and 2^62"
+        remedy = "write it like 60:120; either end may be left out"
+        raise InputError(problem, remedy, subject=text, setting=param.name)
+    return limits
+
+
+@click.command(
+    "slice",
+    short_help="Select requests of a trace.",
+    epilog="Example: tracegen slice trace.parquet --time 60:120 -o minute.parquet",
+)
+@click.argument("trace", type=TRACE_PATH)
+@click.option(
+    "--time",
+    "seconds",
+    metavar="A:B",
+    callback=_parse_range,
+    help="Requests that begin from A to B: 60:120, 1m:2m.",
+)
+@click.option("--users", metavar="A:B", callback=_parse_range, help="Users A to B - 1.")
+@click.option("--sessions", metavar="A:B", callback=_parse_range, help="Sessions A to B - 1.")
+@click.option("--requests", type=click.IntRange(1), metavar="N", help="The first N requests.")
+@add_output_flags
+def slice_(
+    trace: Path,
+    seconds: Range | None,
+    users: Range | None,
+    sessions: Range | None,
+    requests: int | None,
+    output: TraceOutput,
+) -> None:
+    """Select the requests of TRACE that satisfy all flags, as a trace of their own.
+
+    Requests stay whole; ids and time are counted from 0 again.
+    """
+    ranges = SliceRanges(seconds, users, sessions, (0, requests) if requests else None)
+    if ranges == SliceRanges():
+        problem = "a slice of everything is the trace itself"
+        raise InputError(problem, "pass `seconds`, `users`, `sessions` or `requests`")
+    _write(slice_trace(open_checked(trace), ranges), output)
+
+
+@click.command(
+    short_help="Add users, or change the pace.",
+    epilog="Example: tracegen scale trace.parquet --users 4 -o four_times.parquet",
+)
+@click.argument("trace", type=TRACE_PATH)
+@click.option(
+    "--users",
+    type=click.IntRange(1, 10**6),
+    default=1,
+    show_default=True,
+    help="Copies of every user.",
+)
+@click.option(
+    "--time",
+    default="1",
+    show_default=True,
+    help="Multiply all times by this, for example 0.5.",
+)
+@add_output_flags
+def scale(trace: Path, users: int, time: str, output: TraceOutput) -> None:
+    """Repeat every user of TRACE with objects of their own; prompts, phrases and chunks stay shared."""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}|/0*[1-9]\d{0,8})?", time):
+        problem = "not a positive number of at most nine digits"
+        raise InputError(problem, "write it like 0.5 or 1/3", subject=time[:40], setting="time")
+    _write(scale_trace(open_checked(trace), users, Fraction(time)), output)
+
+
+def _write(derivation: Derivation, output: TraceOutput) -> None:
+    metadata = derivation.metadata
+    with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
+        for batch in derivation.batches:
+            writer.write(batch)
+    report_trace(output, metadata)

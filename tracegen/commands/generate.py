@@ -1,0 +1,228 @@
+"""The commands that make traces of recipes: generate and recipes."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final
+
+import click
+
+from tracegen.commands.options import TraceOutput, add_output_flags, report_trace, warn
+from tracegen.console.command_line import SECONDS, Quantity
+from tracegen.console.progress_bars import show_progress
+from tracegen.errors import InputError
+from tracegen.generate import generate as write_trace
+from tracegen.recipe import loading
+from tracegen.recipe.recipe import Recipe
+
+_DEFAULTS: Final = Recipe()
+
+
+def _parse_shard(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
+    index, count = map(int, match.groups()) if match else (0, 0)
+    if index >= count:
+        problem = "not of the form I/N with I from 0 to N - 1"
+        remedy = "write it like 0/4"
+        raise InputError(problem, remedy, subject=text[:40], setting="shard")
+    return index, count
+
+
+_SHAREGPT_FLAGS = (
+    click.option(
+        "--sharegpt",
+        "--dataset-path",
+        "sharegpt__path",
+        metavar="FILE",
+        help="Conversations in ShareGPT's format.",
+    ),
+    click.option(
+        "--max-conversations",
+        "sharegpt__max_conversations",
+        type=int,
+        help="Sample at most N conversations, by seed.",
+    ),
+    click.option(
+        "--max-context-tokens",
+        "sharegpt__max_context_tokens",
+        type=int,
+        help="Clamp the prompt of a turn.",
+    ),
+    click.option(
+        "--max-generation-tokens",
+        "sharegpt__max_generation_tokens",
+        type=int,
+        help="Clamp the answer of a turn.",
+    ),
+    click.option(
+        "--glue/--no-glue",
+        "sharegpt__glue",
+        default=None,
+        help="Join segments of one conversation.  [default: glue]",
+    ),
+    click.option(
+        "--tokenizer",
+        metavar="NAME|DIR",
+        help=f"Bundled name, local directory or hub name.  [default: {_DEFAULTS.tokenizer}]",
+    ),
+)
+_WORKLOAD_FLAGS = (
+    click.option(
+        "--users",
+        "--num-users",
+        type=int,
+        help=f"Users, who take conversations in turn.  [default: {_DEFAULTS.users}]",
+    ),
+    click.option(
+        "--duration",
+        "duration_s",
+        type=Quantity(SECONDS),
+        metavar="S",
+        help="Only requests that arrive before S seconds, or 5m, 1h.",
+    ),
+    click.option("--requests", "--max-requests", type=int, help="Only the first N requests."),
+    click.option(
+        "--history",
+        type=click.Choice(["all", "previous"]),
+        help=f"Earlier turns that a turn reads.  [default: {_DEFAULTS.history}]",
+    ),
+    click.option(
+        "--context-growth",
+        is_flag=True,
+        default=None,
+        help="Later prompts hold the last answer and a question.",
+    ),
+    click.option(
+        "--block-tokens",
+        type=int,
+        metavar="B",
+        help="Cut prompts into prefix-chained blocks of B tokens.",
+    ),
+    click.option(
+        "--save-decode",
+        is_flag=True,
+        default=None,
+        help="Store the KV of generated tokens, too.",
+    ),
+    click.option(
+        "--decode-reads/--no-decode-reads",
+        default=None,
+        help="Decoding reads its objects back.  [default: not for blocks]",
+    ),
+    click.option(
+        "--bytes-per-token",
+        type=int,
+        metavar="N",
+        help="Bytes per token of your model; limits the size of RAG's chunks.",
+    ),
+    click.option(
+        "--seed",
+        type=int,
+        help=f"Equal seeds, recipes and inputs give equal traces.  [default: {_DEFAULTS.seed}]",
+    ),
+)
+
+
+def _add_recipe_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags that set recipe keys; `table__key` sets the key `table.key`."""
+    for flag in reversed((*_SHAREGPT_FLAGS, *_WORKLOAD_FLAGS)):
+        command = flag(command)
+    return command
+
+
+@click.command(
+    short_help="Make the trace of a recipe.",
+    epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet",
+)
+@click.argument("recipe", required=False)
+@_add_recipe_flags
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any recipe key, for example prefix.share=0.5 (docs/recipes.md).",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Number of processes; the trace is the same.",
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    callback=_parse_shard,
+    help="Only shard I (from 0) of N, divided by users, for `merge`.",
+)
+@add_output_flags
+def generate(
+    recipe: str | None,
+    settings: tuple[str, ...],
+    jobs: int,
+    shard: tuple[int, int] | None,
+    output: TraceOutput,
+    **flags: object,
+) -> None:
+    """Write the trace of a RECIPE: a TOML file, or a name that `tracegen recipes` lists.
+
+    Without RECIPE, the trace is made of a ShareGPT file or of --set mix.…. Flags override the
+    recipe, and the recipe overrides the defaults.
+    """
+    if shard and jobs > 1:
+        raise InputError("`shard` makes one shard in one process", "leave out `jobs`")
+    overrides = _parse_settings(settings)
+    given = {name: value for name, value in flags.items() if value is not None}
+    overrides |= {name.replace("__", "."): value for name, value in given.items()}
+    path = None if recipe is None else loading.find(recipe)
+    resolved = loading.load(path, overrides)
+    metadata = write_trace(
+        resolved,
+        output.path,
+        shard=shard,
+        jobs=jobs,
+        part_ops=output.part_ops,
+        force=output.force,
+        progress=show_progress,
+    )
+    requests = metadata.counts["requests"]
+    if resolved.requests > requests and not shard:
+        warn(f"{resolved.requests:,} requests were asked for, but the sources and the duration hold {requests:,}")
+    report_trace(output, metadata)
+
+
+def _parse_settings(settings: tuple[str, ...]) -> dict[str, object]:
+    """Parse the KEY=VALUE pairs of --set."""
+    overrides: dict[str, object] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            problem = "not of the form KEY=VALUE"
+            remedy = "write it like users=5"
+            raise InputError(problem, remedy, subject=setting[:60], setting="settings")
+        overrides[key.strip()] = loading.parse_value(value)
+    return overrides
+
+
+@click.command(epilog="Example: tracegen recipes chat")
+@click.argument("name", required=False)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print a JSON object: the purpose of each recipe, by name.",
+)
+def recipes(name: str | None, as_json: bool) -> None:
+    """List the recipes that come with the package, or print one."""
+    if name is not None:
+        click.echo(loading.find(name).read_text(encoding="utf-8"), nl=False)
+        return
+    purposes = loading.shipped()
+    if as_json:
+        click.echo(json.dumps(purposes, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, purposes))
+    click.echo("\n".join(f"{recipe:{width}}  {purpose}" for recipe, purpose in purposes.items()))

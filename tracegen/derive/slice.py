@@ -1,0 +1,81 @@
+"""Slicing: some requests of a trace, as a trace of their own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracegen.derive.provenance import Derivation, describe_origin
+from tracegen.derive.renumber import renumber
+from tracegen.trace.columns import Columns, take_rows
+from tracegen.trace.reading import Trace
+from tracegen.workload.objects import Window as IdTable
+
+Range = tuple[float, float]
+"""The first value of a range, and the first value beyond it."""
+
+
+@dataclass(frozen=True)
+class SliceRanges:
+    """The requests that a slice keeps: those within every range that is given.
+
+    Attributes:
+        seconds: time of the request's first op.
+        users: ids of users.
+        sessions: ids of sessions.
+        requests: ids of requests.
+    """
+
+    seconds: Range | None = None
+    users: Range | None = None
+    sessions: Range | None = None
+    requests: Range | None = None
+
+
+def slice_trace(trace: Trace, ranges: SliceRanges) -> Derivation:
+    """Select whole requests; time, ids and turns are counted from the start of the slice.
+
+    Raises:
+        InputError: an object's first op in the slice is a delete.
+    """
+    present: set[int] = set()
+    for batch in _select_rows(trace, ranges):
+        present.update(np.unique(batch["user_id"]).tolist())
+    users = np.array(sorted(present), np.int64)
+    begin_ns = round(ranges.seconds[0] * 10**9) if ranges.seconds else 0
+
+    def shift() -> Iterator[Columns]:
+        for batch in _select_rows(trace, ranges):
+            yield batch | {
+                "time_ns": batch["time_ns"] - begin_ns,
+                "user_id": np.searchsorted(users, batch["user_id"]),
+            }
+
+    given = {name: list(limits) for name, limits in vars(ranges).items() if limits is not None}
+    return Derivation(describe_origin([trace], {"slice": given}), renumber(shift()))
+
+
+def _select_rows(trace: Trace, ranges: SliceRanges) -> Iterator[Columns]:
+    """Yield the rows of the selected requests; the first op of a request decides."""
+    limits = {
+        "time_ns": ranges.seconds and tuple(limit * 10**9 for limit in ranges.seconds),
+        "user_id": ranges.users,
+        "session_id": ranges.sessions,
+        "request_id": ranges.requests,
+    }
+    is_selected = IdTable(np.bool_)  # by request
+    highest = -1
+    for batch in trace.batches():
+        request = batch["request_id"]
+        before = np.maximum.accumulate(np.concatenate([[highest], request[:-1]]))
+        first = np.flatnonzero(request > before)  # requests are numbered in order of arrival
+        highest = max(highest, int(request.max()))
+        within = np.ones(len(first), np.bool_)
+        for name, limit in limits.items():
+            if limit is not None:
+                values = batch[name][first]
+                within &= (values >= limit[0]) & (values < limit[1])
+        is_selected.append(within)
+        rows = np.flatnonzero(is_selected[request])
+        if len(rows):
+            yield take_rows(batch, rows)
