@@ -15,12 +15,13 @@ from tracegen.console.interrupts import WORDS
 from tracegen.derive.combine import joined_parts
 from tracegen.errors import InputError, ToolError
 from tracegen.files.trace_writer import TraceWriter
-from tracegen.recipe.recipe import Person, Recipe, to_ns
+from tracegen.recipe.recipe import Person, Recipe
 from tracegen.schema import Columns, Metadata
 from tracegen.sources import sharegpt
 from tracegen.sources import tokenizers as tokens
 from tracegen.sources.personas import Personas
 from tracegen.sources.sessions import Source
+from tracegen.times import to_ns
 from tracegen.workload.ops import ops
 from tracegen.workload.schedule import Cut, Schedule, survey
 

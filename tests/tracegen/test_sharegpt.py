@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracegen.arrays import Ints
 from tracegen.errors import InputError
 from tracegen.recipe.recipe import Recipe, ShareGPT
 from tracegen.sources import sharegpt
-from tracegen.sources.sessions import Ints
 from tracegen.sources.tokenizers import Tokenizer
 
 WORDS = Tokenizer("words", "", lambda texts: [len(text.split()) for text in texts], 1)

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable, Ints
 from tracegen.derive.renumber import merged, renumbered
 from tracegen.errors import InputError
-from tracegen.randomness.draws import Ints
 from tracegen.schema import COMMON, PART_COLUMNS, RAG, SYSTEM, Columns, Metadata, Trace, chosen
-from tracegen.workload.objects import Window
 
 _ROWS: Final = 1 << 16
 SHARED_SOURCES: Final = (SYSTEM, COMMON, RAG)
@@ -151,7 +150,7 @@ def _kept(trace: Trace, selection: Selection) -> Iterator[Columns]:
         "session_id": selection.sessions,
         "request_id": selection.requests,
     }
-    keep, highest = Window(np.bool_), -1
+    keep, highest = IdTable(np.bool_), -1
     for batch in trace.batches():
         request = batch["request_id"]
         before = np.maximum.accumulate(np.concatenate([[highest], request[:-1]]))

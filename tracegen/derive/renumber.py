@@ -5,11 +5,9 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable, Ints, first_rows, sort_order
 from tracegen.errors import InputError
-from tracegen.randomness.draws import Ints
 from tracegen.schema import DELETE, READ, WRITE, Columns, chosen, joined
-from tracegen.workload.objects import Window
-from tracegen.workload.ops import first_rows, sort_order
 
 _FOREVER: Final = 2**63 - 1
 
@@ -18,7 +16,7 @@ class Numbering:
     """Numbers 0, 1, … in order of first appearance, for ids of any origin below some number; 8 bytes per id."""
 
     def __init__(self) -> None:
-        self._table, self.count = Window(np.int64), 0
+        self._table, self.count = IdTable(np.int64), 0
 
     def of(self, ids: Ints) -> tuple[Ints, Ints]:
         """The number of each id, and the rows at which one appears for the first time."""
@@ -40,7 +38,7 @@ class Renumbered:
 
     def __init__(self) -> None:
         self._requests, self._sessions, self._keys, self._people = (Numbering() for _ in range(4))
-        self._turns_before, self._ops = Window(np.int64), 0
+        self._turns_before, self._ops = IdTable(np.int64), 0
 
     def number(self, batch: Columns) -> Columns:
         """The batch as rows of the new trace."""

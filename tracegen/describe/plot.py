@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.arrays import IdTable
 from tracegen.describe.info import users
 from tracegen.describe.reuse import Reuse
 from tracegen.errors import InputError, missing_package
 from tracegen.files.outputs import check_free, opened
 from tracegen.schema import PREFILL, Trace
-from tracegen.workload.objects import Window
 
 BINS: Final = 200
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#c8691c", "#6b6b6b"
@@ -107,7 +107,7 @@ class _Timeline:
         self.requests, self.fresh = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
         self._enter, self._leave = np.zeros(BINS + 1, np.int64), np.zeros(BINS + 1, np.int64)
         self._last_bin, self._last_request = np.full(keys, -1, np.int64), -1
-        self.prompts = Window(np.int64)
+        self.prompts = IdTable(np.int64)
 
     def add(self, batch: dict[str, NDArray[Any]]) -> None:
         at = np.minimum((batch["time_ns"] / 1e9 / self.width).astype(np.int64), BINS - 1)

@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.randomness.draws import Ints
+from tracegen.arrays import IdTable, Ints
 from tracegen.schema import DELETE, ENUMS, READ, Columns, Trace, chosen, joined
-from tracegen.workload.objects import Window
 
 TOUCHES_MAX: Final = 1 << 20
 CURVE_POINTS: Final = 64
@@ -94,7 +93,7 @@ class _Counts:
 
     def __init__(self) -> None:
         self.touches, self.reuses, self.reads = np.zeros(_SOURCES, np.int64), np.zeros(_SOURCES, np.int64), 0
-        self._highest, self._gone = -1, Window(np.bool_)
+        self._highest, self._gone = -1, IdTable(np.bool_)
 
     def add(self, batch: Columns) -> None:
         """Count the next ops of a trace, whose keys are numbered in order of first appearance."""

@@ -19,8 +19,8 @@ from tracegen.files.trace_writer import TraceWriter
 from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, weka
 from tracegen.formats.export import HOLDS_BYTES, ExportOptions
 from tracegen.formats.rows import DECODE_BATCH, BadRowError, Call, Rows
-from tracegen.recipe.recipe import to_ns
 from tracegen.schema import Metadata, Trace
+from tracegen.times import to_ns
 from tracegen.workload.ops import ops
 
 FORMATS: Final[dict[str, ModuleType]] = {

@@ -13,13 +13,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.arrays import Ints, ranges
 from tracegen.exchange.block_ids import Blocks, ImportOptions
 from tracegen.exchange.waiting_requests import Planned, Ready, Waiting
 from tracegen.formats.rows import Call
-from tracegen.randomness.draws import Ints, Purpose, below, chance, choose, draw
-from tracegen.recipe.recipe import Qos, to_ns
+from tracegen.randomness.draws import Purpose, below, chance, choose, draw
+from tracegen.recipe.recipe import Qos
 from tracegen.schema import MULTI_TURN, SYSTEM, USER
-from tracegen.sources.sessions import ranges
+from tracegen.times import to_ns
 from tracegen.workload.requests import Requests
 
 CALLS_PER_BATCH: Final = 4096

@@ -13,7 +13,7 @@ from typing import IO, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.randomness.draws import Ints
+from tracegen.arrays import Ints
 
 OBJECTS_PER_BATCH: Final = 1 << 18
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable
 from tracegen.errors import InputError
 from tracegen.schema import DELETE, PREFILL, Columns, Trace, chosen, joined
-from tracegen.workload.objects import Window
 
 HOLDS_BYTES: Final = "holds bytes, a trace tokens; give --bytes-per-token, e.g. 131072 for llama3.1-8b in fp16."
 
@@ -80,15 +80,15 @@ def requests_of(trace: Trace, left_out: dict[str, int] | None = None) -> Iterato
     counts["requests_left_out"] = seen.count(0)
 
 
-def _generated(trace: Trace) -> Window:
+def _generated(trace: Trace) -> IdTable:
     """The tokens that each request generates."""
-    generated = Window(np.int64)
+    generated = IdTable(np.int64)
     for batch in trace.batches():
         generated.add(batch["request_id"], batch["new_tokens"])
     return generated
 
 
-def _cut(trace: Trace, rows: Columns, generated: Window, seen: bytearray) -> Iterator[Request]:
+def _cut(trace: Trace, rows: Columns, generated: IdTable, seen: bytearray) -> Iterator[Request]:
     request = rows["request_id"]
     if not len(request):
         return

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable, first_rows
 from tracegen.errors import InputError
 from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import DELETE, WRITE, Trace
-from tracegen.workload.objects import Window
-from tracegen.workload.ops import first_rows
 
 COUNTS_BYTES = True
 PAGE: Final = 4096
@@ -52,7 +51,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
     each, job = options.object_bytes("fio"), output.with_name(output.name + ".fio")
     if output.suffix == ".zst" or any(mark in str(output.resolve()) for mark in UNNAMEABLE):
         raise InputError(f"{output.resolve()}: fio reads plain logs only, of paths without : ; # ${{; choose another.")
-    offsets, counts, end, moved = Window(np.int64), {"ops": 0, "pieces": 0, "deletes_left_out": 0}, 0, 0
+    offsets, counts, end, moved = IdTable(np.int64), {"ops": 0, "pieces": 0, "deletes_left_out": 0}, 0, 0
     with opened(output, force=options.force) as file, opened(job, force=options.force) as jobs:
         file.write(f"fio version 3 iolog\n1 {DATA} add\n1 {DATA} open\n".encode())
         for batch in trace.batches():

@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
 from tracegen.files.outputs import opened
 from tracegen.formats.export import ExportOptions
 from tracegen.schema import DELETE, Trace
-from tracegen.workload.objects import Window
 
 COUNTS_BYTES = True
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
@@ -50,7 +50,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
 
 def _next_accesses(trace: Trace) -> np.ndarray:
     """Of each write and read, the number of the next one on its key; -1: none."""
-    following, latest, count = np.full(trace.ops, -1, np.int64), Window(np.int64), 0
+    following, latest, count = np.full(trace.ops, -1, np.int64), IdTable(np.int64), 0
     for batch in trace.batches():
         keys = batch["key"][batch["op"] != DELETE]
         latest.cover(keys)  # its record + 1; 0: none yet

@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tracegen.arrays import Ints
+
 U64 = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 _MULTIPLIERS: Final = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL: Final = (0x9E3779B9, 0xBB67AE85)

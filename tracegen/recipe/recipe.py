@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
-from decimal import Decimal
 from typing import Any, Literal
 
 from tracegen.errors import InputError, quote_value
@@ -278,8 +277,3 @@ def _rag_demands(rag: Rag) -> Iterator[Demand]:
     yield "rag.top_k", 1 <= rag.top_k <= 1000, "from 1 to 1000"
     yield "rag.ingest_s", 0 <= rag.ingest_s <= 1e9, "from 0 to 1e9 seconds"
     yield from _persona_demands("rag.users", rag.users)
-
-
-def to_ns(seconds: float) -> int:
-    """Seconds, as written in decimal, to whole nanoseconds."""
-    return int((Decimal(str(seconds)) * 10**9).to_integral_value())

@@ -5,9 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from tracegen.randomness.draws import Ints, Purpose, between, choose, draw
-from tracegen.recipe.recipe import Person, Recipe, to_ns
+from tracegen.arrays import Ints
+from tracegen.randomness.draws import Purpose, between, choose, draw
+from tracegen.recipe.recipe import Person, Recipe
 from tracegen.sources.sessions import Origin, Sessions
+from tracegen.times import to_ns
 
 
 class Personas:

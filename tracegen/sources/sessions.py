@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tracegen.randomness.draws import Ints
+from tracegen.arrays import Ints, ranges
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,6 @@ class Source(Protocol):
 
     def sessions(self, number: Ints, user: Ints) -> Sessions:
         """The sessions of these numbers, had by these users; shapes (sessions,)."""
-
-
-def ranges(start: Ints, count: Ints) -> Ints:
-    """start[0], start[0] + 1, … (count[0] of them), start[1], …: flat indices of ragged rows."""
-    ends = np.cumsum(count)
-    flat: Ints = np.repeat(start - (ends - count), count) + np.arange(int(ends[-1]) if len(ends) else 0)
-    return flat
 
 
 def mixed(sources: Sequence[Source], kind: Ints, number: Ints, user: Ints) -> Sessions:

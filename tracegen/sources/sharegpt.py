@@ -16,11 +16,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracegen.arrays import Ints, ranges
 from tracegen.errors import InputError, check_is_file
-from tracegen.randomness.draws import Ints, Purpose, between, draw
-from tracegen.recipe.recipe import Recipe, to_ns
-from tracegen.sources.sessions import Origin, Sessions, ranges
+from tracegen.randomness.draws import Purpose, between, draw
+from tracegen.recipe.recipe import Recipe
+from tracegen.sources.sessions import Origin, Sessions
 from tracegen.sources.tokenizers import Tokenizer, count_all
+from tracegen.times import to_ns
 
 ROLES: Final = dict.fromkeys(("human", "user"), "Q") | dict.fromkeys(
     ("gpt", "assistant", "chatgpt", "bing", "bard"), "A"

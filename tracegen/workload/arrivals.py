@@ -6,8 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import Ints
 from tracegen.errors import InputError
-from tracegen.randomness.draws import Ints, Purpose, below, draw
+from tracegen.randomness.draws import Purpose, below, draw
 from tracegen.randomness.gamma import QUANTILES
 from tracegen.recipe.recipe import Recipe
 

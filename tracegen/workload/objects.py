@@ -5,60 +5,12 @@ sequence of a session (prompt, turns, with `save_decode` answers) is cut every `
 stands for all before it; a last, partial block is an object of its own, which the next turn replaces.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
-from tracegen.randomness.draws import Ints, Purpose, between, chance, choose, draw, zipf_weights
+from tracegen.arrays import Ints
+from tracegen.randomness.draws import Purpose, between, chance, choose, draw, zipf_weights
 from tracegen.recipe.recipe import Recipe
 from tracegen.sources.sessions import Sessions
-
-
-class Window:
-    """An array over ever-growing numbers: the first `kept` of them, and of the others those that are still needed."""
-
-    def __init__(self, kind: DTypeLike, kept: int = 0) -> None:
-        self._values, self._kept, self._gone, self.end = np.zeros(kept, kind), kept, 0, kept
-
-    def append(self, values: NDArray[Any]) -> None:
-        """Add values for the next numbers."""
-        used = self.end - self._gone
-        if used + len(values) > len(self._values):
-            more = np.zeros(max(used, len(values)), self._values.dtype)
-            self._values = np.concatenate([self._values[:used], more])
-        self._values[used : used + len(values)] = values
-        self.end += len(values)
-
-    def cover(self, numbers: Ints) -> None:
-        """Add zeros for the next numbers, up to the highest of these."""
-        self.append(np.zeros(max(0, int(numbers.max(initial=-1)) + 1 - self.end), self._values.dtype))
-
-    def add(self, numbers: Ints, values: NDArray[Any]) -> None:
-        """Add to what stands at these numbers, which may occur several times; their sums are below 2^53."""
-        if len(numbers):
-            self.cover(numbers)
-            low = int(numbers.min())
-            sums = np.bincount(numbers - low, values).astype(self._values.dtype)
-            there = low + np.arange(len(sums))
-            self[there] = self[there] + sums
-
-    def trim(self, low: int) -> None:
-        """Forget the values of numbers below `low`; nothing is moved before that is worth it."""
-        more = min(low, self.end) - self._gone - self._kept
-        if 2 * more > self.end - self._gone - self._kept:
-            left = self._values[self._kept + more : self.end - self._gone]
-            self._values = np.concatenate([self._values[: self._kept], left])
-            self._gone += more
-
-    def _place(self, numbers: Ints) -> Ints:
-        return np.where(numbers < self._kept, numbers, numbers - self._gone) if self._kept else numbers - self._gone
-
-    def __getitem__(self, numbers: Ints) -> NDArray[Any]:
-        return self._values[self._place(numbers)]
-
-    def __setitem__(self, numbers: Ints, values: NDArray[Any]) -> None:
-        self._values[self._place(numbers)] = values
 
 
 class Shared:

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tracegen.randomness.draws import Ints
+from tracegen.arrays import IdTable, Ints, first_rows, ranges, sort_order
 from tracegen.schema import DECODE, PREFILL, READ, USER, WRITE, Columns, chosen, joined
-from tracegen.sources.sessions import ranges
-from tracegen.workload.objects import Window
 from tracegen.workload.requests import Requests
 
 ROWS_PER_SORT = 1 << 16
@@ -108,32 +106,12 @@ def _sorted(parts: list[Columns]) -> Columns:
     return chosen(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
 
 
-def sort_order(time: Ints, user: Ints, request: Ints) -> Ints:
-    """The stable order of rows by (time, user, request).
-
-    Time and row are sorted as one integer where they fit, which takes a tenth of the time of a sort by three keys; that
-    is done only where rows of one time are out of order.
-    """
-    rows = len(time)
-    bits, base = max(rows - 1, 1).bit_length(), int(time.min(initial=0))
-    if int(time.max(initial=0)) - base < 1 << (62 - bits):
-        packed = (time - base) << bits | np.arange(rows)
-        packed.sort()
-        order = packed & ((1 << bits) - 1)
-    else:
-        order = np.argsort(time, kind="stable")
-    t, u, r = time[order], user[order], request[order]
-    same = t[1:] == t[:-1]
-    wrong = same & ((u[1:] < u[:-1]) | ((u[1:] == u[:-1]) & (r[1:] < r[:-1])))
-    return np.lexsort((request, user, time)) if wrong.any() else order
-
-
 class _Keys:
     """Names objects 0, 1, … in order of first appearance; an object's first op is its write, all others read."""
 
     def __init__(self, shared: int) -> None:
         self._shared, self._next_key, self._next_op = shared, 0, 0
-        self._of = Window(np.int64, shared)  # key + 1; 0: not seen
+        self._of = IdTable(np.int64, shared)  # key + 1; 0: not seen
 
     def trim(self, live: int, waiting: Ints) -> None:
         """Forget the unshared objects below `live` that no waiting op touches."""
@@ -152,12 +130,3 @@ class _Keys:
         self._next_op += len(objects)
         shared = np.where(objects < self._shared, objects, -1)
         return batch | {"op_id": op_id, "op": op, "key": self._of[objects] - 1, "shared": shared}
-
-
-def first_rows(table: Window | Ints, numbers: Ints) -> Ints:
-    """The rows at which numbers with a 0 in the table occur for the first time; their entries are left changed."""
-    new = np.flatnonzero(table[numbers] == 0)
-    # Of rows that set one entry the last one stays: set in reverse, the first.
-    table[numbers[new[::-1]]] = -1 - new[::-1]
-    first: Ints = new[table[numbers[new]] == -1 - new]
-    return first

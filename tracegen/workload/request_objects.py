@@ -4,11 +4,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tracegen.randomness.draws import Ints
+from tracegen.arrays import IdTable, Ints, ranges
 from tracegen.recipe.recipe import Recipe
 from tracegen.schema import COMMON, MULTI_TURN, RAG, SYSTEM, USER, Columns
-from tracegen.sources.sessions import ranges
-from tracegen.workload.objects import Shared, Window
+from tracegen.workload.objects import Shared
 from tracegen.workload.requests import Requests
 
 
@@ -49,7 +48,7 @@ def columns_of(recipe: Recipe) -> list[str]:
     return [name for kind in KINDS if wanted.get(kind.first, True) for name in (kind.first, kind.number) if name]
 
 
-def touched(batch: Columns, shared: Shared, tokens: Window, session: Ints) -> Requests:
+def touched(batch: Columns, shared: Shared, tokens: IdTable, session: Ints) -> Requests:
     """Requests as ops are made of them.
 
     Args:

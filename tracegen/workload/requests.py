@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.randomness.draws import Ints
+from tracegen.arrays import Ints
 
 
 @dataclass

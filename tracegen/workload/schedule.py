@@ -7,13 +7,15 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable, Ints, ranges
 from tracegen.errors import InputError
-from tracegen.randomness.draws import Ints, Purpose, chance, choose, draw
-from tracegen.recipe.recipe import Recipe, to_ns
+from tracegen.randomness.draws import Purpose, chance, choose, draw
+from tracegen.recipe.recipe import Recipe
 from tracegen.schema import ENUMS, RAG, USER, Columns, chosen, joined
-from tracegen.sources.sessions import Sessions, Source, mixed, ranges
+from tracegen.sources.sessions import Sessions, Source, mixed
+from tracegen.times import to_ns
 from tracegen.workload.arrivals import Arrivals
-from tracegen.workload.objects import Layout, Shared, Window
+from tracegen.workload.objects import Layout, Shared
 from tracegen.workload.request_objects import KINDS, columns_of, touched
 from tracegen.workload.requests import Requests
 
@@ -67,7 +69,7 @@ class Schedule:
         people = np.arange(min(recipe.users, self._count))
         people = people[(self._documents + people) % part[1] == part[0]]
         self._next, self._free, self._frontier = people, np.zeros_like(people), np.zeros_like(people)
-        self._tokens, self._session_of, self._sessions = Window(np.int64, self.shared.count), Window(np.int64), 0
+        self._tokens, self._session_of, self._sessions = IdTable(np.int64, self.shared.count), IdTable(np.int64), 0
         self._tokens[np.arange(self.shared.count)] = self.shared.tokens
         self._emitted = 0
         self._pending = self._ingestion(part)
@@ -290,7 +292,7 @@ def survey(recipe: Recipe, sources: Sequence[Source]) -> Cut | None:
     """Where the recipe's limit on requests cuts the trace; None without a limit."""
     if not recipe.requests:
         return None
-    seen, last = Window(np.bool_), [0, 0, 0, 0]
+    seen, last = IdTable(np.bool_), [0, 0, 0, 0]
     for batch in Schedule(recipe, sources).batches():
         seen.cover(batch["user"])
         seen[batch["user"]] = np.ones(len(batch["user"]), np.bool_)
