@@ -22,8 +22,8 @@ from tracegen.sources import tokenizers as tokens
 from tracegen.sources.personas import Personas
 from tracegen.sources.sessions import Source
 from tracegen.times import to_ns
-from tracegen.workload.ops import ops
-from tracegen.workload.schedule import Cut, Schedule, survey
+from tracegen.workload.ops import make_ops
+from tracegen.workload.schedule import Schedule, TraceEnd, list_users, survey
 
 Open = Callable[[Recipe, Metadata, bool], Source]
 
@@ -97,16 +97,18 @@ def generate(
     return metadata
 
 
-def batches(recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> Iterator[Columns]:
+def batches(recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: TraceEnd | None) -> Iterator[Columns]:
     """The ops of a recipe's part, with the columns that a merge needs."""
     schedule = Schedule(recipe, sources, part, cut)
     token_ns = to_ns(recipe.decode_token_ms) // 1000
-    made = ops(schedule.requests(), decode_batch=recipe.decode_batch, token_ns=token_ns, shared=schedule.shared.count)
+    made = make_ops(
+        schedule.requests(), decode_batch=recipe.decode_batch, token_ns=token_ns, shared=schedule.shared.count
+    )
     for batch in made:
         yield batch | {"person": schedule.users[batch["user_id"]]}
 
 
-def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -> Iterator[Columns]:
+def in_jobs(recipe: Recipe, sources: list[Source], cut: TraceEnd | None, jobs: int) -> Iterator[Columns]:
     """The ops of a recipe, its parts made by processes of their own.
 
     Raises:
@@ -127,7 +129,7 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
             sender.close()
             streams.append(_received(receiver, number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
-        yield from joined_parts(streams, Schedule(recipe, sources, cut=cut).users)
+        yield from joined_parts(streams, list_users(recipe, sources, end=cut))
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
         for worker in workers:
@@ -135,7 +137,9 @@ def in_jobs(recipe: Recipe, sources: list[Source], cut: Cut | None, jobs: int) -
             worker.join()
 
 
-def _work(sender: Connection, recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: Cut | None) -> None:
+def _work(
+    sender: Connection, recipe: Recipe, sources: list[Source], part: tuple[int, int], cut: TraceEnd | None
+) -> None:
     try:
         for batch in batches(recipe, sources, part, cut):
             sender.send(batch)

@@ -29,7 +29,7 @@ from tracegen.files.trace_writer import TraceWriter
 from tracegen.generate import batches, generate, open_sources
 from tracegen.recipe.recipe import Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import Columns, Fingerprint, Metadata, Trace
-from tracegen.workload.schedule import Schedule, survey
+from tracegen.workload.schedule import Schedule, list_users, survey
 
 RECIPE = Recipe(users=9, requests=300, mix=Mix(personas=2, rag=1), rag=Rag(share=0.3, documents=7))
 
@@ -79,7 +79,7 @@ def test_any_recipes_parts_merge_to_the_whole(recipe: Recipe, count: int) -> Non
     prints = []
     for ops in (
         batches(recipe, sources, (0, 1), cut),
-        joined_parts(parts, Schedule(recipe, sources, cut=cut).users),
+        joined_parts(parts, list_users(recipe, sources, end=cut)),
     ):
         fingerprint = Fingerprint()
         for batch in ops:
@@ -110,7 +110,7 @@ def test_nobody_is_forgotten_while_another_has_nothing_more_to_ask(seed: int, us
     )  # fmt: skip
     sources = open_sources(recipe, Metadata(0, {}, ""), quiet=True)
     counts = [
-        sum(len(batch["user"]) for batch in Schedule(recipe, sources, part).batches())
+        sum(len(batch) for batch in Schedule(recipe, sources, part).batches())
         for part in [(0, 1), *((user, users) for user in range(users))]
     ]
     assert counts[0] == sum(counts[1:])

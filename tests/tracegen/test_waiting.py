@@ -75,8 +75,8 @@ def test_what_waits_is_in_no_file_that_stays_and_read_in_parts(tmp_path: Path, m
 
         return original(seen(), **rest)
 
-    original = exchange.ops
-    monkeypatch.setattr(exchange, "ops", watched)
+    original = exchange.make_ops
+    monkeypatch.setattr(exchange, "make_ops", watched)
     folder = conversations(tmp_path / "weka")
     imported("weka", folder, tmp_path / "t.parquet")
     assert sum(sizes) == 12 * (29 * 30 // 2 + 8)

@@ -18,7 +18,7 @@ from tracegen.sources.sessions import Origin, Sessions, Source
 from tracegen.times import to_ns
 from tracegen.trace.invariants import Invariants
 from tracegen.workload import ops as ops_of
-from tracegen.workload import schedule as workload
+from tracegen.workload import user_clock
 from tracegen.workload.schedule import survey
 
 PLAIN = Recipe(users=1, think_s=(0, 0), prefix=Prefix(share=0), qos=Qos(0, 0, 1), mix=Mix(sharegpt=1))
@@ -221,9 +221,9 @@ def test_batches_do_not_show(rows: int, monkeypatch: pytest.MonkeyPatch) -> None
         users=7, requests=400, mix=Mix(personas=1, rag=1), rag=Rag(share=0.5), block_tokens=64, save_decode=True
     )
     prints = []
-    for size, each in ((ops_of.ROWS_PER_SORT, workload.SESSIONS_PER_STEP), (rows, 3)):
+    for size, each in ((ops_of.ROWS_PER_SORT, user_clock.SESSIONS_PER_STEP), (rows, 3)):
         monkeypatch.setattr(ops_of, "ROWS_PER_SORT", size)
-        monkeypatch.setattr(workload, "SESSIONS_PER_STEP", each)
+        monkeypatch.setattr(user_clock, "SESSIONS_PER_STEP", each)
         fingerprint = Fingerprint()
         for part in made(recipe, [[(1, 1)]]):
             fingerprint.update(part)

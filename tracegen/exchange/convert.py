@@ -21,7 +21,7 @@ from tracegen.formats.export import HOLDS_BYTES, ExportOptions
 from tracegen.formats.rows import DECODE_BATCH, BadRowError, Call, Rows
 from tracegen.schema import Metadata, Trace
 from tracegen.times import to_ns
-from tracegen.workload.ops import ops
+from tracegen.workload.ops import make_ops
 
 FORMATS: Final[dict[str, ModuleType]] = {
     "azure": azure,
@@ -87,7 +87,7 @@ def import_trace(format_: str, paths: Sequence[Path], options: ImportOptions, ou
                 delays=delays,
             )
             requests = importer.requests(chain([first], calls))
-            for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
+            for batch in make_ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
                 writer.write(batch)
         scope = "as each file says" if not module.SORTED else "all files" if options.shared_ids else "file"
         about = {"format": format_, "time_unit": module.TIME_UNIT, "id_scope": scope}

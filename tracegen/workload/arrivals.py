@@ -31,7 +31,7 @@ class Arrivals:
         self._length = round(BLOCK * _NANO / rate)
         self._hours = [round(Fraction(str(one)) * _NANO) for one in recipe.hourly_rates]
 
-    def of(self, session: Ints) -> Ints:
+    def times(self, session: Ints) -> Ints:
         """The arrival times of these sessions."""
         block, place = np.divmod(session, BLOCK)
         wanted = np.unique(block)
