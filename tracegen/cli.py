@@ -118,7 +118,7 @@ def generate(
             raise InputError(f"--set {setting[:60]}: write it as KEY=VALUE.")
         overrides[key.strip()] = recipe_settings.parse_value(value)
     overrides |= {name.replace("__", "."): value for name, value in flags.items() if value is not None}
-    resolved = recipe_settings.load(None if recipe is None else recipe_settings.find(recipe), overrides)
+    resolved = recipe_settings.load_recipe(None if recipe is None else recipe_settings.find_recipe(recipe), overrides)
     metadata = write_trace(resolved, output, part=shard, jobs=jobs, **writing)
     if resolved.requests > metadata.counts["requests"] and not shard:
         click.echo(
@@ -135,9 +135,9 @@ def generate(
 def recipes(name: str | None, as_json: bool) -> None:
     """List the recipes that come with the package, or print one."""
     if name is not None:
-        click.echo(recipe_settings.find(name).read_text(encoding="utf-8"), nl=False)
+        click.echo(recipe_settings.find_recipe(name).read_text(encoding="utf-8"), nl=False)
         return
-    known = recipe_settings.shipped()
+    known = recipe_settings.list_shipped()
     width = max(map(len, known))
     lines = (f"{one:{width}}  {purpose}" for one, purpose in known.items())
     click.echo(json.dumps(known, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))

@@ -15,11 +15,11 @@ from tracegen.console.interrupts import WORDS
 from tracegen.derive.combine import joined_parts
 from tracegen.errors import InputError, ToolError
 from tracegen.files.trace_writer import TraceWriter
-from tracegen.recipe.recipe import Person, Recipe
+from tracegen.recipe.recipe import Recipe, UserKind
 from tracegen.schema import Columns, Metadata
 from tracegen.sources import sharegpt
 from tracegen.sources import tokenizers as tokens
-from tracegen.sources.personas import Personas
+from tracegen.sources.personas import PersonaSource
 from tracegen.sources.sessions import Source
 from tracegen.times import to_ns
 from tracegen.workload.ops import make_ops
@@ -29,21 +29,21 @@ Open = Callable[[Recipe, Metadata, bool], Source]
 
 
 def _sharegpt(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:
-    path, tokenizer = Path(recipe.sharegpt.path), tokens.load(recipe.tokenizer)
+    path, tokenizer = Path(recipe.sharegpt.path), tokens.load_tokenizer(recipe.tokenizer)
     size = path.stat().st_size if path.is_file() else 0
     with tqdm(desc="tokenizing", total=size, unit="B", unit_scale=True, disable=quiet or None, leave=False) as bar:
-        source = sharegpt.ShareGPT(recipe, tokenizer, bar.update)
+        source = sharegpt.ShareGPTSource(recipe, tokenizer, bar.update)
     metadata.tokenizer = {"name": tokenizer.name, "digest": tokenizer.digest}
     return source
 
 
 def _personas(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:  # noqa: ARG001 (the shape of Open)
     kinds = [persona for persona in recipe.personas.values() if persona.weight]
-    return Personas(recipe, kinds, [kind.weight for kind in kinds])
+    return PersonaSource(recipe, kinds, [kind.weight for kind in kinds])
 
 
 def _rag(recipe: Recipe, metadata: Metadata, quiet: bool) -> Source:  # noqa: ARG001 (the shape of Open)
-    return Personas(recipe, [recipe.rag.users], contains_prefix=False, retrieves=1)
+    return PersonaSource(recipe, [recipe.rag.users], contains_prefix=False, retrieves=1)
 
 
 SOURCES: dict[str, Open] = {"sharegpt": _sharegpt, "personas": _personas, "rag": _rag}
@@ -195,7 +195,7 @@ def check_sources(recipe: Recipe) -> None:
         raise InputError(f"source {endless[0]} has no end; limit the trace with --duration S or --requests N.")
     if endless and "sharegpt" in weights and not recipe.open_loop and to_ns(recipe.think_s[1]) == 0:
         raise InputError("ShareGPT users in an endless mix would ask without pause; give think_s more than 0.")
-    people: dict[str, Person] = {
+    people: dict[str, UserKind] = {
         f"personas.{name}": one for name, one in recipe.personas.items() if "personas" in weights and one.weight
     }
     if "rag" in weights:
@@ -208,7 +208,7 @@ def check_sources(recipe: Recipe) -> None:
             )
 
 
-def _takes_no_time(persona: Person, recipe: Recipe) -> bool:
+def _takes_no_time(persona: UserKind, recipe: Recipe) -> bool:
     token_ns = to_ns(recipe.decode_token_ms) // 1000
     return to_ns(persona.think_s[0]) == 0 and (token_ns == 0 or persona.generation[0] == 0)
 

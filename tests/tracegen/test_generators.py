@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tests.support.paths import ROOT
 from tests.support.traces import made
-from tracegen.recipe.loading import load
+from tracegen.recipe.loading import load_recipe
 from tracegen.recipe.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import ENUMS, Columns
 
@@ -106,7 +106,7 @@ def test_mlperf_recipes_do_kv_cache_pys_work(name: str) -> None:
     the whole of the user's, no decoding above 10,000 tokens of context.
     """
     settings = {"users": 3000, "duration_s": 200} if "proposal" in name else {"users": 3000, "duration_s": 12}
-    recipe = load(ROOT / "tracegen" / "recipes" / f"{name}.toml", settings)
+    recipe = load_recipe(ROOT / "tracegen" / "recipes" / f"{name}.toml", settings)
     batch = made(recipe)
     requests = int(batch["request_id"].max()) + 1
     rng = np.random.Generator(np.random.PCG64(7))

@@ -11,7 +11,7 @@ from replayer.cli import main as replayer
 from tests.support.paths import DEMO, ROOT
 from tracegen.cli import main as tracegen
 from tracegen.generate import generate
-from tracegen.recipe.loading import find, load
+from tracegen.recipe.loading import find_recipe, load_recipe
 from tracegen.schema import Trace
 
 RECIPES = sorted((ROOT / "tracegen" / "recipes").glob("*.toml"))
@@ -21,11 +21,11 @@ PINNED = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_golden_fingerprint(path: Path, tmp_path: Path) -> None:
-    made = generate(load(path, {}), tmp_path / "t.parquet", quiet=True)
+    made = generate(load_recipe(path, {}), tmp_path / "t.parquet", quiet=True)
     assert made.fingerprint == PINNED[path.stem]
     if made.counts["ops"] < 10**6:
         assert not list(Trace(tmp_path / "t.parquet").problems())
-    more = () if load(path, {}).replay.model else ("--model", "llama3.1-8b")
+    more = () if load_recipe(path, {}).replay.model else ("--model", "llama3.1-8b")
     planned = {order: plan(tmp_path / "t.parquet", "--order", order, *more) for order in ("trace", "reference")}
     assert {order: found["plan_fingerprint"] for order, found in planned.items()} == PLANS[path.stem]
 
@@ -54,7 +54,7 @@ def test_mlperf_recipes_hold_the_rules_settings() -> None:
         "mlperf_proposal_70b": (40, 600, 0, "llama3.1-70b-instruct", 30),
     }
     for name, settings in table.items():
-        recipe = load(ROOT / "tracegen" / "recipes" / f"{name}.toml", {})
+        recipe = load_recipe(ROOT / "tracegen" / "recipes" / f"{name}.toml", {})
         replay = recipe.replay
         assert settings == (
             recipe.users, recipe.duration_s, replay.cpu_mem_gb, replay.model, recipe.decode_token_ms
@@ -69,7 +69,7 @@ def test_recipes_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     listed = json.loads(CliRunner().invoke(tracegen, ["recipes", "--json"]).stdout)
     assert listed.keys() == PINNED.keys()
     assert "smoke  " in CliRunner().invoke(tracegen, ["recipes"]).stdout
-    assert CliRunner().invoke(tracegen, ["recipes", "smoke"]).stdout == find("smoke").read_text()
+    assert CliRunner().invoke(tracegen, ["recipes", "smoke"]).stdout == find_recipe("smoke").read_text()
     made = CliRunner().invoke(tracegen, ["generate", "smoke", "--requests", "3", "-o", "t.parquet", "--json"])
     assert json.loads(made.stdout)["counts"]["requests"] == 3
     wrong = CliRunner().invoke(tracegen, ["generate", "agnetic", "-o", "u.parquet"])

@@ -19,7 +19,7 @@ from tracegen.exchange.block_ids import ImportOptions
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.formats.export import ExportOptions
 from tracegen.generate import generate
-from tracegen.recipe.loading import load
+from tracegen.recipe.loading import load_recipe
 from tracegen.schema import Metadata, Trace
 
 DEFAULTS = ImportOptions()
@@ -121,7 +121,7 @@ def _import_sharegpt(
         )
     settings = {"sharegpt.path": str(files[0]), "sharegpt.licence": licence}
     settings |= {name: flags[name] for name in _OF_RECIPES if flags[name] is not None}
-    report(output, generate(load(None, settings), output, **writing), as_json)
+    report(output, generate(load_recipe(None, settings), output, **writing), as_json)
 
 
 _OF_RECIPES = ("seed", "decode_reads", "decode_token_ms")
