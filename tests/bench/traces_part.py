@@ -77,8 +77,8 @@ def planner(folder: Path, requests: int = 950_000) -> None:
 
 def generator(folder: Path, requests: int = 200_000) -> None:
     """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
-    from tracegen.exchange.block_ids import ImportOptions
     from tracegen.exchange.convert import Output, import_trace
+    from tracegen.exchange.options import ImportOptions
     from tracegen.files.trace_writer import TraceWriter
     from tracegen.generate import generate
     from tracegen.recipe.loading import load_recipe

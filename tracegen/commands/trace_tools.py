@@ -15,7 +15,7 @@ from tracegen.derive import combine
 from tracegen.describe.diff import difference
 from tracegen.errors import InputError, escape_controls
 from tracegen.exchange import convert as exchange
-from tracegen.exchange.block_ids import ImportOptions
+from tracegen.exchange.options import ImportOptions
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.formats.export import ExportOptions
 from tracegen.generate import generate

@@ -13,8 +13,8 @@ from typing import Any, Final
 from tqdm import tqdm
 
 from tracegen.errors import InputError, check_is_file
-from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.importer import Importer
+from tracegen.exchange.options import ImportOptions
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, weka
 from tracegen.formats.export import HOLDS_BYTES, ExportOptions
