@@ -54,7 +54,7 @@ class IdTable:
             self[touched] = self[touched] + sums
 
     def trim(self, low: int) -> None:
-        """Drop the values of ids below `low`, once they are more than half of those that can be dropped."""
+        """Drop the values of ids below `low`, once they are more than half of those to trim."""
         unneeded = min(low, self.end) - self._dropped - self._kept
         if 2 * unneeded > self.end - self._dropped - self._kept:
             needed = self._values[self._kept + unneeded : self.end - self._dropped]
@@ -109,8 +109,8 @@ def first_rows(table: IdTable | Ints, ids: Ints) -> Ints:
 def sort_order(time: Ints, user: Ints, request: Ints) -> Ints:
     """Return the stable order of rows by (time, user, request); shape (rows,).
 
-    Where time and row number fit into one integer, sorting that takes a tenth of the time of a sort by
-    three keys, which then is needed only if rows of one time are out of order.
+    Where time and row number fit into one integer, sorting that takes a tenth of the time of a sort
+    by three keys, which then is needed only if rows of one time are out of order.
     """
     rows = len(time)
     bits = max(rows - 1, 1).bit_length()

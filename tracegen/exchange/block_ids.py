@@ -69,18 +69,23 @@ class BlockObjects:
         """
         ids = call.blocks or []
         tokens = self._count_tokens(call)
-        if self._options.tail == "drop" and self._block_tokens and tokens and tokens[-1] < self._block_tokens:
+        is_partial = bool(tokens) and tokens[-1] < (self._block_tokens or 0)
+        if self._options.tail == "drop" and is_partial:
             ids = ids[:-1]
             tokens = tokens[:-1]
         names: Sequence[Hashable] = ids
         if self._options.chain:
             names = self._chain([(call.scope, block) for block in ids])
         elif len(set(names)) < len(names):
-            raise InputError("a block occurs twice in a request", "tell its places apart with `chain`")
+            raise InputError(
+                "a block occurs twice in a request",
+                "tell its places apart with `chain`",
+            )
         if self._group > 1:
             names, tokens = self._coarsen(names, tokens)
         numbers = self._numbers.setdefault(call.scope, {})
-        return [self._find_object(numbers, name, size) for name, size in zip(names, tokens, strict=True)]
+        named_tokens = zip(names, tokens, strict=True)
+        return [self._find_object(numbers, name, size) for name, size in named_tokens]
 
     def add(self, tokens: int) -> int:
         """Add an object of these tokens; return its number."""
@@ -94,7 +99,7 @@ class BlockObjects:
         return tokens
 
     def touch(self, objects: Sequence[int], session: int) -> NDArray[np.uint8]:
-        """Return the source of each object for a session: new, its own, or of another session's prefix.
+        """Return the source of each object for a session: new, its own, or another's prefix.
 
         New objects belong to the session from now on.
         """
@@ -102,11 +107,12 @@ class BlockObjects:
         for number, owner in zip(objects, owners, strict=True):
             if owner < 0:
                 self._owners[number] = session
-        sources = [USER if owner < 0 else MULTI_TURN if owner == session else SYSTEM for owner in owners]
+        reused = [MULTI_TURN if owner == session else SYSTEM for owner in owners]
+        sources = [USER if owner < 0 else code for owner, code in zip(owners, reused, strict=True)]
         return np.array(sources, np.uint8)
 
     def forget(self, scope: Hashable) -> None:
-        """Forget the names of a scope that does not come again; None, the scope of all files, stays."""
+        """Forget the names of a scope that does not come again; None, that of all files, stays."""
         if scope is not None:
             self._numbers.pop(scope, None)
 
@@ -117,7 +123,9 @@ class BlockObjects:
             return [-(-size // unit) for size in call.tokens]
         blocks = len(call.blocks or [])
         size = self._block_tokens or 0
-        last = size if self._options.tail == "full" else min(size, call.input_tokens - size * (blocks - 1))
+        last = size
+        if self._options.tail != "full":
+            last = min(size, call.input_tokens - size * (blocks - 1))
         return [size] * (blocks - 1) + [last] * (blocks > 0)
 
     def _chain(self, names: Sequence[Hashable]) -> list[Hashable]:
@@ -129,12 +137,18 @@ class BlockObjects:
             links.append(last)
         return links
 
-    def _coarsen(self, names: Sequence[Hashable], tokens: list[int]) -> tuple[list[Hashable], list[int]]:
-        """Put groups of blocks together: each has the name of its last block, and the sum of the tokens."""
+    def _coarsen(
+        self,
+        names: Sequence[Hashable],
+        tokens: list[int],
+    ) -> tuple[list[Hashable], list[int]]:
+        """Join groups of blocks: each has the name of its last block and the sum of the tokens."""
         ends = [*range(self._group - 1, len(names), self._group)]
         if len(names) % self._group:
             ends.append(len(names) - 1)
-        sums = np.add.reduceat(tokens, range(0, len(tokens), self._group)).tolist() if tokens else []
+        if not tokens:
+            return [], []
+        sums = np.add.reduceat(tokens, range(0, len(tokens), self._group)).tolist()
         return [names[end] for end in ends], sums
 
     def _find_object(self, numbers: dict[Hashable, int], name: Hashable, tokens: int) -> int:

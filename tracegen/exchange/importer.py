@@ -1,4 +1,4 @@
-"""Another lab's calls as requests: with sessions, times and objects, ready to become ops as a recipe's do.
+"""Another lab's calls as requests: with sessions, times and objects, as a recipe's requests are.
 
 `docs/formats.md` states every rule that is applied here.
 """
@@ -33,9 +33,10 @@ class Importer:
         block_tokens: of the source; None if it knows lengths only.
         folder: on the disk for requests that wait until the last call has been read.
         chained: whether a block's id stands for all before it.
-        in_order: calls come in order of time, so that requests can leave before the last call has been read;
-            else file by file.
-        delays: calls of sessions may have a delay in place of a time; then all requests wait to the end.
+        in_order: calls come in order of time, so that requests can leave before the last call has
+            been read; else file by file.
+        delays: calls of sessions may have a delay in place of a time; then all requests wait to the
+            end.
 
     Attributes:
         counts: calls, sessions and blocks that were left out or changed, by reason.
@@ -56,7 +57,8 @@ class Importer:
         self._folder = folder
         self._delays = delays
         self._is_merged = in_order
-        # A pause that is shortened, or counted from a session's end, may put a request before earlier calls.
+        # A pause that is shortened, or counted from a session's end, may put a request before
+        # earlier calls.
         self._leaves_early = in_order and not options.max_idle_gap_s
         self._blocks = BlockObjects(options, block_tokens, self.counts, chained=chained)
         self._timeline = Timeline(options, self.counts, from_first_call=in_order)
@@ -71,7 +73,8 @@ class Importer:
             calls: in the order of their files.
 
         Raises:
-            InputError: a block's id occurs twice in a call and does not stand for the blocks before it.
+            InputError: a block's id occurs twice in a call and does not stand for the blocks before
+                it.
         """
         with WaitingRequests(self._folder) as waiting:
             for call in calls:
@@ -96,7 +99,8 @@ class Importer:
 
     def _make_request(self, call: Call) -> WaitingRequest | None:
         """Return the request of a call, or None if it is left out."""
-        self._timeline.arrival(call)  # the first call sets the trace's time 0, even if the sample leaves it out
+        # The first call sets the trace's time 0, even if the sample leaves it out.
+        self._timeline.arrival(call)
         session = self._sessions.find(call, self._calls)
         if session is None:
             return None
@@ -106,7 +110,9 @@ class Importer:
             self.counts["requests_without_a_block"] += 1
             return None
         self._sessions.admit(call, session)
-        is_decoded = is_length_only if self._options.decode_reads is None else self._options.decode_reads
+        is_decoded = self._options.decode_reads
+        if is_decoded is None:
+            is_decoded = is_length_only
         start, pause = self._timeline.place(call, session, waits_for_user=is_decoded)
         if call.session is None and is_length_only:
             self._sessions.reopen(session, call.input_tokens + call.output_tokens, self._calls)
@@ -127,7 +133,7 @@ class Importer:
         )
 
     def _add_turn(self, call: Call, session: ImportedSession) -> list[int]:
-        """Add an object of the prompt's new tokens; return the session's objects, or none without new tokens."""
+        """Add an object of the prompt's new tokens; without any return no objects, else all."""
         if call.input_tokens <= session.stored_tokens:
             return []
         new = self._blocks.add(call.input_tokens - session.stored_tokens)
@@ -137,7 +143,7 @@ class Importer:
 
     def _finish(self, batch: OrderedRequests) -> Requests:
         columns = batch.columns
-        # A call's blocks are one step; of known lengths the history is a step before the turn's own object.
+        # A call's blocks are one step; if only lengths are known, the history is a step of its own.
         history_count = columns.touch_count - columns.own_count
         history = np.repeat(history_count, columns.touch_count)
         is_own = positions(columns.touch_count) >= history
@@ -161,5 +167,5 @@ class Importer:
         )
 
     def _draw_qos(self, session: Ints) -> Ints:
-        """Draw classes of service, which other labs' traces lack, by a recipe's default weights, once per session."""
+        """Draw the classes of service, which other labs' traces lack, by a recipe's defaults."""
         return choose(draw(self._options.seed, Purpose.QOS, session), astuple(Qos()))

@@ -12,11 +12,13 @@ class ImportOptions:
         seed: of jitter, sample, sessions of length-only traces and classes of service.
         jitter_s: each session is moved by up to this time, uniformly.
         tail: a last, partial block has its own tokens, counts as a full one, or is dropped.
-        rechunk: tokens of the blocks to make, a multiple of the source's; 0 keeps the source's blocks.
-        sessions: for requests of known length only that name no session: `guess` joins them into sessions,
-            with `none` each is a session of its own.
+        rechunk: tokens of the blocks to make, a multiple of the source's; 0 keeps the source's
+            blocks.
+        sessions: for requests of known length only that name no session: `guess` joins them into
+            sessions, with `none` each is a session of its own.
         sample_sessions: share of the sessions to keep.
-        max_idle_gap_s: longer pauses between the requests of a session are shortened to this; 0: no limit.
+        max_idle_gap_s: longer pauses between the requests of a session are shortened to this; 0: no
+            limit.
         speedup: all times are divided by this.
         decode_reads: None: for length-only traces, not for blocks, whose KV is loaded once.
         decode_token_ms: nominal time to generate a token.

@@ -1,4 +1,4 @@
-"""The sessions of imported requests: named by the source, or guessed from the lengths of prompts."""
+"""The sessions of imported requests: named by the source, or guessed from prompts' lengths."""
 
 from bisect import bisect_right, insort
 from collections import Counter
@@ -11,7 +11,8 @@ from tracegen.formats.rows import Call
 from tracegen.randomness.draws import Purpose, below, chance, draw
 from tracegen.times import to_ns
 
-CONTINUES: Final = 0.7  # probability that a request of known length only continues a session that it could belong to
+# A request of known length only continues a session that it could belong to with this probability.
+CONTINUES: Final = 0.7
 IDLE_NS: Final = 600 * 10**9  # longest pause before such a request
 OPEN_SESSIONS: Final = 1000
 
@@ -48,7 +49,9 @@ class SessionTable:
         if call.session not in self._sessions:
             self._sessions[call.session] = self._add()
         session = self._sessions[call.session]
-        if session and call.blocks is None and session.turns and call.input_tokens <= session.stored_tokens:
+        is_length_only = call.blocks is None
+        is_later = session is not None and is_length_only and session.turns > 0
+        if session and is_later and call.input_tokens <= session.stored_tokens:
             # The prompt does not contain the turns before it: nothing of them can be reused.
             self._counts["sessions_begun_anew"] += 1
             session = self._restart(session)
@@ -113,7 +116,8 @@ class _OpenSessions:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._open: list[tuple[int, int, ImportedSession]] = []  # by (tokens held, order of the last call)
+        # Sorted by (tokens held, order of the last call).
+        self._open: list[tuple[int, int, ImportedSession]] = []
 
     def add(self, session: ImportedSession, held_tokens: int, order: int) -> None:
         """Add a session; if there are too many, drop the half that has been idle longest."""
@@ -125,8 +129,8 @@ class _OpenSessions:
     def take(self, prompt_tokens: int, now_ns: int, order: int) -> ImportedSession | None:
         """Remove and return the session that a call continues, if any.
 
-        Of the sessions that have ended their last request, at most 10 minutes ago, and that hold less than the
-        prompt, it is the one that holds most, with probability 0.7.
+        Of the sessions that have ended their last request, at most 10 minutes ago, and that hold
+        less than the prompt, it is the one that holds most, with probability 0.7.
         """
         bits = draw(self._seed, Purpose.SESSION_CONTINUED, [order])
         if not chance(bits, CONTINUES)[0]:

@@ -39,7 +39,7 @@ class ImportedSession:
 
 
 class Timeline:
-    """When each request starts, and when each user's last one ends; times in ns on the trace's clock.
+    """When each request starts, and when each user's last one ends, in ns on the trace's clock.
 
     Args:
         options: speedup, idle gap and pace of decoding.
@@ -47,7 +47,13 @@ class Timeline:
         from_first_call: the trace's time 0 is the first call's time, not the source's 0.
     """
 
-    def __init__(self, options: ImportOptions, counts: Counter[str], *, from_first_call: bool) -> None:
+    def __init__(
+        self,
+        options: ImportOptions,
+        counts: Counter[str],
+        *,
+        from_first_call: bool,
+    ) -> None:
         self._counts = counts
         self._begin_ns = None if from_first_call else 0  # on the source's clock
         self._floor_ns = 0
@@ -60,7 +66,7 @@ class Timeline:
         return time_ns * self._speedup.denominator // self._speedup.numerator
 
     def arrival(self, call: Call) -> int:
-        """Return when a call arrives, sessions not moved; the first call may set the trace's time 0."""
+        """Return when a call arrives, without its session's shift; the first may set time 0."""
         if self._begin_ns is None:
             self._begin_ns = call.time_ns
         return self._scale(call.time_ns - self._begin_ns)
@@ -75,11 +81,17 @@ class Timeline:
         self._user_end_ns.append(-1)
         return len(self._user_end_ns) - 1
 
-    def place(self, call: Call, session: ImportedSession, *, waits_for_user: bool) -> tuple[int, int]:
+    def place(
+        self,
+        call: Call,
+        session: ImportedSession,
+        *,
+        waits_for_user: bool,
+    ) -> tuple[int, int]:
         """Place a call's request, and make it the last of its session and user.
 
-        It starts when the source says, moved as its session is; never before the session's last start nor the
-        floor.
+        It starts when the source says, moved as its session is; never before the session's last
+        start nor the floor.
 
         Args:
             call: the request.

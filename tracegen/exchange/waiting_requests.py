@@ -1,4 +1,4 @@
-"""Requests of an import that wait until no earlier one can come: a few in memory, those of a whole source on disk."""
+"""Requests of an import that wait for earlier ones: a few in memory, or all of a source on disk."""
 
 import heapq
 import os
@@ -92,14 +92,15 @@ class OrderedRequests:
     sources: NDArray[np.uint8]
 
 
-_SCALARS: Final = tuple(column.name for column in fields(RequestColumns) if column.name != "touch_count")
+_COLUMNS: Final = tuple(column.name for column in fields(RequestColumns))
+_SCALARS: Final = tuple(name for name in _COLUMNS if name != "touch_count")
 
 
 class WaitingRequests:
     """Takes requests in any order, returns them by (time, user, order).
 
-    Requests are in memory until `move_to_disk`. From then on their objects and sources go to a file without a
-    name, at 9 bytes each, and 96 bytes of each request stay in memory, for the order.
+    Requests are in memory until `move_to_disk`. From then on their objects and sources go to a file
+    without a name, at 9 bytes each, and 96 bytes of each request stay in memory, for the order.
 
     Args:
         folder: on the disk to use.
@@ -109,7 +110,7 @@ class WaitingRequests:
         self._folder = folder
         self._heap: list[WaitingRequest] = []
         self._file: IO[bytes] | None = None
-        self._columns = {name: array("q") for name in (*_SCALARS, "touch_count")}
+        self._columns = {name: array("q") for name in _COLUMNS}
         self._offsets = array("q")  # of each request's objects in the file
         self._file_bytes = 0
 
@@ -145,7 +146,8 @@ class WaitingRequests:
             self._columns[name].append(getattr(request, name))
         self._columns["touch_count"].append(len(request.objects))
         self._offsets.append(self._file_bytes)
-        self._file_bytes += file.write(request.objects.tobytes()) + file.write(request.sources.tobytes())
+        self._file_bytes += file.write(request.objects.tobytes())
+        self._file_bytes += file.write(request.sources.tobytes())
 
     def take_before(self, time_ns: int) -> OrderedRequests:
         """Remove and return the requests in memory that start before a time."""
@@ -162,12 +164,15 @@ class WaitingRequests:
         self._file.flush()
         columns = {name: np.frombuffer(column, np.int64) for name, column in self._columns.items()}
         offsets = np.frombuffer(self._offsets, np.int64)
-        order = np.lexsort((columns["user"], columns["time_ns"]))  # stable: rows are in order of `order`
+        order = np.lexsort((columns["user"], columns["time_ns"]))  # stable, and rows are by `order`
         ends = np.cumsum(columns["touch_count"][order])
         begin = 0
         while begin < len(order):
             before = ends[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, before + OBJECTS_PER_BATCH, side="right")))
+            end = max(
+                begin + 1,
+                int(np.searchsorted(ends, before + OBJECTS_PER_BATCH, side="right")),
+            )
             rows = order[begin:end]
             batch = RequestColumns(**{name: column[rows] for name, column in columns.items()})
             yield _read(self._file.fileno(), batch, offsets[rows])
@@ -177,15 +182,22 @@ class WaitingRequests:
 def _read(file: int, columns: RequestColumns, offsets: Ints) -> OrderedRequests:
     """Read the objects and sources of requests from the file."""
     counts = columns.touch_count.tolist()
-    parts = [os.pread(file, 9 * count, offset) for count, offset in zip(counts, offsets.tolist(), strict=True)]
+    places = zip(counts, offsets.tolist(), strict=True)
+    parts = [os.pread(file, 9 * count, offset) for count, offset in places]
     objects = b"".join(part[: 8 * count] for part, count in zip(parts, counts, strict=True))
     sources = b"".join(part[8 * count :] for part, count in zip(parts, counts, strict=True))
-    return OrderedRequests(columns, np.frombuffer(objects, np.int64), np.frombuffer(sources, np.uint8))
+    return OrderedRequests(
+        columns,
+        np.frombuffer(objects, np.int64),
+        np.frombuffer(sources, np.uint8),
+    )
 
 
 def _order(requests: Sequence[WaitingRequest]) -> OrderedRequests:
     """Return requests, which are in order, as columns."""
-    columns = {name: np.array([getattr(one, name) for one in requests], np.int64) for name in _SCALARS}
+    columns = {}
+    for name in _SCALARS:
+        columns[name] = np.array([getattr(request, name) for request in requests], np.int64)
     touch_count = np.array([len(request.objects) for request in requests], np.int64)
     return OrderedRequests(
         RequestColumns(**columns, touch_count=touch_count),

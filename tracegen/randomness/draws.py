@@ -1,8 +1,9 @@
-"""Random numbers: a pure function of (seed, purpose, stream, index), the same for ever and on every platform.
+"""Random numbers: a pure function of (seed, purpose, stream, index), equal on every platform.
 
-The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11), vectorised over
-streams and indices. Counter words: index, purpose, stream (low, high); key words: seed (low, high). Draws are shaped
-with integer arithmetic only, because the distribution methods of numpy's Generator may change between releases.
+The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+SC'11), vectorised over streams and indices. Counter words: index, purpose, stream (low, high); key
+words: seed (low, high). Draws are shaped with integer arithmetic only, because the distribution
+methods of numpy's Generator may change between releases.
 """
 
 from enum import IntEnum
@@ -52,7 +53,10 @@ class Purpose(IntEnum):
     SESSION_CONTINUED = 25
 
 
-def philox4x32(counter: tuple[U64, U64, U64, U64], key: tuple[int, int]) -> tuple[U64, U64, U64, U64]:
+def philox4x32(
+    counter: tuple[U64, U64, U64, U64],
+    key: tuple[int, int],
+) -> tuple[U64, U64, U64, U64]:
     """Return ten rounds of Philox4x32.
 
     Args:
@@ -90,7 +94,10 @@ def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -
         np.asarray(index, dtype=np.uint64),
     )
     purposes = np.full(streams.shape, int(purpose), dtype=np.uint64)
-    words = philox4x32((indices, purposes, streams & _LOW, streams >> _HALF), (seed & 0xFFFFFFFF, seed >> 32))
+    words = philox4x32(
+        (indices, purposes, streams & _LOW, streams >> _HALF),
+        (seed & 0xFFFFFFFF, seed >> 32),
+    )
     return words[0] | (words[1] << _HALF)
 
 
@@ -138,5 +145,5 @@ def chance(bits: U64, share: float) -> NDArray[np.bool_]:
 
 
 def zipf_weights(count: int) -> Ints:
-    """Return integer weights of a Zipf law with exponent 1: floor(2^32 / rank) for ranks 1 … count."""
+    """Return integer Zipf weights with exponent 1: floor(2^32 / rank) for ranks 1 … count."""
     return 2**32 // np.arange(1, count + 1)

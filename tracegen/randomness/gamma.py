@@ -1,8 +1,9 @@
-"""Gaps between arrivals under a gamma law, from integer tables, so that every platform draws the same.
+"""Gaps between arrivals under a gamma law, from integer tables: equal on every platform.
 
-`gamma_gaps.csv` has a column per shape. Entry i is the mean of the law with mean 2^20 between its quantiles
-i/1024 and (i + 1)/1024, rounded; tests/tracegen/randomness/make_gamma_gaps.py makes the file. The spread within
-a bin is lost: the tables have 99.2, 99.7 and 99.8% of the variance of shapes 0.1, 0.25 and 0.5.
+`gamma_gaps.csv` has a column per shape. Entry i is the mean of the law with mean 2^20 between its
+quantiles i/1024 and (i + 1)/1024, rounded; tests/tracegen/randomness/make_gamma_gaps.py makes the
+file. The spread within a bin is lost: the tables have 99.2, 99.7 and 99.8% of the variance of
+shapes 0.1, 0.25 and 0.5.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Recipes from TOML files and flags: values converted by key, unknown keys refused with the nearest known one."""
+"""Recipes from TOML files and flags; an unknown key is refused with the nearest known one."""
 
 import difflib
 import tomllib
@@ -18,7 +18,7 @@ _REASON_LENGTH: Final = 200
 
 
 def list_shipped() -> dict[str, str]:
-    """Return the purpose of each recipe that comes with the package, by name: the comment in its first line."""
+    """Return the purpose of each shipped recipe, the comment in its first line, by name."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.toml"))}
     return {name: text.partition("\n")[0].removeprefix("# ") for name, text in texts.items()}
 
@@ -27,7 +27,8 @@ def find_recipe(recipe: str) -> Path:
     """Return the file of a recipe.
 
     Args:
-        recipe: a TOML file, or the name of a recipe that comes with the package. A file wins over a name.
+        recipe: a TOML file, or the name of a recipe that comes with the package. A file wins over a
+            name.
 
     Raises:
         InputError: no file and no recipe has this name.
@@ -38,7 +39,9 @@ def find_recipe(recipe: str) -> Path:
     known = list_shipped()
     if recipe not in known:
         near = difflib.get_close_matches(recipe, known, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"name a TOML file or one of {', '.join(known)}"
+        remedy = f"name a TOML file or one of {', '.join(known)}"
+        if near:
+            remedy = f"did you mean {near[0]}?"
         raise InputError("no file and no recipe has this name", remedy, subject=recipe)
     return SHIPPED / f"{recipe}.toml"
 
@@ -78,13 +81,14 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         problem = f"cannot read the recipe ({error.strerror})"
         raise InputError(problem, "name a TOML file that exists", subject=path) from None
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too many digits or brackets
+    except (ValueError, RecursionError) as error:
+        # Not TOML, not UTF-8, or too many digits or brackets.
         problem = f"not TOML ({str(error)[:_REASON_LENGTH]})"
         raise InputError(problem, "correct that line", subject=path) from None
 
 
 def parse_value(text: str) -> Any:
-    """Return the value in `--set key=value`: TOML if the text parses as such, else the text itself."""
+    """Return a setting's value: TOML if the text parses as such, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # not TOML, or too many digits or brackets
@@ -101,7 +105,14 @@ class _Decoder:
 
     file: str | None
 
-    def decode_table(self, kind: Any, table: Mapping[str, Any], *, base: Any = None, prefix: str = "") -> Any:
+    def decode_table(
+        self,
+        kind: Any,
+        table: Mapping[str, Any],
+        *,
+        base: Any = None,
+        prefix: str = "",
+    ) -> Any:
         """Return a dataclass with the values of a table.
 
         Args:
@@ -119,7 +130,9 @@ class _Decoder:
         for name, value in table.items():
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
-                remedy = f"did you mean {prefix}{near[0]}?" if near else f"known keys: {', '.join(known)}"
+                remedy = f"known keys: {', '.join(known)}"
+                if near:
+                    remedy = f"did you mean {prefix}{near[0]}?"
                 problem = f"unknown recipe key {prefix}{name[:_KEY_LENGTH]}"
                 raise InputError(problem, remedy, subject=self.file)
             current = None if base is None else getattr(base, name)
@@ -133,11 +146,11 @@ class _Decoder:
             return self.decode_table(hint, value, base=current, prefix=f"{name}.")
         if typing.get_origin(hint) is Mapping:
             self._check_is_table(value, name)
-            known = dict(Recipe().personas if current is None else current)
+            items = dict(Recipe().personas if current is None else current)
             item_hint = typing.get_args(hint)[1]
-            return known | {
-                key: self._decode_value(item_hint, item, f"{name}.{key}", known.get(key)) for key, item in value.items()
-            }
+            for key, item in value.items():
+                items[key] = self._decode_value(item_hint, item, f"{name}.{key}", items.get(key))
+            return items
         if typing.get_origin(hint) is Literal:
             options = typing.get_args(hint)
             if value in options and not isinstance(value, bool):
@@ -160,7 +173,7 @@ class _Decoder:
 
 
 def _convert(kind: Any, value: Any) -> Any:
-    """Return a value as this kind of number, text or list of numbers; None if it is of another kind."""
+    """Return a value as this kind of number, text or list; None if it is of another kind."""
     if typing.get_origin(kind) is tuple:
         return _convert_list(typing.get_args(kind), value)
     if type(value) is int and abs(value) >= 2**64:
@@ -171,7 +184,10 @@ def _convert(kind: Any, value: Any) -> Any:
 
 
 def _convert_list(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...] | None:
-    """Return a list as a tuple of these kinds, the first repeated before an ellipsis; None if it does not fit."""
+    """Return a list as a tuple of these kinds, or None if it does not fit.
+
+    Before an ellipsis the first kind is repeated.
+    """
     if not isinstance(value, list):
         return None
     if kinds[-1] is Ellipsis:

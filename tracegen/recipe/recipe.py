@@ -1,4 +1,4 @@
-"""Recipes: everything that decides a trace. TOML → frozen dataclasses, checked once; every default is here."""
+"""Recipes: everything that decides a trace, with every default; checked once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
@@ -11,7 +11,7 @@ SHAPES = (1, 0.5, 0.25, 0.1)  # of the gamma laws whose tables are shipped; 1 ne
 
 @dataclass(frozen=True)
 class Mix:
-    """Weights of the sources that users are drawn from; all 0: ShareGPT alone, if a file is named."""
+    """Weights of the sources of users; all 0: ShareGPT alone, if a file is named."""
 
     sharegpt: int = 0
     personas: int = 0
@@ -34,7 +34,8 @@ class ShareGPTFile:
 class UserKind:
     """A kind of user.
 
-    Each user draws one length from each range, uniformly, and each turn a quarter to the whole of it.
+    Each user draws one length from each range, uniformly, and each turn a quarter to the whole of
+    it.
     """
 
     context: tuple[int, int] = (512, 4096)  # tokens
@@ -63,10 +64,10 @@ def _default_personas() -> dict[str, Persona]:
 
 @dataclass(frozen=True)
 class Prefix:
-    """Shared prompts: `share` of the sessions carry one, drawn by rank (Zipf, exponent 1) from `tokens`.
+    """Shared prompts: `share` of the sessions carry one, drawn by rank (Zipf, exponent 1).
 
-    A system prompt may be continued by one of `products` prompts, drawn by rank, and that by one of `tenants`
-    prompts. A user keeps its tenant.
+    A system prompt may be continued by one of `products` prompts, drawn by rank, and that by one of
+    `tenants` prompts. A user keeps its tenant.
     """
 
     share: float = 0.2
@@ -79,7 +80,7 @@ class Prefix:
 
 @dataclass(frozen=True)
 class Common:
-    """Common phrases: `share` of the requests begin with one, drawn by rank (Zipf, exponent 1) from `tokens`."""
+    """Common phrases: `share` of the requests begin with one, drawn by rank as prompts are."""
 
     share: float = 0
     tokens: tuple[int, ...] = (32, 64, 96, 128)
@@ -101,7 +102,11 @@ class Rag:
     ingest_s: float = 0  # documents arrive evenly over this time; 0: all before the first request
     users: UserKind = field(
         default_factory=lambda: UserKind(
-            context=(64, 512), generation=(100, 400), think_s=(0.5, 5.0), continues=0.5, max_turns=10
+            context=(64, 512),
+            generation=(100, 400),
+            think_s=(0.5, 5.0),
+            continues=0.5,
+            max_turns=10,
         )
     )  # of source rag
 
@@ -136,10 +141,10 @@ class Recipe:
     seed: int = 0
     tokenizer: str = "tekken"
     users: int = 50
-    session_rate: float = 0  # new sessions per second; 0: a user begins the next when the last has ended
+    session_rate: float = 0  # new sessions per second; 0: a user begins one after another
     burstiness: float = 1  # shape of the gamma law of gaps: 1 (Poisson), 0.5, 0.25 or 0.1
-    hourly_rates: tuple[float, ...] = ()  # sessions per second in each hour, repeated; no session_rate
-    think_s: tuple[float, float] = (0.5, 5.0)  # uniform pause before each request of a ShareGPT user
+    hourly_rates: tuple[float, ...] = ()  # sessions per second in each hour, repeated
+    think_s: tuple[float, float] = (0.5, 5.0)  # uniform pause before a ShareGPT user's requests
     duration_s: float = 0  # requests arrive before this time; 0: no limit
     requests: int = 0  # the first N requests by arrival; 0: all
     history: Literal["all", "previous"] = "all"
@@ -197,8 +202,11 @@ class Recipe:
                 value: Any = self
                 for name in demand.key.split("."):
                     value = value[name] if isinstance(value, Mapping) else getattr(value, name)
-                plain = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-                raise InputError(f"recipe key {demand.key} = {quote_value(plain)} must be {demand.wanted}")
+                if is_dataclass(value) and not isinstance(value, type):
+                    value = asdict(value)
+                raise InputError(
+                    f"recipe key {demand.key} = {quote_value(value)} must be {demand.wanted}",
+                )
 
 
 class _Demand(NamedTuple):
@@ -238,17 +246,33 @@ def _load_demands(recipe: Recipe) -> Iterator[_Demand]:
     rates = recipe.hourly_rates
     yield _Demand("seed", 0 <= recipe.seed < 2**64, "from 0 to 2^64 - 1")
     yield _Demand("users", 1 <= recipe.users < 2**31, "from 1 to 2^31 - 1")
-    yield _Demand("session_rate", 0 <= recipe.session_rate <= 1e9, "from 0 to 1e9 sessions per second")
-    yield _Demand("burstiness", recipe.burstiness in SHAPES, f"one of {', '.join(map(str, SHAPES))}")
+    yield _Demand(
+        "session_rate",
+        0 <= recipe.session_rate <= 1e9,
+        "from 0 to 1e9 sessions per second",
+    )
+    yield _Demand(
+        "burstiness",
+        recipe.burstiness in SHAPES,
+        f"one of {', '.join(map(str, SHAPES))}",
+    )
     yield _Demand(
         "burstiness",
         recipe.burstiness == 1 or recipe.open_loop,
         "1 without session_rate or hourly_rates, as no gaps are drawn",
     )
-    yield _Demand("hourly_rates", all(0 <= rate <= 1e6 for rate in rates), "from 0 to 1e6 sessions per second")
+    yield _Demand(
+        "hourly_rates",
+        all(0 <= rate <= 1e6 for rate in rates),
+        "from 0 to 1e6 sessions per second",
+    )
     has_rate = not rates or any(rate >= 1e-6 for rate in rates)
     yield _Demand("hourly_rates", has_rate, "rates of which at least one is 1e-6 or more")
-    yield _Demand("hourly_rates", not (rates and recipe.session_rate), "left out if session_rate is given")
+    yield _Demand(
+        "hourly_rates",
+        not (rates and recipe.session_rate),
+        "left out if session_rate is given",
+    )
     yield _demand_range("think_s", recipe.think_s, 0, 1e6)
     is_duration = recipe.duration_s == 0 or 1e-9 <= recipe.duration_s <= 1e9
     yield _Demand("duration_s", is_duration, "0 or from 1e-9 to 1e9 seconds")
@@ -259,7 +283,11 @@ def _request_demands(recipe: Recipe) -> Iterator[_Demand]:
     for name in ("requests", "decode_max_context", "block_tokens"):
         yield _Demand(name, 0 <= getattr(recipe, name) < 2**31, _COUNT)
     is_chained = recipe.history == "all" or not recipe.block_tokens
-    yield _Demand("history", is_chained, "all with block_tokens, as a block stands for all before it")
+    yield _Demand(
+        "history",
+        is_chained,
+        "all with block_tokens, as a block stands for all before it",
+    )
     yield _Demand("decode_batch", 1 <= recipe.decode_batch < 2**31, "from 1 to 2^31 - 1")
     yield _Demand("decode_token_ms", 0 <= recipe.decode_token_ms <= 1e6, "from 0 to 1e6")
     yield _Demand("bytes_per_token", 1 <= recipe.bytes_per_token < 2**40, "from 1 to 2^40 - 1")
@@ -271,7 +299,11 @@ def _replay_demands(replay: ReplayDefaults) -> Iterator[_Demand]:
     allocs = replay.max_concurrent_allocs
     duration_s = replay.duration_s
     yield _Demand("replay.max_concurrent_allocs", allocs is None or 0 <= allocs < 2**31, _COUNT)
-    yield _Demand("replay.duration_s", duration_s is None or 0 < duration_s < 1e9, "seconds, more than 0")
+    yield _Demand(
+        "replay.duration_s",
+        duration_s is None or 0 < duration_s < 1e9,
+        "seconds, more than 0",
+    )
 
 
 def _demand_range(name: str, values: tuple[float, float], low: float, high: float) -> _Demand:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tracegen.errors import InputError
 
 ENTRY_CHARS: Final = 1 << 28  # longest entry
-_INCOMPLETE_CHARS: Final = 16  # an error this near the end of the text may only mean that more follows
+_INCOMPLETE_CHARS: Final = 16  # so near the end an error may mean that more text follows
 _BLANKS: Final = re.compile(r"\s*")
 _DECODE: Final = json.JSONDecoder().raw_decode
 
@@ -63,7 +63,7 @@ def _read_array(stream: "_JsonStream", source: Path) -> Iterator[Any]:
 
 
 class _JsonStream:
-    """JSON text, of which only the part from the next value to the end of the last chunk is held."""
+    """JSON text, held from the next value to the end of the last chunk only."""
 
     def __init__(self, source: Path, chunks: Iterator[str]) -> None:
         self._source = source
@@ -94,17 +94,27 @@ class _JsonStream:
         """
         while True:
             try:
-                value, self._position = _DECODE(self._text, self._position)
+                value, end = _DECODE(self._text, self._position)
+                self._position = end
                 return value
             except json.JSONDecodeError as error:
                 if not self._may_be_incomplete(error):
-                    raise self._refuse(f"not JSON at entry {entry}: {error.msg}", "correct it") from None
+                    raise self._refuse(
+                        f"not JSON at entry {entry}: {error.msg}",
+                        "correct it",
+                    ) from None
             except RecursionError:
                 raise self._refuse(f"entry {entry} is nested too deep", "remove it") from None
             except ValueError:
-                raise self._refuse(f"entry {entry} has a number of thousands of digits", "correct it") from None
+                raise self._refuse(
+                    f"entry {entry} has a number of thousands of digits",
+                    "correct it",
+                ) from None
             if not self._read_on():
-                raise self._refuse(f"the file is cut off in entry {entry}", "download or write it again")
+                raise self._refuse(
+                    f"the file is cut off in entry {entry}",
+                    "download or write it again",
+                )
 
     def _may_be_incomplete(self, error: json.JSONDecodeError) -> bool:
         near_end = error.pos > len(self._text) - _INCOMPLETE_CHARS

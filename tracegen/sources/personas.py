@@ -1,4 +1,4 @@
-"""Synthetic users in the manner of MLCommons' kv-cache.py: lengths and pace per user, turns drawn around them."""
+"""Synthetic users as in MLCommons' kv-cache.py: lengths and pace per user, turns around them."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -46,14 +46,20 @@ class PersonaSource:
         self._context = np.array([kind.context for kind in kinds], np.int64).T
         self._generation = np.array([kind.generation for kind in kinds], np.int64).T
         self._question = np.array([kind.question for kind in kinds], np.int64).T
-        self._think_ns = np.array([[to_ns(limit) for limit in kind.think_s] for kind in kinds], np.int64).T
+        self._think_ns = np.array(
+            [[to_ns(limit) for limit in kind.think_s] for kind in kinds],
+            np.int64,
+        ).T
 
     def sessions(self, number: Ints, user: Ints) -> Sessions:
         """Return the sessions of these numbers, of these users; both shape (sessions,)."""
         users, user_row = np.unique(user, return_inverse=True)
         kind = choose(draw(self._seed, Purpose.PERSONA, users), self._weights)
         context = between(draw(self._seed, Purpose.USER_CONTEXT, users), *self._context[:, kind])
-        generation = between(draw(self._seed, Purpose.USER_GENERATION, users), *self._generation[:, kind])
+        generation = between(
+            draw(self._seed, Purpose.USER_GENERATION, users),
+            *self._generation[:, kind],
+        )
         think_ns = between(draw(self._seed, Purpose.USER_THINK, users), *self._think_ns[:, kind])
         turns = self._count_turns(number, kind[user_row])
         session = np.repeat(number, turns)
@@ -88,7 +94,7 @@ def _quarter(values: Ints) -> Ints:
 
 
 def _weigh_turns(kind: UserKind) -> list[int]:
-    """Return integer weights of 1 … max_turns turns, whose sum is 2^62: a geometric law, its tail on the last."""
+    """Return integer weights of 1 … max_turns turns, a geometric law; their sum is 2^62."""
     continues = Fraction(str(kind.continues))
     weights = [int(2**62 * continues**turn * (1 - continues)) for turn in range(kind.max_turns - 1)]
     return [*weights, 2**62 - sum(weights)]

@@ -42,7 +42,7 @@ class Origin:
 
 
 class Source(Protocol):
-    """A pure function of session and user numbers, so that any shard of a trace can be made anywhere.
+    """A pure function of session and user numbers: any shard of a trace can be made anywhere.
 
     Attributes:
         count: number of sessions; None without an end.

@@ -1,7 +1,8 @@
-"""Conversations from a file in ShareGPT's format: a JSON array (or lines) of {id, conversations: [{from, value}]}.
+"""Conversations from a file in ShareGPT's format.
 
-The file is streamed. Its known flaws (`docs/sharegpt.md`) are mended or dropped by rule, and counted. A file of
-another format is refused: a benchmark of a workload that nobody named misleads.
+The format is a JSON array, or lines, of {id, conversations: [{from, value}]}. The file is streamed.
+Its known flaws (`docs/sharegpt.md`) are mended or dropped by rule, and counted. A file of another
+format is refused: a benchmark of a workload that nobody named misleads.
 """
 
 import codecs
@@ -60,7 +61,7 @@ class Entry(NamedTuple):
 
 
 class ShareGPTSource:
-    """The sessions of a ShareGPT file in an order that the seed gives; session s is the s-th, modulo their number.
+    """The sessions of a ShareGPT file, in an order that the seed gives, over and over.
 
     Args:
         recipe: its `sharegpt` table names the file and the limits.
@@ -99,7 +100,7 @@ class ShareGPTSource:
             },
         )
 
-    def sessions(self, number: Ints, user: Ints) -> Sessions:  # noqa: ARG002 (a file knows no users)
+    def sessions(self, number: Ints, user: Ints) -> Sessions:  # noqa: ARG002 (of no user)
         """Return the sessions of these numbers; both arguments have shape (sessions,)."""
         conversation = number % len(self._turns)
         turns = self._turns[conversation]
@@ -118,7 +119,9 @@ def _count_clamped(settings: ShareGPTFile, context: Ints, generated: Ints) -> Co
         "context_clamped": (context, settings.max_context_tokens),
         "generation_clamped": (generated, settings.max_generation_tokens),
     }
-    return Counter({name: int((tokens > limit).sum()) for name, (tokens, limit) in limits.items() if limit})
+    return Counter(
+        {name: int((tokens > limit).sum()) for name, (tokens, limit) in limits.items() if limit},
+    )
 
 
 def _read_conversations(
@@ -138,7 +141,11 @@ def _read_conversations(
     usable = [turns for turns in conversations if turns]
     flaws["conversations_without_a_turn"] = len(conversations) - len(usable)
     if not usable:
-        raise InputError("the file has no question of a user", f"name {_WANTED} with conversations", subject=path)
+        raise InputError(
+            "the file has no question of a user",
+            f"name {_WANTED} with conversations",
+            subject=path,
+        )
     return usable, flaws, digest.hexdigest()
 
 
@@ -166,7 +173,7 @@ def _parse_entries(
     source: Path,
     flaws: Counter[str],
 ) -> Iterator[tuple[str, list[Message]]]:
-    """Yield the id and messages of every entry; count messages without text and of unknown roles."""
+    """Yield the id and messages of every entry; count empty messages and unknown roles."""
     for number, entry in enumerate(entries):
         turns = entry.get("conversations") if isinstance(entry, dict) else None
         if not isinstance(turns, list):
@@ -177,18 +184,21 @@ def _parse_entries(
             role = turn.get("from") if isinstance(turn, dict) else None
             text = turn.get("value") if isinstance(turn, dict) else None
             if not isinstance(role, str) or not isinstance(text, str | None):
-                problem = f"not ShareGPT: entry {number} has a turn without text in `from` or `value`"
+                where = f"not ShareGPT: entry {number} has a turn"
+                problem = f"{where} without text in `from` or `value`"
                 raise InputError(problem, f"name {_WANTED}", subject=source)
             has_text = bool(text and text.strip())
             flaws["empty_turns"] += not has_text
             flaws["unknown_roles"] += role not in ROLES
-            messages.append(Message(ROLES.get(role, _NOT_COUNTED) if has_text else _NOT_COUNTED, text or ""))
+            messages.append(
+                Message(ROLES.get(role, _NOT_COUNTED) if has_text else _NOT_COUNTED, text or ""),
+            )
         flaws["entries"] += 1
         yield str(entry.get("id", f"entry {number}")), messages
 
 
 def _batch(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[tuple[list[Entry], list[str]]]:
-    """Yield batches of entries, and the texts of their counted messages, of 256 Ki characters each or more."""
+    """Yield batches of entries, with the texts of their counted messages, by their length."""
     batch: list[Entry] = []
     texts: list[str] = []
     chars = 0
@@ -207,7 +217,7 @@ def _batch(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[tuple[list[
 
 
 class _Segments:
-    """Entries with token counts in place of texts, and the rule that joins them into conversations."""
+    """Entries with token counts in place of texts, which are joined into conversations."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
@@ -224,10 +234,11 @@ class _Segments:
             begin += len(entry.roles) - entry.roles.count(_NOT_COUNTED)
 
     def join(self, glue: bool, flaws: Counter[str]) -> Iterator[list[tuple[str, int]]]:
-        """Yield the (role, tokens) of each conversation's messages, in the order of the first segments.
+        """Yield (role, tokens) of each conversation's messages, in the order of first segments.
 
-        The number after the last `_` of an id is the place of the segment's first message in its conversation.
-        A segment continues the one with the same base that ends where it begins; any other begins a conversation.
+        The number after the last `_` of an id is the place of the segment's first message in its
+        conversation. A segment continues the one with the same base that ends where it begins; any
+        other begins a conversation.
 
         Args:
             glue: whether to join segments at all.
@@ -269,8 +280,9 @@ class _Segments:
 def _pair_turns(messages: list[tuple[str, int]], flaws: Counter[str]) -> list[Turn]:
     """Return the turns of a conversation.
 
-    A system text counts with the question after it. Consecutive messages of one role are one. An answer without
-    a question is dropped; a question without an answer is prefilled and generates nothing.
+    A system text counts with the question after it. Consecutive messages of one role are one. An
+    answer without a question is dropped; a question without an answer is prefilled and generates
+    nothing.
     """
     turns: list[Turn] = []
     system = question = answer = 0

@@ -57,20 +57,27 @@ def load_tokenizer(name: str) -> Tokenizer:
     """
     files = list_bundled()
     resolved = ALIASES.get(name, name)
-    return _load_tekken(resolved, files[resolved]) if resolved in files else _load_auto(name, sorted(files))
+    if resolved in files:
+        return _load_tekken(resolved, files[resolved])
+    return _load_auto(name, sorted(files))
 
 
 def _load_tekken(name: str, path: Path) -> Tokenizer:
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer  # noqa: PLC0415
 
-    # Tekkenizer.encode() renumbers every id in Python, holding the GIL, which doubles the time and leaves the
-    # count as it is (a test compares them). tiktoken below it encodes without the GIL.
+    # Tekkenizer.encode() renumbers every id in Python, holding the GIL, which doubles the time and
+    # leaves the count as it is (a test compares them). tiktoken below it encodes without the GIL.
     encode = Tekkenizer.from_file(path)._model.encode_ordinary
 
     def count(texts: list[str]) -> list[int]:
         return [len(encode(text)) for text in texts]
 
-    return Tokenizer(name, hashlib.sha256(path.read_bytes()).hexdigest(), count, os.cpu_count() or 1)
+    return Tokenizer(
+        name,
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        count,
+        os.cpu_count() or 1,
+    )
 
 
 def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
@@ -94,7 +101,7 @@ def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
             setting="tokenizer",
         ) from None
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    content = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
+    content = repr(sorted(tokenizer.get_vocab().items())) if backend is None else backend.to_str()
 
     def count(texts: list[str]) -> list[int]:
         encoded = tokenizer(texts, add_special_tokens=False, verbose=False)
@@ -105,7 +112,7 @@ def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
 
 
 def _load_local_or_hub(auto_tokenizer: Any, name: str) -> Any:
-    """Load from a directory or the hub's local cache, else from the hub; never with code of its own.
+    """Load from a directory, the hub's cache or the hub; never with code of its own.
 
     Raises:
         OSError, ValueError, ImportError: it does not load.
@@ -130,7 +137,8 @@ def _check_hub(name: str) -> None:
     if not _HUB_NAME.fullmatch(name):
         raise FileNotFoundError("there is no such directory")
     try:
-        with urlopen(f"{constants.ENDPOINT}/api/models/{name}", timeout=HUB_TIMEOUT_S):  # noqa: S310 (the hub's own)
+        url = f"{constants.ENDPOINT}/api/models/{name}"
+        with urlopen(url, timeout=HUB_TIMEOUT_S):  # noqa: S310 (the hub's own)
             pass
     except HTTPError:
         pass  # the hub answers; its client explains the answer better
@@ -145,7 +153,7 @@ def count_batches(
     tokenizer: Tokenizer,
     batches: Iterable[tuple[Item, list[str]]],
 ) -> Iterator[tuple[Item, list[int]]]:
-    """Count the tokens of batches of texts on the tokenizer's threads, reading only a few batches ahead.
+    """Count the tokens of batches of texts on the tokenizer's threads, a few batches ahead.
 
     Args:
         tokenizer: counts.

@@ -1,4 +1,4 @@
-"""Arrivals of sessions in an open loop: Poisson or bursty (gamma) gaps, at one rate or one per hour."""
+"""Arrivals of sessions in an open loop: Poisson or bursty (gamma), at one rate or one per hour."""
 
 from fractions import Fraction
 from itertools import accumulate
@@ -20,11 +20,12 @@ _SPARE_BLOCKS: Final = 64
 
 
 class Arrivals:
-    """Arrival times of sessions 0, 1, …, in blocks of 1,024 sessions, each drawn without the others.
+    """Arrival times of sessions 0, 1, …; each block of 1,024 is drawn without the others.
 
-    Within a block the arrivals are those of a renewal process, given their number: for Poisson sorted uniforms,
-    for a gamma law gaps from its quantiles, scaled to the block's length (Devroye, "Non-Uniform Random Variate
-    Generation", 1986, V.2). Hourly rates stretch the time of a process of one session per second.
+    Within a block the arrivals are those of a renewal process, given their number: sorted uniforms
+    for Poisson, gaps from its quantiles, scaled to the block's length, for a gamma law (Devroye,
+    "Non-Uniform Random Variate Generation", 1986, V.2). Hourly rates stretch the time of a process
+    of one session per second.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -32,7 +33,8 @@ class Arrivals:
         self._recipe = recipe
         self._blocks: dict[int, Ints] = {}
         self._block_ns = round(BLOCK * _NANO / rate)
-        self._hours = [round(Fraction(str(rate)) * _NANO) for rate in recipe.hourly_rates]  # per 10^9 s
+        # Sessions per 10^9 seconds in each hour.
+        self._hours = [round(Fraction(str(rate)) * _NANO) for rate in recipe.hourly_rates]
 
     def times(self, session: Ints) -> Ints:
         """Return the arrival times of these sessions in ns; shape (sessions,).
@@ -71,7 +73,7 @@ class Arrivals:
         return np.array([self._stretch(time) for time in times.tolist()], np.int64)
 
     def _stretch(self, time_ns: int) -> int:
-        """Return when the hourly rates have brought as many sessions as 1 per second by `time_ns`."""
+        """Return when hourly rates have brought the sessions that 1 per second has by `time_ns`."""
         per_cycle = sum(self._hours) * 3600
         cycles, left = divmod(time_ns, per_cycle)
         if cycles * len(self._hours) * HOUR_NS > _LAST_NS:

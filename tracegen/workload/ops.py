@@ -1,4 +1,4 @@
-"""From requests to ops: what each request does to the cache. Traces of recipes and of imports both come from here."""
+"""From requests to ops: what each request of a recipe or an import does to the cache."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ def make_ops(
 ) -> Iterator[Columns]:
     """Make the ops of requests, sorted by (time, user, request, order in the request), in batches.
 
-    Holds the ops that may still follow ops of later requests. A batch has the columns of a trace and `shared`:
-    the number of an object that sessions share, else -1.
+    Holds the ops that may still follow ops of later requests. A batch has the columns of a trace
+    and `shared`: the number of an object that sessions share, else -1.
 
     Args:
         requests: in order of (time, user, request).
@@ -86,7 +86,8 @@ def _expand(requests: Requests, first_request: int, decode_batch: int, token_ns:
     sizes = requests.touch_count + requests.saved_count
     starts = np.cumsum(sizes) - sizes
     prefill = _prefill(requests, starts, rounds)
-    phases = [prefill, _decode(requests, starts, rounds, decode_batch), _save(requests, starts, rounds)]
+    decode = _decode(requests, starts, rounds, decode_batch)
+    phases = [prefill, decode, _save(requests, starts, rounds)]
     request = np.concatenate([ops.request for ops in phases])
     place = np.concatenate([ops.place for ops in phases])
     tokens_before = np.concatenate([ops.tokens_before for ops in phases])
@@ -94,8 +95,6 @@ def _expand(requests: Requests, first_request: int, decode_batch: int, token_ns:
     phase[: len(prefill.request)] = np.where(requests.is_decode[prefill.request], DECODE, PREFILL)
     source = requests.source[place]
     source[phase == DECODE] = USER
-    think_ns = np.zeros(len(request), np.int64)
-    think_ns[np.cumsum(requests.touch_count) - requests.touch_count] = requests.think_ns
     return {
         "time_ns": requests.time_ns[request] + tokens_before * token_ns,
         "request_id": first_request + request,
@@ -109,12 +108,19 @@ def _expand(requests: Requests, first_request: int, decode_batch: int, token_ns:
         "object": requests.object[place],
         "tokens": requests.tokens[place].astype(np.int32),
         "new_tokens": np.concatenate([ops.new_tokens for ops in phases]).astype(np.int32),
-        "think_ns": think_ns,
+        "think_ns": _think_times(requests, len(request)),
     }
 
 
+def _think_times(requests: Requests, ops: int) -> Ints:
+    """Return the pause before each op: the first op of a request has the request's, others 0."""
+    think_ns = np.zeros(ops, np.int64)
+    think_ns[np.cumsum(requests.touch_count) - requests.touch_count] = requests.think_ns
+    return think_ns
+
+
 def _prefill(requests: Requests, starts: Ints, rounds: Ints) -> _PhaseOps:
-    """Return one op per touched object; the last of a request without decode reads generates its tokens.
+    """Return one op per touched object; the last one generates tokens if no decode reads follow.
 
     Args:
         requests: touching at least one object each.
@@ -125,11 +131,17 @@ def _prefill(requests: Requests, starts: Ints, rounds: Ints) -> _PhaseOps:
     place = ranges(starts, requests.touch_count)
     new_tokens = np.zeros(len(request), np.int64)
     new_tokens[np.cumsum(requests.touch_count) - 1] = np.where(rounds > 0, 0, requests.generated)
-    return _PhaseOps(request, place, requests.step[place], np.zeros(len(request), np.int64), new_tokens)
+    return _PhaseOps(
+        request,
+        place,
+        step=requests.step[place],
+        tokens_before=np.zeros(len(request), np.int64),
+        new_tokens=new_tokens,
+    )
 
 
 def _decode(requests: Requests, starts: Ints, rounds: Ints, decode_batch: int) -> _PhaseOps:
-    """Return the reads of the requests' own objects: round 0 loads them, each other one generates a batch."""
+    """Return the reads of own objects: round 0 loads them, each later round generates a batch."""
     request_of_round = np.repeat(np.arange(len(requests)), rounds)
     round_number = positions(rounds)
     own_count = requests.own_count[request_of_round]
@@ -138,7 +150,11 @@ def _decode(requests: Requests, starts: Ints, rounds: Ints, decode_batch: int) -
     number = np.repeat(round_number, own_count)
     left = requests.generated[request_of_round] - (round_number - 1) * decode_batch
     new_tokens = np.zeros(len(request), np.int64)
-    new_tokens[np.cumsum(own_count) - 1] = np.where(round_number > 0, np.minimum(decode_batch, left), 0)
+    new_tokens[np.cumsum(own_count) - 1] = np.where(
+        round_number > 0,
+        np.minimum(decode_batch, left),
+        0,
+    )
     return _PhaseOps(
         request,
         place=ranges(own_first, own_count),
@@ -173,7 +189,7 @@ def _sort(parts: list[Columns]) -> Columns:
 
 
 class _Keys:
-    """Numbers objects 0, 1, … in order of first appearance; the first op of an object writes, others read."""
+    """Keys 0, 1, … of objects in order of first appearance, at which an object is written."""
 
     def __init__(self, shared: int) -> None:
         self._shared = shared

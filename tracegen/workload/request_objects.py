@@ -1,7 +1,7 @@
 """Requests of turns: the objects that each touches, step by step.
 
-The steps of prefill are: shared prompt, common phrase, history, retrieved chunks, the turn's own objects. A
-step without objects is left out. The objects of generated tokens are saved after decoding.
+The steps of prefill are: shared prompt, common phrase, history, retrieved chunks, the turn's own
+objects. A step without objects is left out. Objects of generated tokens are saved after decoding.
 """
 
 from typing import Final, NamedTuple
@@ -50,7 +50,10 @@ def make_requests(
     count = np.concatenate([kind.ranges.count for kind in kinds], axis=1)
     widths = [kind.ranges.first.shape[1] for kind in kinds]
     step = np.repeat([kind.step for kind in kinds], widths)
-    source = np.broadcast_to(np.repeat([kind.source for kind in kinds], widths).astype(np.uint8), first.shape)
+    source = np.broadcast_to(
+        np.repeat([kind.source for kind in kinds], widths).astype(np.uint8),
+        first.shape,
+    )
     if turns.is_document.any():
         source = np.where(turns.is_document[:, None] & (step == _OWN), np.uint8(RAG), source)
     flat_count = count.ravel()
@@ -91,7 +94,7 @@ def _list_kinds(turns: Turns, corpus: Corpus | None) -> list[_Kind]:
 
 
 def _retrieve(turns: Turns, corpus: Corpus) -> ObjectRanges:
-    """Return the chunks of each turn, shape (turns, top_k), without objects for a turn that retrieves none."""
+    """Return the chunks of each turn, shape (turns, top_k); ranges of 0 if it retrieves none."""
     rows = np.flatnonzero(turns.is_retrieval)
     chunks = corpus.retrieve(turns.session[rows], turns.turn[rows], turns.time_ns[rows])
     first = np.zeros((len(turns), chunks.first.shape[1]), np.int64)

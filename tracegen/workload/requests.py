@@ -22,12 +22,16 @@ class Requests:
         generated: tokens.
         is_decoded: whether decoding reads the request's own objects back.
         is_decode: whether the request is an I/O of decoding, from a log that knows no requests.
-        touch_count: objects that prefill touches; the last `own_count` of them are the request's own.
+        touch_count: objects that prefill touches; the last `own_count` of them are the request's
+            own.
         own_count: objects of the request's own.
-        saved_count: objects stored after decoding; they follow the touched ones in the arrays below.
-        object: numbers of the objects, request by request, shape (sum of touch_count and saved_count,).
+        saved_count: objects stored after decoding; they follow the touched ones in the arrays
+            below.
+        object: numbers of the objects, request by request, shape (sum of touch_count and
+            saved_count,).
         source: code of each object's source, as in `ENUMS`, shape as `object`.
-        step: step of the request that touches the object, from 0, shape as `object`; unused for saved ones.
+        step: step of the request that touches the object, from 0, shape as `object`; unused for
+            saved ones.
         tokens: of each object, shape as `object`.
         live: no later request touches an unshared object below this number.
     """

@@ -57,8 +57,8 @@ class TraceEnd:
 class Schedule:
     """The requests of a recipe in order of (time, user, session).
 
-    Users take sessions by their clock (`UserClock`), a step of sessions at a time; turns wait until no
-    earlier one can come. Documents are users of one request each, numbered before all others.
+    Users take sessions by their clock (`UserClock`), a step of sessions at a time; turns wait until
+    no earlier one can come. Documents are users of one request each, numbered before all others.
 
     Args:
         recipe: users, pace and limits.
@@ -101,7 +101,7 @@ class Schedule:
         return list_users(self._recipe, self._sources, self._shard, self._end)
 
     def requests(self) -> Iterator[Requests]:
-        """Yield the requests in order, in batches; users, sessions and turns have the trace's numbers.
+        """Yield the requests in order, in batches, with the trace's numbers of users and sessions.
 
         Raises:
             InputError: the trace would last longer than its times can tell.
@@ -125,7 +125,7 @@ class Schedule:
         Raises:
             InputError: the trace would last longer than its times can tell.
         """
-        # A user may run out of sessions before others: go on until neither turns nor users are left.
+        # A user may run out of sessions before others: go on until no turns and no users are left.
         while len(self._pending) or (self._clock.frontier_ns < NEVER_NS).any():
             turns = self._limit(self._take_ready())
             self._emitted += len(turns)
@@ -139,14 +139,14 @@ class Schedule:
                 self._schedule(grid)
 
     def _take_ready(self) -> Turns:
-        """Remove from the pending turns those that no later session can precede; return them in order."""
+        """Remove and return the pending turns that no later session can precede, in order."""
         is_ready = self._pending.time_ns < int(self._clock.frontier_ns.min(initial=NEVER_NS))
         ready = self._pending.take(np.flatnonzero(is_ready))
         self._pending = self._pending.take(np.flatnonzero(~is_ready))
         return ready.sort()
 
     def _limit(self, turns: Turns) -> Turns:
-        """Leave out the turns after the last request: by its place if that is known, else by count."""
+        """Leave out turns after the last request, by its place if that is known, else by count."""
         if self._end is not None:
             return self._end.keep(turns)
         if self._recipe.requests:
@@ -163,7 +163,14 @@ class Schedule:
         time_ns, pause_ns = self._clock.begin(grid, sessions)
         sessions = replace(sessions, pause_ns=pause_ns)
         slot = self._sessions.expect(len(grid.number))
-        turns, tokens = self._builder.build(grid.number, source, sessions, time_ns, slot, self._tokens.end)
+        turns, tokens = self._builder.build(
+            grid.number,
+            source,
+            sessions,
+            time_ns,
+            slot,
+            self._tokens.end,
+        )
         self._tokens.append(tokens)
         in_time = np.flatnonzero(time_ns < self._end_ns)
         self._pending = Turns.concatenate([self._pending, turns.take(in_time)])
@@ -194,7 +201,7 @@ class _SessionIds:
 
 
 def _split_evenly(turns: Turns, top_k: int) -> Iterator[slice]:
-    """Split turns into portions of few enough touches that some fit into memory, however long the histories."""
+    """Split turns into portions that fit into memory, however long their histories."""
     touches = sum(count.sum(axis=1) for count in turns.counts()) + top_k
     portion = (np.cumsum(touches) - touches) // TOUCHES_PER_PORTION
     bounds = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(portion)]
@@ -214,7 +221,7 @@ def _start_clock(
     shard: tuple[int, int],
     end_ns: int,
 ) -> UserClock:
-    """Return the clock of a shard's users, none of whom has begun; documents are the first users."""
+    """Return the clock of a shard's users before any has begun; documents are numbered first."""
     session_count = max(NEVER_NS if source.count is None else source.count for source in sources)
     users = np.arange(min(recipe.users, session_count))
     in_shard = (recipe.documents + users) % shard[1] == shard[0]
@@ -227,7 +234,7 @@ def list_users(
     shard: tuple[int, int] = (0, 1),
     end: TraceEnd | None = None,
 ) -> Ints:
-    """Return the numbers of a shard's users that have a request, ascending; documents are the first users.
+    """Return the numbers of a shard's users that have a request, ascending; documents first.
 
     Args:
         recipe: users, pace and limits.

@@ -1,7 +1,8 @@
 """KV objects that sessions share: prompts, common phrases and chunks of documents.
 
-Shared objects have the first numbers, from 0. In a trace of blocks a prompt is cut every `block_tokens`
-tokens of the path from its system prompt on; the rest of it is in the first block of its session.
+Shared objects have the first numbers, from 0. In a trace of blocks a prompt is cut every
+`block_tokens` tokens of the path from its system prompt on; the rest of it is in the first block of
+its session.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class _ObjectList:
         return self.count - len(tokens)
 
     def add_texts(self, tokens: Ints, block_tokens: int) -> tuple[Ints, Ints]:
-        """Add independent texts, each cut into blocks, or whole without; return (first, count) of each."""
+        """Add texts, each cut into blocks of its own; return (first, count) of each."""
         count, sizes = cut_evenly(tokens, block_tokens or tokens)
         return self.add(sizes) + np.cumsum(count) - count, count
 
@@ -53,7 +54,7 @@ def cut_evenly(tokens: Ints, piece: int | Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class _Level:
-    """One level of a prompt tree, a row per node: its objects, and the tokens from the root to its end."""
+    """A level of a prompt tree, a row per node: objects, and tokens from the root to its end."""
 
     first: Ints
     count: Ints
@@ -61,7 +62,7 @@ class _Level:
 
 
 class PromptTree:
-    """Shared prompts: system prompts, below each its products' prompts, below each its tenants' prompts."""
+    """Shared prompts as a tree: system, product and tenant prompts."""
 
     def __init__(self, recipe: Recipe, objects: _ObjectList) -> None:
         self._prefix = recipe.prefix
@@ -98,12 +99,22 @@ class PromptTree:
             user: the session's user, who keeps the tenant for good.
 
         Returns:
-            The prompt's objects, a range per level, and its tokens, shape (sessions,); 0 without a prompt.
+            The prompt's objects, a range per level, and its tokens, shape (sessions,); 0 without a
+            prompt.
         """
-        prefix = self._prefix
         if not self._levels:
             return no_ranges(len(session)), np.zeros(len(session), np.int64)
-        carried = chance(draw(self._seed, Purpose.PREFIX_CARRIED, session), prefix.share)
+        carried = chance(draw(self._seed, Purpose.PREFIX_CARRIED, session), self._prefix.share)
+        nodes = self._draw_nodes(session, user)
+        path = list(zip(self._levels, nodes, strict=True))
+        first = np.stack([level.first[node] for level, node in path], axis=1)
+        count = np.stack([level.count[node] for level, node in path], axis=1)
+        tokens = self._levels[-1].end[nodes[-1]] * carried
+        return ObjectRanges(first, count * carried[:, None]), tokens
+
+    def _draw_nodes(self, session: Ints, user: Ints) -> list[Ints]:
+        """Draw the node of each session on each level, numbered parent by parent."""
+        prefix = self._prefix
         bits = draw(self._seed, Purpose.PREFIX_CHOICE, session)
         nodes = [choose(bits, zipf_weights(len(prefix.tokens)))]
         for purpose, stream, fan in (
@@ -113,11 +124,7 @@ class PromptTree:
             if fan:
                 child = choose(draw(self._seed, purpose, stream), zipf_weights(fan))
                 nodes.append(nodes[-1] * fan + child)
-        path = list(zip(self._levels, nodes, strict=True))
-        first = np.stack([level.first[node] for level, node in path], axis=1)
-        count = np.stack([level.count[node] for level, node in path], axis=1)
-        tokens = self._levels[-1].end[nodes[-1]] * carried
-        return ObjectRanges(first, count * carried[:, None]), tokens
+        return nodes
 
 
 class Phrases:
@@ -128,13 +135,16 @@ class Phrases:
         self._share = recipe.common.share
         self._tokens = np.array(recipe.common.tokens, np.int64)
         if self._share:
-            self._first, self._count = objects.add_texts(self._tokens, recipe.block_tokens)
+            first, count = objects.add_texts(self._tokens, recipe.block_tokens)
+            self._first = first
+            self._count = count
 
     def draw(self, session: Ints, turn: Ints) -> tuple[ObjectRanges, Ints]:
         """Draw the phrase of each turn.
 
         Returns:
-            Its objects, one range, or none where the recipe has no phrases; its tokens, shape (turns,).
+            Its objects, one range, or none if the recipe has no phrases; its tokens, shape
+            (turns,).
         """
         if not self._share:
             return no_ranges(len(session)), np.zeros(len(session), np.int64)
@@ -142,7 +152,8 @@ class Phrases:
         bits = draw(self._seed, Purpose.PHRASE_CHOICE, session, turn)
         choice = choose(bits, zipf_weights(len(self._tokens)))
         count = self._count[choice] * carried
-        return ObjectRanges(self._first[choice][:, None], count[:, None]), self._tokens[choice] * carried
+        ranges = ObjectRanges(self._first[choice][:, None], count[:, None])
+        return ranges, self._tokens[choice] * carried
 
 
 class Corpus:
@@ -157,9 +168,12 @@ class Corpus:
         low, high = rag.document_tokens or ((1024, 4096) if wide else (4000, 12000))
         bits = draw(recipe.seed, Purpose.DOCUMENT_TOKENS, np.arange(rag.documents))
         chunk_tokens = min(rag.chunk_tokens, rag.chunk_mib * 2**20 // recipe.bytes_per_token)
-        self._chunks, sizes = cut_evenly(between(bits, low, high), max(1, chunk_tokens))
-        self._first_chunk = np.cumsum(self._chunks) - self._chunks
-        self._chunk_first, self._chunk_count = objects.add_texts(sizes, recipe.block_tokens)
+        chunks, sizes = cut_evenly(between(bits, low, high), max(1, chunk_tokens))
+        chunk_first, chunk_count = objects.add_texts(sizes, recipe.block_tokens)
+        self._chunks = chunks  # of each document
+        self._first_chunk = np.cumsum(chunks) - chunks
+        self._chunk_first = chunk_first
+        self._chunk_count = chunk_count
         self._document_weights = _weights(rag.documents_by, rag.documents)
         self._chunk_weights = _weights(rag.chunks_by, int(self._chunks.max()))
 
@@ -172,8 +186,8 @@ class Corpus:
     def retrieve(self, session: Ints, turn: Ints, time_ns: Ints) -> ObjectRanges:
         """Draw the chunks that each request retrieves: one range each, shape (requests, top_k).
 
-        Each is drawn by document, among those ingested by then, and by rank in it. A chunk that the request
-        has drawn already gives way to the next of the corpus, the last to the first.
+        Each is drawn by document, among those ingested by then, and by rank in it. A chunk that the
+        request has drawn already gives way to the next of the corpus, the last to the first.
         """
         rag = self._rag
         known = np.full(len(time_ns), rag.documents)
@@ -183,18 +197,22 @@ class Corpus:
         chosen = np.full((len(session), rag.top_k), -1, np.int64)
         for k in range(rag.top_k):
             index = turn * rag.top_k + k
-            bits = draw(self._seed, Purpose.DOCUMENT, session, index)
-            document = choose(bits, self._document_weights, known)
-            bits = draw(self._seed, Purpose.CHUNK, session, index)
-            rank = choose(bits, self._chunk_weights, self._chunks[document])
-            chunk = _skip_chosen(self._first_chunk[document] + rank, chosen[:, :k], corpus)
+            chunk = _skip_chosen(self._draw_chunk(session, index, known), chosen[:, :k], corpus)
             chosen[:, k] = np.where(k < corpus, chunk, -1)
         count = np.where(chosen >= 0, self._chunk_count[chosen], 0)
         return ObjectRanges(self._chunk_first[chosen], count)
 
+    def _draw_chunk(self, session: Ints, index: Ints, known: Ints) -> Ints:
+        """Draw a chunk for each request among its first `known` documents; shape (requests,)."""
+        bits = draw(self._seed, Purpose.DOCUMENT, session, index)
+        document = choose(bits, self._document_weights, known)
+        bits = draw(self._seed, Purpose.CHUNK, session, index)
+        rank = choose(bits, self._chunk_weights, self._chunks[document])
+        return self._first_chunk[document] + rank
+
 
 def list_ingestion_times(recipe: Recipe) -> Ints:
-    """Return when each document is ingested, in ns, shape (documents,): evenly over `rag.ingest_s`."""
+    """Return when each document is ingested, in ns, shape (documents,)."""
     return np.arange(recipe.documents) * _ingest_gap_ns(recipe.rag)
 
 

@@ -101,7 +101,7 @@ class TurnBuilder:
         prompt_tokens: Ints,
         phrase_tokens: Ints,
     ) -> Ints:
-        """Return the tokens that each turn prefills beyond shared prompt and phrase; shape (turns,)."""
+        """Return the tokens each turn prefills beyond shared prompt and phrase; shape (turns,)."""
         growth = self._recipe.context_growth
         carries_prompt = turn == 0 if growth else np.ones(len(turn), np.bool_)
         shared = phrase_tokens + np.where(carries_prompt, prompt_tokens, 0)
@@ -125,7 +125,7 @@ class TurnBuilder:
         return is_retrieval
 
     def build_ingestion(self, shard: tuple[int, int], end_ns: int) -> Turns:
-        """Make the turns that ingest a shard's documents before `end_ns`, one each, which writes its chunks."""
+        """Make a turn for each document that a shard ingests before `end_ns`."""
         recipe = self._recipe
         widths = RangeWidths(
             prompt=self._shared.prompts.levels,

@@ -46,8 +46,8 @@ class RangeWidths(NamedTuple):
 class Turns:
     """Some turns of sessions; columns have shape (turns,) unless said.
 
-    Columns `…_first` and `…_count` are an `ObjectRanges` each, shape (turns, ranges). The number of ranges
-    depends on the recipe only: a recipe without shared prompts has 0 ranges of them.
+    Columns `…_first` and `…_count` are an `ObjectRanges` each, shape (turns, ranges). The number of
+    ranges depends on the recipe only: a recipe without shared prompts has 0 ranges of them.
 
     Attributes:
         time_ns: start of the turn.
@@ -65,8 +65,8 @@ class Turns:
         prompt_first, prompt_count: shared prompt, one range per level.
         phrase_first, phrase_count: common phrase, at most one range.
         history_first, history_count: objects of earlier turns, one range.
-        own_first, own_count: objects the turn prefills: one range, in a trace of blocks a second one for
-            the last, partial block.
+        own_first, own_count: objects the turn prefills: one range, in a trace of blocks a second
+            one for the last, partial block.
         saved_first, saved_count: objects of its generated tokens, ranges as of `own_first`.
     """
 
@@ -105,7 +105,7 @@ class Turns:
         return self.take(np.lexsort((self.session, self.user, self.time_ns)))
 
     def counts(self) -> tuple[Ints, ...]:
-        """Return the counts of all ranges, chunks apart, in the order in which a request touches them."""
+        """Return the counts of all ranges, except of chunks, in the order of touches."""
         return tuple(getattr(self, name) for name in _COLUMNS if name.endswith("_count"))
 
     @classmethod

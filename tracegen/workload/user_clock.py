@@ -23,7 +23,8 @@ class SessionGrid:
 
     Attributes:
         rows: rows of the users in their clock, shape (users,).
-        valid: which places hold a session, shape (users, places); others are after the last session.
+        valid: which places hold a session, shape (users, places); others are after the last
+            session.
         number: the recipe's numbers of these sessions, user by user, shape (sessions,).
     """
 
@@ -35,9 +36,9 @@ class SessionGrid:
 class UserClock:
     """When each user may begin the next session; one row per user.
 
-    User u takes sessions u, u + users, …, one after another. A turn begins one pause after the one before
-    has nominally ended: its start plus `decode_token_ms` per generated token. In an open loop a session
-    waits for its arrival, too.
+    User u takes sessions u, u + users, …, one after another. A turn begins one pause after the one
+    before has nominally ended: its start plus `decode_token_ms` per generated token. In an open
+    loop a session waits for its arrival, too.
 
     Args:
         recipe: users and pace.
@@ -46,7 +47,8 @@ class UserClock:
         end_ns: no session begins at or after this time.
 
     Attributes:
-        frontier_ns: earliest start of each user's next session, `NEVER_NS` if there is none; shape (users,).
+        frontier_ns: earliest start of each user's next session, `NEVER_NS` if there is none; shape
+            (users,).
     """
 
     def __init__(self, recipe: Recipe, users: Ints, session_count: int, end_ns: int) -> None:
@@ -67,7 +69,7 @@ class UserClock:
         return self._next_sessions(np.arange(len(self)), 1)
 
     def steps(self) -> Iterator[SessionGrid]:
-        """Yield the next sessions of the slower half of the users, until each has passed the median user.
+        """Yield next sessions of the slower half of the users, until each has passed the median.
 
         `begin` the sessions of a step before the next step is taken.
         """
@@ -92,8 +94,8 @@ class UserClock:
             sessions: the sessions of `grid.number`.
 
         Returns:
-            Start of each turn in ns, and the pause before it in ns; shape (turns,). A user's first turn has
-            no pause.
+            Start of each turn in ns, and the pause before it in ns; shape (turns,). A user's first
+            turn has no pause.
 
         Raises:
             InputError: the times would not fit into 63 bits.
@@ -136,12 +138,15 @@ class UserClock:
         lead: Ints,
         length: Ints,
     ) -> tuple[Ints, Ints]:
-        """Return each session's start, max(arrival, end of the user's last + lead), and the time since that end.
+        """Return each session's start, and the time since the end of the user's last session.
 
-        With X(j) the time that the leads and lengths up to the start of a user's j-th session take, its start is
-        X(j) + max(free, max over i ≤ j of arrival(i) - X(i)).
+        It starts at max(arrival, that end + lead). With X(j) the time that the leads and lengths up
+        to the start of a user's j-th session take, its start is X(j) + max(free, max over i ≤ j of
+        arrival(i) - X(i)).
         """
-        arrivals, leads, lengths = (_spread(grid.valid, values) for values in (arrival, lead, length))
+        arrivals = _spread(grid.valid, arrival)
+        leads = _spread(grid.valid, lead)
+        lengths = _spread(grid.valid, length)
         free = self._free_ns[grid.rows][:, None]
         path = np.cumsum(leads + lengths, axis=1) - lengths
         slack = np.where(grid.valid, arrivals - path, -NEVER_NS)
