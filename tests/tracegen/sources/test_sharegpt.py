@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tracegen.arrays import Ints
 from tracegen.errors import InputError
 from tracegen.recipe.recipe import Recipe, ShareGPTFile
 from tracegen.sources import sharegpt
-from tracegen.sources.json_stream import read_entries
 from tracegen.sources.tokenizers import Tokenizer
 
 WORDS = Tokenizer("words", "", lambda texts: [len(text.split()) for text in texts], 1)
@@ -147,14 +144,6 @@ def test_lines_arrays_and_texts_with_a_byte_order_mark_read_alike(file: Path, in
     array = json.dumps(entries, indent=indent, ensure_ascii=False)
     lines = "\n".join(json.dumps(one) for one in entries)
     assert turns(read(file, array)) == turns(read(file, "\ufeff" + array)) == turns(read(file, lines))
-
-
-@given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.integers(1, 64), st.booleans())
-def test_chunks_of_text_may_end_anywhere(values: list[str], chunk: int, ascii_only: bool) -> None:
-    text = json.dumps([{"v": value} for value in values], ensure_ascii=ascii_only)
-    chunks = (text[i : i + chunk] for i in range(0, len(text), chunk))
-    entries = read_entries(Path("x"), chunks, "a file")
-    assert [entry["v"] for entry in entries] == values
 
 
 BAD = {
