@@ -15,7 +15,7 @@ from tracegen.schema import MULTI_TURN, SYSTEM, USER
 
 
 class BlockObjects:
-    """Objects by the ids of their blocks, and objects of turns of which only the length is known.
+    """Objects by the ids of their blocks, and objects of turns with a known length only.
 
     Args:
         options: tail, rechunk, chain and bytes_per_token.

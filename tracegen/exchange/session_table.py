@@ -13,7 +13,7 @@ from tracegen.times import to_ns
 
 # A request of known length only continues a session that it could belong to with this probability.
 CONTINUES: Final = 0.7
-IDLE_NS: Final = 600 * 10**9  # longest pause before such a request
+IDLE_NS: Final = 600 * 10**9  # longest pause before it
 OPEN_SESSIONS: Final = 1000
 
 

@@ -88,7 +88,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """Return a setting's value: TOML if the text parses as such, else the text itself."""
+    """Return a setting's value: TOML if the text is TOML, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # not TOML, or too many digits or brackets

@@ -195,7 +195,7 @@ class Recipe:
         """Refuse values that make no trace.
 
         Raises:
-            InputError: a key has such a value; names the key, its value and what it must be.
+            InputError: a value does not fit; names its key, the value and what it must be.
         """
         for demand in _list_demands(self):
             if not demand.is_met:
@@ -267,7 +267,7 @@ def _load_demands(recipe: Recipe) -> Iterator[_Demand]:
         "from 0 to 1e6 sessions per second",
     )
     has_rate = not rates or any(rate >= 1e-6 for rate in rates)
-    yield _Demand("hourly_rates", has_rate, "rates of which at least one is 1e-6 or more")
+    yield _Demand("hourly_rates", has_rate, "rates with at least one from 1e-6")
     yield _Demand(
         "hourly_rates",
         not (rates and recipe.session_rate),

@@ -130,7 +130,7 @@ def _check_hub(name: str) -> None:
     """Ask the hub once: its own client would retry for most of a minute.
 
     Raises:
-        OSError: no such name is possible, or the hub cannot be reached.
+        OSError: the name is no hub name, or the hub cannot be reached.
     """
     from huggingface_hub import constants  # noqa: PLC0415
 

@@ -22,8 +22,8 @@ _SPARE_BLOCKS: Final = 64
 class Arrivals:
     """Arrival times of sessions 0, 1, …; each block of 1,024 is drawn without the others.
 
-    Within a block the arrivals are those of a renewal process, given their number: sorted uniforms
-    for Poisson, gaps from its quantiles, scaled to the block's length, for a gamma law (Devroye,
+    Within a block the arrivals are those of a renewal process, given their number: for Poisson
+    sorted uniforms, for a gamma law gaps from its table, scaled to the block's length (Devroye,
     "Non-Uniform Random Variate Generation", 1986, V.2). Hourly rates stretch the time of a process
     of one session per second.
     """

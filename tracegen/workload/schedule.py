@@ -184,7 +184,7 @@ class _SessionIds:
         self._next_id = 0
 
     def expect(self, sessions: int) -> int:
-        """Make slots for so many sessions; return the first slot."""
+        """Make slots for sessions; return the first slot."""
         self._ids.append(np.zeros(sessions, np.int64))
         return self._ids.end - sessions
 
