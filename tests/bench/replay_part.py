@@ -18,7 +18,7 @@ from tests.bench.disks import best, fast_disk, fio, throttled
 from tests.bench.measure import PAIRS, show
 from tests.support import traces
 from tracegen.generate import generate
-from tracegen.recipe.loading import load
+from tracegen.recipe.loading import load_recipe
 
 TOKEN = 128 << 10  # bytes of llama3.1-8b
 
@@ -206,7 +206,7 @@ def throttle(folder: Path) -> None:
             apart(f"{size >> 10} KiB, cut", theirs, folder, mount, trace, *flags, "--duration", 15, "--warmup", "2s")
         for name, changes, more in OPTIONS:
             trace = folder / "o.parquet"
-            generate(load(Path("tracegen/recipes") / f"{name}.toml", SMALL | changes), trace, force=True)
+            generate(load_recipe(Path("tracegen/recipes") / f"{name}.toml", SMALL | changes), trace, force=True)
             flags = (*more, "--model", "tiny-1b", "--pace", "closed")
             apart(f"{name}, whole", theirs, folder, mount, trace, *flags, "--duration", "unlimited")
             apart(f"{name}, cut by ops", theirs, folder, mount, trace, *flags, "--duration", "unlimited", "--ops", 100)
@@ -286,7 +286,7 @@ def null(folder: Path) -> None:
     print("null tier: 16 workers, end to end from the process's start to its end")
     for millions in (1, 5):
         path = folder / "p.parquet"
-        recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": 95_000 * millions})
+        recipe = load_recipe(None, {"mix.personas": 1, "users": 1000, "requests": 95_000 * millions})
         ops = generate(recipe, path, force=True).counts["ops"]
         began = time.perf_counter()
         run = Replay.of(path, folder / "run", "--layout", "null", "--workers", 16, "--model", "tiny-1b")

@@ -15,7 +15,7 @@ def tokenizer(folder: Path) -> None:
     """`tracegen generate` against the tokenizer library alone, on the same texts."""
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-    from tracegen.sources.tokenizers import ALIASES, bundled
+    from tracegen.sources.tokenizers import ALIASES, list_bundled
 
     source, rng = folder / "chats.json", random.Random(1)
     words = [line.split() for line in Path("README.md").read_text().splitlines() if line]
@@ -34,7 +34,7 @@ def tokenizer(folder: Path) -> None:
     texts = [turn["value"] for chat in chats for turn in chat["conversations"]]
 
     def library() -> None:
-        encode = Tekkenizer.from_file(bundled()[ALIASES["tekken"]]).encode
+        encode = Tekkenizer.from_file(list_bundled()[ALIASES["tekken"]]).encode
         for text in texts:
             encode(text, bos=False, eos=False)
 
@@ -49,11 +49,11 @@ def tokenizer(folder: Path) -> None:
 def planner(folder: Path, requests: int = 950_000) -> None:
     """`replayer plan` of a long trace as a whole process, against reading and hashing the same trace alone."""
     from tracegen.generate import generate
-    from tracegen.recipe.loading import load
+    from tracegen.recipe.loading import load_recipe
     from tracegen.schema import Fingerprint, Trace
 
     path = folder / "p.parquet"
-    recipe = load(None, {"mix.personas": 1, "users": 1000, "requests": requests})
+    recipe = load_recipe(None, {"mix.personas": 1, "users": 1000, "requests": requests})
     ops = generate(recipe, path, force=True).counts["ops"]
     tiers = ("--gpu-mem-gb", "2", "--cpu-mem-gb", "16", "--storage-capacity-gb", "100", "--model", "tiny-1b")
 
@@ -77,15 +77,15 @@ def planner(folder: Path, requests: int = 950_000) -> None:
 
 def generator(folder: Path, requests: int = 200_000) -> None:
     """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
-    from tracegen.exchange.block_ids import ImportOptions
     from tracegen.exchange.convert import ImportOutput, import_trace
+    from tracegen.exchange.options import ImportOptions
     from tracegen.files.trace_writer import TraceWriter
     from tracegen.generate import generate
-    from tracegen.recipe.loading import load
+    from tracegen.recipe.loading import load_recipe
     from tracegen.schema import Metadata, Trace
 
     print("tracegen, one core")
-    path, recipe = folder / "t.parquet", load(None, {"mix.personas": 1, "users": 1000, "requests": requests})
+    path, recipe = folder / "t.parquet", load_recipe(None, {"mix.personas": 1, "users": 1000, "requests": requests})
     ops = generate(recipe, path, force=True).counts["ops"]
     made = list(Trace(path).batches())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracegen.generate import generate
-from tracegen.recipe.loading import load
+from tracegen.recipe.loading import load_recipe
 
 DEVICE = "nvme=3000,80"  # MiB/s and µs; simulated, so that every order meets the same drive
 ORDERS = ("trace", "reference:nvme-0.5", "reference:nvme-2", "reference:nvme-7", "live")
@@ -45,7 +45,7 @@ def validity(folder: Path) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for case in CASES:
         path = folder / "v.parquet"
-        recipe = load(Path("tracegen/recipes") / f"{case.recipe}.toml", case.changes)
+        recipe = load_recipe(Path("tracegen/recipes") / f"{case.recipe}.toml", case.changes)
         generate(recipe, path, force=True)
         for capacity in case.capacities:
             for order in ORDERS:

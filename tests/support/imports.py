@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.support.paths import ROOT
 from tests.support.traces import joined
-from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.convert import ImportOutput, import_trace
+from tracegen.exchange.options import ImportOptions
 from tracegen.schema import Columns, Trace
 
 EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"

@@ -19,12 +19,12 @@ from tracegen.commands.options import (
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
-from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.convert import ImportOutput, export_trace, import_trace
+from tracegen.exchange.options import ImportOptions
 from tracegen.formats import EXPORTS, FORMATS, IMPORTS
 from tracegen.formats.export import ExportOptions
 from tracegen.generate import generate
-from tracegen.recipe.loading import load
+from tracegen.recipe.loading import load_recipe
 from tracegen.trace.metadata import Metadata
 
 _DEFAULTS: Final = ImportOptions()
@@ -199,7 +199,7 @@ def _import_sharegpt(
     given = {name: getattr(options, name) for name in _OF_RECIPES}
     overrides |= {name: value for name, value in given.items() if value is not None}
     return generate(
-        load(None, overrides),
+        load_recipe(None, overrides),
         output.path,
         part_ops=output.part_ops,
         force=output.force,

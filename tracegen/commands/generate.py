@@ -177,8 +177,8 @@ def generate(
     overrides = _parse_settings(settings)
     given = {name: value for name, value in flags.items() if value is not None}
     overrides |= {name.replace("__", "."): value for name, value in given.items()}
-    path = None if recipe is None else loading.find(recipe)
-    resolved = loading.load(path, overrides)
+    path = None if recipe is None else loading.find_recipe(recipe)
+    resolved = loading.load_recipe(path, overrides)
     metadata = write_trace(
         resolved,
         output.path,
@@ -218,9 +218,9 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, object]:
 def recipes(name: str | None, as_json: bool) -> None:
     """List the recipes that come with the package, or print one."""
     if name is not None:
-        click.echo(loading.find(name).read_text(encoding="utf-8"), nl=False)
+        click.echo(loading.find_recipe(name).read_text(encoding="utf-8"), nl=False)
         return
-    purposes = loading.shipped()
+    purposes = loading.list_shipped()
     if as_json:
         click.echo(json.dumps(purposes, indent=2, ensure_ascii=False))
         return

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracegen.arrays import Ints
 from tracegen.derive.provenance import Derivation, count_of, describe_origin
 from tracegen.derive.renumber import merge_streams, renumber
 from tracegen.errors import InputError
-from tracegen.randomness.draws import Ints
 from tracegen.trace.columns import SHARD_COLUMNS, Columns
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace

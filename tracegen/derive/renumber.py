@@ -8,11 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable, Ints, first_rows, sort_order
 from tracegen.errors import InputError
-from tracegen.randomness.draws import Ints
 from tracegen.trace.columns import DELETE, READ, WRITE, Columns, concatenate, take_rows
-from tracegen.workload.objects import Window as IdTable
-from tracegen.workload.ops import first_rows, sort_order
 
 _NO_LIMIT: Final = 2**63 - 1
 

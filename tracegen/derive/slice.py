@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracegen.arrays import IdTable
 from tracegen.derive.provenance import Derivation, describe_origin
 from tracegen.derive.renumber import renumber
 from tracegen.trace.columns import Columns, take_rows
 from tracegen.trace.reading import Trace
-from tracegen.workload.objects import Window as IdTable
 
 Range = tuple[float, float]
 """The first value of a range, and the first value beyond it."""

@@ -7,13 +7,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.arrays import IdTable
 from tracegen.describe.info import Facts, format_users
 from tracegen.describe.reuse import Reuse
 from tracegen.errors import InputError, missing_package
 from tracegen.files.outputs import check_output, open_output
 from tracegen.trace.columns import PREFILL, Columns
 from tracegen.trace.reading import Trace
-from tracegen.workload.objects import Window as IdTable
 
 BINS: Final = 200
 _WINDOW_BINS: Final = BINS // 20

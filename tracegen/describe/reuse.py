@@ -13,10 +13,9 @@ from typing import Final, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.randomness.draws import Ints
+from tracegen.arrays import IdTable, Ints
 from tracegen.trace.columns import DELETE, ENUMS, READ, Columns, concatenate, take_rows
 from tracegen.trace.reading import Trace
-from tracegen.workload.objects import Window as IdTable
 
 TOUCHES_MAX: Final = 1 << 20
 CURVE_POINTS: Final = 64

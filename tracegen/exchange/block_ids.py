@@ -1,120 +1,135 @@
-"""The objects that another lab's block ids name: tails, chains and coarser blocks."""
+"""The objects that another lab's block ids name: partial blocks, chains and coarser blocks."""
 
 from array import array
 from collections import Counter
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Hashable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tracegen.arrays import Ints
 from tracegen.errors import InputError
+from tracegen.exchange.options import ImportOptions
 from tracegen.formats.rows import Call
+from tracegen.schema import MULTI_TURN, SYSTEM, USER
 
 
-@dataclass(frozen=True)
-class ImportOptions:
-    """What an import may change.
-
-    Attributes:
-        seed: of jitter, of the sample, of the sessions of length-only traces and of the classes of service.
-        jitter_s: each session is moved by up to so much, uniformly.
-        tail: a last, partial block counts with its tokens, as a full one, or not at all.
-        rechunk: tokens of the blocks to make, a multiple of the source's; 0: as they are.
-        sessions: what becomes of requests of known length alone that name no session: `guess` joins them, with `none`
-            each has one of its own.
-        sample_sessions: share of the sessions to keep.
-        max_idle_gap_s: longer pauses between the requests of a session are shortened to this; 0: no limit.
-        speedup: all times are divided by this.
-        decode_reads: None: for length-only traces, not for blocks, whose KV is loaded once.
-        shared_ids: several files are parts of one trace: their ids mean the same.
-        chain: blocks that hold the same after different beginnings are different.
-        bytes_per_token: where the source counts bytes.
-    """
-
-    seed: int = 0
-    jitter_s: float = 0
-    tail: Literal["partial", "full", "drop"] = "partial"
-    rechunk: int = 0
-    sessions: Literal["guess", "none"] = "guess"
-    sample_sessions: float = 1
-    max_idle_gap_s: float = 0
-    speedup: float = 1
-    decode_reads: bool | None = None
-    decode_token_ms: float = 30
-    chain: bool = False
-    shared_ids: bool = False
-    bytes_per_token: int = 0
-
-
-class Blocks:
-    """Objects by the names that blocks have, and those of turns of which only the length is known.
+class BlockObjects:
+    """Objects by the ids of their blocks, and objects of turns with a known length only.
 
     Args:
         options: tail, rechunk, chain and bytes_per_token.
-        size: tokens of the source's blocks; None where it has none or each its own.
-        chained: whether a block's id stands for all before it.
-
-    Attributes:
-        tokens: of each object.
-        owners: the session that touched each object first, -1 before.
-        counts: blocks whose length is another than where they were named first.
+        block_tokens: tokens of the source's blocks; None if it has no blocks, or each has its own.
+        counts: counts blocks whose length differs from that at their first appearance.
+        chained: whether a block's id stands for all blocks before it.
     """
 
-    def __init__(self, options: ImportOptions, size: int | None, *, chained: bool) -> None:
-        self._options, self._size = options, size
-        self._group = self._check_rechunk(size, chained)
+    def __init__(
+        self,
+        options: ImportOptions,
+        block_tokens: int | None,
+        counts: Counter[str],
+        *,
+        chained: bool,
+    ) -> None:
+        self._options = options
+        self._block_tokens = block_tokens
+        self._counts = counts
+        self._group = self._blocks_per_object(block_tokens, chained)
         self._numbers: dict[Hashable, dict[Hashable, int]] = {}  # by scope and name
-        self._links: dict[tuple[int, Hashable], int] = {}
-        self.tokens, self.owners = array("q"), array("q")
-        self.counts: Counter[str] = Counter()
+        self._links: dict[tuple[int, Hashable], int] = {}  # by the link before and the block's id
+        self._tokens = array("q")  # by object
+        self._owners = array("q")  # session that touched each object first, -1 before
 
-    def _check_rechunk(self, block: int | None, chained: bool) -> int:
+    def _blocks_per_object(self, block_tokens: int | None, chained: bool) -> int:
         wanted = self._options.rechunk
-        if not wanted or wanted == block:
+        if not wanted or wanted == block_tokens:
             return 1
-        if not block or wanted % block:
-            raise InputError(f"--rechunk {wanted} must be a multiple of the source's block size ({block or 'none'}).")
+        if not block_tokens or wanted % block_tokens:
+            raise InputError(
+                f"not a multiple of the source's block size ({block_tokens or 'none'})",
+                "pass a multiple of it" if block_tokens else "leave it out",
+                subject=wanted,
+                setting="rechunk",
+            )
         if not (chained or self._options.chain):
-            raise InputError(f"--rechunk {wanted}: these ids do not stand for what is before them; add --chain.")
-        return wanted // block
+            raise InputError(
+                "an id of this format does not stand for the blocks before it",
+                "add `chain`",
+                subject=wanted,
+                setting="rechunk",
+            )
+        return wanted // block_tokens
 
-    def of(self, call: Call) -> list[int]:
-        """The objects of a request's blocks, in order."""
+    def find(self, call: Call) -> list[int]:
+        """Return the objects of a call's blocks, in order; new names get new objects.
+
+        Raises:
+            InputError: an id that names content occurs twice in the call.
+        """
         ids = call.blocks or []
-        tokens = self._even(call.input_tokens, len(ids))
-        if call.tokens is not None:
-            each = self._options.bytes_per_token or 1
-            tokens = [-(-size // each) for size in call.tokens]
-        if self._options.tail == "drop" and self._size and tokens and tokens[-1] < self._size:
-            ids, tokens = ids[:-1], tokens[:-1]
-        names: list[Hashable] = list(ids)
+        tokens = self._count_tokens(call)
+        is_partial = bool(tokens) and tokens[-1] < (self._block_tokens or 0)
+        if self._options.tail == "drop" and is_partial:
+            ids = ids[:-1]
+            tokens = tokens[:-1]
+        names: Sequence[Hashable] = ids
         if self._options.chain:
-            names = self._chained([(call.scope, one) for one in ids])
+            names = self._chain([(call.scope, block) for block in ids])
         elif len(set(names)) < len(names):
             raise InputError(
-                "these ids name contents, and one occurs twice in a request; tell them apart with --chain."
+                "a block occurs twice in a request",
+                "tell its places apart with `chain`",
             )
         if self._group > 1:
-            ends = [*range(self._group - 1, len(names), self._group)]
-            ends += [len(names) - 1] * (len(names) % self._group > 0)
-            sums = np.add.reduceat(tokens, range(0, len(tokens), self._group)).tolist() if tokens else []
-            names, tokens = [names[end] for end in ends], sums
+            names, tokens = self._coarsen(names, tokens)
         numbers = self._numbers.setdefault(call.scope, {})
-        return [self._object(numbers, name, size) for name, size in zip(names, tokens, strict=True)]
+        named_tokens = zip(names, tokens, strict=True)
+        return [self._find_object(numbers, name, size) for name, size in named_tokens]
+
+    def add(self, tokens: int) -> int:
+        """Add an object of these tokens; return its number."""
+        self._tokens.append(tokens)
+        self._owners.append(-1)
+        return len(self._tokens) - 1
+
+    def tokens(self, objects: Ints) -> Ints:
+        """Return the tokens of these objects."""
+        tokens: Ints = np.frombuffer(self._tokens, np.int64)[objects]
+        return tokens
+
+    def touch(self, objects: Sequence[int], session: int) -> NDArray[np.uint8]:
+        """Return the source of each object for a session: new, its own, or another's prefix.
+
+        New objects belong to the session from now on.
+        """
+        owners = [self._owners[number] for number in objects]
+        for number, owner in zip(objects, owners, strict=True):
+            if owner < 0:
+                self._owners[number] = session
+        reused = [MULTI_TURN if owner == session else SYSTEM for owner in owners]
+        sources = [USER if owner < 0 else code for owner, code in zip(owners, reused, strict=True)]
+        return np.array(sources, np.uint8)
 
     def forget(self, scope: Hashable) -> None:
-        """Forget the names of a scope that does not come again; None stays, as it is that of all files."""
+        """Forget the names of a scope that does not come again; None, that of all files, stays."""
         if scope is not None:
             self._numbers.pop(scope, None)
 
-    def _even(self, prompt: int, blocks: int) -> list[int]:
-        size = self._size or 0
-        last = size if self._options.tail == "full" else min(size, prompt - size * (blocks - 1))
+    def _count_tokens(self, call: Call) -> list[int]:
+        """Return the tokens of each block of a call."""
+        if call.tokens is not None:
+            unit = self._options.bytes_per_token or 1
+            return [-(-size // unit) for size in call.tokens]
+        blocks = len(call.blocks or [])
+        size = self._block_tokens or 0
+        last = size
+        if self._options.tail != "full":
+            last = min(size, call.input_tokens - size * (blocks - 1))
         return [size] * (blocks - 1) + [last] * (blocks > 0)
 
-    def _chained(self, names: list[Hashable]) -> list[Hashable]:
-        """Names that stand for a block and all before it."""
+    def _chain(self, names: Sequence[Hashable]) -> list[Hashable]:
+        """Return names that stand for a block and all before it."""
         links: list[Hashable] = []
         last = -1
         for name in names:
@@ -122,15 +137,23 @@ class Blocks:
             links.append(last)
         return links
 
-    def _object(self, numbers: dict[Hashable, int], name: Hashable, tokens: int) -> int:
-        if name not in numbers:
-            numbers[name] = self.new(tokens)
-        number = numbers[name]
-        self.counts["blocks_of_another_length"] += self.tokens[number] != tokens
-        return number
+    def _coarsen(
+        self,
+        names: Sequence[Hashable],
+        tokens: list[int],
+    ) -> tuple[list[Hashable], list[int]]:
+        """Join groups of blocks: each has the name of its last block and the sum of the tokens."""
+        ends = [*range(self._group - 1, len(names), self._group)]
+        if len(names) % self._group:
+            ends.append(len(names) - 1)
+        if not tokens:
+            return [], []
+        sums = np.add.reduceat(tokens, range(0, len(tokens), self._group)).tolist()
+        return [names[end] for end in ends], sums
 
-    def new(self, tokens: int) -> int:
-        """Another object of so many tokens."""
-        self.tokens.append(tokens)
-        self.owners.append(-1)
-        return len(self.tokens) - 1
+    def _find_object(self, numbers: dict[Hashable, int], name: Hashable, tokens: int) -> int:
+        if name not in numbers:
+            numbers[name] = self.add(tokens)
+        number = numbers[name]
+        self._counts["blocks_of_another_length"] += self._tokens[number] != tokens
+        return number

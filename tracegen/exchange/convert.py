@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tracegen.errors import InputError, check_is_file
-from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.importer import Importer
+from tracegen.exchange.options import ImportOptions
 from tracegen.files.progress import Advance, Progress, ignore_progress
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.formats import FORMATS
@@ -19,10 +19,10 @@ from tracegen.formats.export import ExportOptions, explain_missing_bytes
 from tracegen.formats.format import Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import BadRowError
-from tracegen.recipe.recipe import to_ns
+from tracegen.times import to_ns
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace
-from tracegen.workload.ops import ops
+from tracegen.workload.ops import make_ops
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def import_trace(
             delays=format_.has_delays,
         )
         requests = importer.requests(chain([first], calls))
-        for batch in ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
+        for batch in make_ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
             writer.write(batch)
         _record_rows(metadata, rows, output.licence)
         metadata.recipe = {"import": _describe_import(name, format_, options, importer)}

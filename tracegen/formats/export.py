@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable
 from tracegen.errors import InputError
 from tracegen.trace.columns import DELETE, PREFILL, Columns, concatenate, take_rows
 from tracegen.trace.reading import Trace
-from tracegen.workload.objects import Window as IdTable
 
 BYTES_PER_TOKEN_MAX: Final = 2**32 - 1
 

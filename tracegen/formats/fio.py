@@ -12,15 +12,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.arrays import IdTable, Ints, first_rows
 from tracegen.errors import InputError
 from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
 from tracegen.formats.format import Format
-from tracegen.randomness.draws import Ints
 from tracegen.trace.columns import DELETE, WRITE
 from tracegen.trace.reading import Trace
-from tracegen.workload.objects import Window as IdTable
-from tracegen.workload.ops import first_rows
 
 PAGE: Final = 4096  # bytes
 PIECE: Final = 4 << 20  # bytes

@@ -10,15 +10,14 @@ from typing import Final
 
 import numpy as np
 
+from tracegen.arrays import IdTable, Ints
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
 from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
 from tracegen.formats.format import Format
-from tracegen.randomness.draws import Ints
 from tracegen.trace.columns import DELETE
 from tracegen.trace.reading import Trace
-from tracegen.workload.objects import Window as IdTable
 
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 

@@ -1,8 +1,9 @@
-"""Random numbers that are a pure function of (seed, purpose, stream, index), for ever and on every platform.
+"""Random numbers: a pure function of (seed, purpose, stream, index), equal on every platform.
 
-The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11), vectorised over
-streams and indices. Counter words: index, purpose, stream (low, high); key words: seed (low, high). Draws are shaped
-with integer arithmetic only, because the distribution methods of numpy's Generator may change between releases.
+The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+SC'11), vectorised over streams and indices. Counter words: index, purpose, stream (low, high); key
+words: seed (low, high). Draws are shaped with integer arithmetic only, because the distribution
+methods of numpy's Generator may change between releases.
 """
 
 from enum import IntEnum
@@ -12,8 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tracegen.arrays import Ints
+
 U64 = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 _MULTIPLIERS: Final = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL: Final = (0x9E3779B9, 0xBB67AE85)
@@ -22,7 +24,7 @@ _HALF: Final = np.uint64(32)
 
 
 class Purpose(IntEnum):
-    """What a draw decides. A new purpose takes a new number, so that it disturbs no earlier draw."""
+    """What a draw decides. A new purpose takes a new number, so that no earlier draw changes."""
 
     SAMPLE = 1
     QOS = 2
@@ -51,8 +53,11 @@ class Purpose(IntEnum):
     SESSION_CONTINUED = 25
 
 
-def philox4x32(counter: tuple[U64, U64, U64, U64], key: tuple[int, int]) -> tuple[U64, U64, U64, U64]:
-    """Ten rounds of Philox4x32.
+def philox4x32(
+    counter: tuple[U64, U64, U64, U64],
+    key: tuple[int, int],
+) -> tuple[U64, U64, U64, U64]:
+    """Return ten rounds of Philox4x32.
 
     Args:
         counter: four arrays of one shape, each value below 2^32.
@@ -76,7 +81,7 @@ def philox4x32(counter: tuple[U64, U64, U64, U64], key: tuple[int, int]) -> tupl
 
 
 def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -> U64:
-    """Uniform 64-bit draws, one for every (stream, index) pair after broadcasting.
+    """Return uniform 64-bit draws, one for every (stream, index) pair after broadcasting.
 
     Args:
         seed: 0 to 2^64 - 1.
@@ -84,9 +89,15 @@ def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -
         stream: stream numbers (a session, a block of arrivals), 0 to 2^64 - 1.
         index: position within the stream, 0 to 2^32 - 1.
     """
-    streams, indices = np.broadcast_arrays(np.asarray(stream, dtype=np.uint64), np.asarray(index, dtype=np.uint64))
+    streams, indices = np.broadcast_arrays(
+        np.asarray(stream, dtype=np.uint64),
+        np.asarray(index, dtype=np.uint64),
+    )
     purposes = np.full(streams.shape, int(purpose), dtype=np.uint64)
-    words = philox4x32((indices, purposes, streams & _LOW, streams >> _HALF), (seed & 0xFFFFFFFF, seed >> 32))
+    words = philox4x32(
+        (indices, purposes, streams & _LOW, streams >> _HALF),
+        (seed & 0xFFFFFFFF, seed >> 32),
+    )
     return words[0] | (words[1] << _HALF)
 
 
@@ -95,12 +106,12 @@ def below(bits: U64, span: int | Ints) -> Ints:
 
     Args:
         bits: uniform 64-bit draws.
-        span: 1 to 2^63 - 1, one for all or one each.
+        span: 1 to 2^63 - 1; one for all draws or an array with one for each.
     """
     wide = np.asarray(span).astype(np.uint64)
     high, low = wide >> _HALF, wide & _LOW
     a, b = bits >> _HALF, bits & _LOW
-    if not high.any():  # the same sum without its zeros
+    if not high.any():  # the sum below, without the terms that are 0
         short: U64 = (a * low + ((b * low) >> _HALF)) >> _HALF
         return short.astype(np.int64)
     carry = ((b * low) >> _HALF) + ((a * low) & _LOW) + ((b * high) & _LOW)
@@ -109,24 +120,30 @@ def below(bits: U64, span: int | Ints) -> Ints:
 
 
 def between(bits: U64, low: int | Ints, high: int | Ints) -> Ints:
-    """Map uniform 64-bit draws to low … high, both included."""
+    """Map uniform 64-bit draws to the integers low … high, both included."""
     return low + below(bits, high - low + 1)
 
 
 def choose(bits: U64, weights: ArrayLike, among: Ints | None = None) -> Ints:
-    """Map uniform 64-bit draws to the index of one of several integer weights; of the first `among` only, if given."""
+    """Map uniform 64-bit draws to indices of integer weights, each as often as its weight.
+
+    Args:
+        bits: uniform 64-bit draws.
+        weights: integers from 0, whose sum is positive; shape (choices,).
+        among: the draw chooses from the first this many weights only; one for each draw.
+    """
     cumulative = np.cumsum(np.asarray(weights, dtype=np.int64))
     span = int(cumulative[-1]) if among is None else cumulative[among - 1]
-    found: Ints = np.searchsorted(cumulative, below(bits, span), side="right").astype(np.int64)
-    return found
+    index: Ints = np.searchsorted(cumulative, below(bits, span), side="right").astype(np.int64)
+    return index
 
 
 def chance(bits: U64, share: float) -> NDArray[np.bool_]:
-    """Map uniform 64-bit draws to true for a share of them, in steps of 10^-9."""
-    carried: NDArray[np.bool_] = below(bits, 10**9) < round(Fraction(str(share)) * 10**9)
-    return carried
+    """Map uniform 64-bit draws to true for a share of them, from 0 to 1 in steps of 10^-9."""
+    is_chosen: NDArray[np.bool_] = below(bits, 10**9) < round(Fraction(str(share)) * 10**9)
+    return is_chosen
 
 
 def zipf_weights(count: int) -> Ints:
-    """Integer weights of a Zipf law with exponent 1: floor(2^32 / rank) for ranks 1 … count."""
+    """Return integer Zipf weights with exponent 1: floor(2^32 / rank) for ranks 1 … count."""
     return 2**32 // np.arange(1, count + 1)

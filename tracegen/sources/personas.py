@@ -1,17 +1,27 @@
-"""Synthetic users in the manner of MLCommons' kv-cache.py: lengths and pace drawn once per user, turns around them."""
+"""Synthetic users as in MLCommons' kv-cache.py: lengths and pace per user, turns around them."""
 
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from tracegen.randomness.draws import Ints, Purpose, between, choose, draw
-from tracegen.recipe.recipe import Person, Recipe, to_ns
+from tracegen.arrays import Ints, positions
+from tracegen.randomness.draws import Purpose, between, choose, draw
+from tracegen.recipe.recipe import Recipe, UserKind
 from tracegen.sources.sessions import Origin, Sessions
+from tracegen.times import to_ns
 
 
-class Personas:
-    """An endless source of users of several kinds."""
+class PersonaSource:
+    """An endless source of sessions of several kinds of user.
+
+    Args:
+        recipe: seed and context growth.
+        kinds: the kinds of user.
+        weights: of the kinds; one each.
+        contains_prefix: whether the context of a turn contains the shared prompt.
+        retrieves: share of the requests that retrieve chunks; None for the recipe's.
+    """
 
     count: int | None = None
     retrieves: float | None
@@ -19,64 +29,72 @@ class Personas:
     def __init__(
         self,
         recipe: Recipe,
-        kinds: Sequence[Person],
+        kinds: Sequence[UserKind],
         weights: Sequence[int] = (1,),
         *,
         contains_prefix: bool = True,
         retrieves: float | None = None,
     ) -> None:
-        self.contains_prefix, self.retrieves, self.origin = contains_prefix, retrieves, Origin()
-        self._seed, self._growth = recipe.seed, recipe.context_growth
+        self.contains_prefix = contains_prefix
+        self.retrieves = retrieves
+        self.origin = Origin()
+        self._seed = recipe.seed
+        self._growth = recipe.context_growth
         self._weights = weights
-        self._lengths = [_turn_weights(kind) for kind in kinds]
-        self._ranges = {
-            name: np.array([getattr(kind, name) for kind in kinds], np.int64).T
-            for name in ("context", "generation", "question")
-        }
-        self._think = np.array([[to_ns(limit) for limit in kind.think_s] for kind in kinds], np.int64).T
+        self._turn_weights = [_weigh_turns(kind) for kind in kinds]
+        # Lower and upper limits by kind, shape (2, kinds).
+        self._context = np.array([kind.context for kind in kinds], np.int64).T
+        self._generation = np.array([kind.generation for kind in kinds], np.int64).T
+        self._question = np.array([kind.question for kind in kinds], np.int64).T
+        self._think_ns = np.array(
+            [[to_ns(limit) for limit in kind.think_s] for kind in kinds],
+            np.int64,
+        ).T
 
     def sessions(self, number: Ints, user: Ints) -> Sessions:
-        """The sessions of these numbers, had by these users; shapes (sessions,)."""
-        people, who = np.unique(user, return_inverse=True)
-        kind = choose(draw(self._seed, Purpose.PERSONA, people), self._weights)
-        context, generation = (
-            between(draw(self._seed, purpose, people), *self._ranges[name][:, kind])
-            for purpose, name in ((Purpose.USER_CONTEXT, "context"), (Purpose.USER_GENERATION, "generation"))
+        """Return the sessions of these numbers, of these users; both shape (sessions,)."""
+        users, user_row = np.unique(user, return_inverse=True)
+        kind = choose(draw(self._seed, Purpose.PERSONA, users), self._weights)
+        context = between(draw(self._seed, Purpose.USER_CONTEXT, users), *self._context[:, kind])
+        generation = between(
+            draw(self._seed, Purpose.USER_GENERATION, users),
+            *self._generation[:, kind],
         )
-        think = between(draw(self._seed, Purpose.USER_THINK, people), *self._think[:, kind])
-        turns = self._turns(number, kind[who])
+        think_ns = between(draw(self._seed, Purpose.USER_THINK, users), *self._think_ns[:, kind])
+        turns = self._count_turns(number, kind[user_row])
         session = np.repeat(number, turns)
-        of = np.repeat(who, turns)
-        turn = np.arange(len(session)) - np.repeat(np.cumsum(turns) - turns, turns)
-        low, high = _quarter(context)[of], context[of]
+        row = np.repeat(user_row, turns)
+        turn = positions(turns)
+        low = _quarter(context)[row]
+        high = context[row]
         if self._growth:
-            later = turn > 0
-            question = self._ranges["question"][:, kind[of]]
-            low, high = np.where(later, question[0], low), np.where(later, question[1], high)
+            question = self._question[:, kind[row]]
+            low = np.where(turn > 0, question[0], low)
+            high = np.where(turn > 0, question[1], high)
+        generation_bits = draw(self._seed, Purpose.GENERATION, session, turn)
         return Sessions(
             turns=turns,
             context=between(draw(self._seed, Purpose.CONTEXT, session, turn), low, high),
-            generated=between(
-                draw(self._seed, Purpose.GENERATION, session, turn), _quarter(generation)[of], generation[of]
-            ),
-            pause_ns=think[of],
+            generated=between(generation_bits, _quarter(generation)[row], generation[row]),
+            pause_ns=think_ns[row],
         )
 
-    def _turns(self, number: Ints, kind: Ints) -> Ints:
-        bits, turns = draw(self._seed, Purpose.TURNS, number), np.ones(len(number), np.int64)
-        for k, weights in enumerate(self._lengths):
-            rows = np.flatnonzero(kind == k)
+    def _count_turns(self, number: Ints, kind: Ints) -> Ints:
+        bits = draw(self._seed, Purpose.TURNS, number)
+        turns = np.ones(len(number), np.int64)
+        for index, weights in enumerate(self._turn_weights):
+            rows = np.flatnonzero(kind == index)
             turns[rows] = 1 + choose(bits[rows], weights)
         return turns
 
 
 def _quarter(values: Ints) -> Ints:
-    """A quarter, rounded up: 1 of 1 to 4."""
+    """Return a quarter of each value, rounded up."""
     return -(-values // 4)
 
 
-def _turn_weights(kind: Person) -> list[int]:
-    """Integer weights of 1 … max_turns turns, in parts of 2^62: a geometric law, its tail on the last."""
-    going = Fraction(str(kind.continues))
-    weights = [int(2**62 * going**turn * (1 - going)) for turn in range(kind.max_turns - 1)]
+def _weigh_turns(kind: UserKind) -> list[int]:
+    """Return integer weights of 1 … max_turns turns, a geometric law; their sum is 2^62."""
+    continues = Fraction(str(kind.continues))
+    weights = [int(2**62 * continues**turn * (1 - continues)) for turn in range(kind.max_turns - 1)]
     return [*weights, 2**62 - sum(weights)]

@@ -1,271 +1,251 @@
-"""Conversations from a file in ShareGPT's format: a JSON array (or lines) of {id, conversations: [{from, value}]}.
+"""Conversations from a file in ShareGPT's format.
 
-The file is streamed. Its known flaws (`docs/sharegpt.md`) are mended or dropped by rule and counted; a file that is not
-of the format is refused, because a benchmark on another workload than the one named is worse than none.
+The format is a JSON array, or lines, of {id, conversations: [{from, value}]}. The file is streamed.
+Its known flaws (`docs/sharegpt.md`) are mended or dropped by rule, and counted. A file of another
+format is refused: a benchmark of a workload that nobody named misleads.
 """
 
 import codecs
 import hashlib
-import json
 import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tracegen.arrays import Ints, positions, ranges
 from tracegen.errors import InputError, check_is_file
-from tracegen.randomness.draws import Ints, Purpose, between, draw
-from tracegen.recipe.recipe import Recipe, to_ns
-from tracegen.sources.sessions import Origin, Sessions, ranges
-from tracegen.sources.tokenizers import Tokenizer, count_all
+from tracegen.randomness.draws import Purpose, between, draw
+from tracegen.recipe.recipe import Recipe, ShareGPTFile
+from tracegen.sources.json_stream import read_entries
+from tracegen.sources.sessions import Origin, Sessions
+from tracegen.sources.tokenizers import Tokenizer, count_batches
+from tracegen.times import to_ns
 
-ROLES: Final = dict.fromkeys(("human", "user"), "Q") | dict.fromkeys(
-    ("gpt", "assistant", "chatgpt", "bing", "bard"), "A"
-)
-ROLES["system"] = "S"
+ROLES: Final = {
+    **dict.fromkeys(("human", "user"), "Q"),
+    **dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard"), "A"),
+    "system": "S",
+}
+"""Question, answer or system text, by the name of the role in a file."""
 _BATCH_CHARS: Final = 1 << 18
-_CHUNK: Final = 1 << 20
-_ENTRY_MAX: Final = 1 << 28
-_BLANKS: Final = re.compile(r"\s*")
-_DECODE: Final = json.JSONDecoder().raw_decode
+_CHUNK_BYTES: Final = 1 << 20
+_WANTED: Final = "a ShareGPT file"
+_NOT_COUNTED: Final = " "  # the role of a message that has no text or an unknown role
 
-Turn = tuple[int, int]
-Message = tuple[str, str]
 Progress = Callable[[int], object]
 
 
-class ShareGPT:
-    """The sessions of a ShareGPT file in the order that the seed gives them; session s takes the s-th, then again.
+class Turn(NamedTuple):
+    """A question and its answer, in tokens."""
+
+    context: int
+    generated: int
+
+
+class Message(NamedTuple):
+    """A message as the file has it; `role` is one of `ROLES`' letters, or `_NOT_COUNTED`."""
+
+    role: str
+    text: str
+
+
+class Entry(NamedTuple):
+    """An entry of the file: its id, and the roles of its messages, one letter each."""
+
+    identity: str
+    roles: str
+
+
+class ShareGPTSource:
+    """The sessions of a ShareGPT file, in an order that the seed gives, over and over.
 
     Args:
-        recipe: its `sharegpt` table names the file, the limits and the seed.
+        recipe: its `sharegpt` table names the file and the limits.
         tokenizer: counts the tokens of every message.
-        progress: called with the number of bytes read, as they are.
+        advance: called with the number of bytes read, as they are read.
 
     Raises:
-        InputError: the file is missing, empty, not JSON, not ShareGPT, or holds no usable turn.
+        InputError: the file is missing, empty, not JSON or not ShareGPT, or has no usable turn.
     """
 
     count: int | None
     contains_prefix = False
     retrieves: float | None = None
 
-    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, progress: Progress) -> None:
-        settings, self._recipe = recipe.sharegpt, recipe
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, advance: Progress) -> None:
+        settings = recipe.sharegpt
         path = Path(settings.path)
-        usable, flaws, sha256 = _conversations(path, settings.glue, tokenizer, progress)
-        order = np.argsort(draw(recipe.seed, Purpose.SAMPLE, np.arange(len(usable))), kind="stable")
-        chosen = [usable[i] for i in order[: settings.max_conversations or None]]
-        self.count = self._conversations = len(chosen)
-        self._turns = np.array([len(turns) for turns in chosen], np.int64)
+        usable, flaws, sha256 = _read_conversations(path, settings.glue, tokenizer, advance)
+        bits = draw(recipe.seed, Purpose.SAMPLE, np.arange(len(usable)))
+        order = np.argsort(bits, kind="stable")[: settings.max_conversations or None]
+        sample = [usable[number] for number in order]
+        context, generated = np.array([turn for turns in sample for turn in turns], np.int64).T
+        self.count = len(sample)
+        self._recipe = recipe
+        self._turns = np.array([len(turns) for turns in sample], np.int64)
         self._first = np.cumsum(self._turns) - self._turns
-        context, generated = np.array([turn for turns in chosen for turn in turns], np.int64).T
-        for name, values, limit in (
-            ("context_clamped", context, settings.max_context_tokens),
-            ("generation_clamped", generated, settings.max_generation_tokens),
-        ):
-            flaws[name] = int((values > limit).sum()) if limit else 0
-        self._context = np.maximum(np.minimum(context, settings.max_context_tokens or context), 1)
-        self._generated = np.minimum(generated, settings.max_generation_tokens or generated)
+        self._context = np.maximum(_clamp(context, settings.max_context_tokens), 1)
+        self._generated = _clamp(generated, settings.max_generation_tokens)
+        flaws |= _count_clamped(settings, context, generated)
         self.origin = Origin(
-            [{"name": path.name, "sha256": sha256, "licence": settings.licence}],
-            {name: number for name, number in sorted(flaws.items()) if number}
-            | {"conversations": len(usable), "conversations_used": len(chosen)},
+            files=[{"name": path.name, "sha256": sha256, "licence": settings.licence}],
+            counts={
+                **{name: number for name, number in sorted(flaws.items()) if number},
+                "conversations": len(usable),
+                "conversations_used": len(sample),
+            },
         )
 
-    def sessions(self, number: Ints, user: Ints) -> Sessions:  # noqa: ARG002 (a file knows no users)
-        """The sessions of these numbers, had by these users; shapes (sessions,)."""
-        taken = number % self._conversations
-        turns = self._turns[taken]
-        places = ranges(self._first[taken], turns)
-        turn = ranges(np.zeros(len(turns), np.int64), turns)
-        bits = draw(self._recipe.seed, Purpose.THINK, np.repeat(number, turns), turn)
+    def sessions(self, number: Ints, user: Ints) -> Sessions:  # noqa: ARG002 (of no user)
+        """Return the sessions of these numbers; both arguments have shape (sessions,)."""
+        conversation = number % len(self._turns)
+        turns = self._turns[conversation]
+        rows = ranges(self._first[conversation], turns)
+        bits = draw(self._recipe.seed, Purpose.THINK, np.repeat(number, turns), positions(turns))
         pause = between(bits, *map(to_ns, self._recipe.think_s))
-        return Sessions(turns, self._context[places], self._generated[places], pause)
+        return Sessions(turns, self._context[rows], self._generated[rows], pause)
 
 
-def _conversations(
-    path: Path, glue: bool, tokenizer: Tokenizer, progress: Progress
+def _clamp(tokens: Ints, limit: int) -> Ints:
+    return np.minimum(tokens, limit or tokens)
+
+
+def _count_clamped(settings: ShareGPTFile, context: Ints, generated: Ints) -> Counter[str]:
+    limits = {
+        "context_clamped": (context, settings.max_context_tokens),
+        "generation_clamped": (generated, settings.max_generation_tokens),
+    }
+    return Counter(
+        {name: int((tokens > limit).sum()) for name, (tokens, limit) in limits.items() if limit},
+    )
+
+
+def _read_conversations(
+    path: Path,
+    glue: bool,
+    tokenizer: Tokenizer,
+    advance: Progress,
 ) -> tuple[list[list[Turn]], Counter[str], str]:
-    """The conversations with a turn in them, the file's flaws by name, and its sha256."""
-    digest, flaws = hashlib.sha256(), Counter[str]()
-    segments, texts = _Segments(), values_of(path, _chunks(path, digest, progress))
-    for entry in count_all(tokenizer, _batches(_messages(texts, path, flaws))):
-        segments.add(*entry)
-    conversations = [_turns(messages, flaws) for messages in segments.conversations(glue, flaws)]
+    """Return the conversations that have a turn, the file's flaws by name, and its sha256."""
+    digest = hashlib.sha256()
+    flaws = Counter[str]()
+    segments = _Segments()
+    entries = read_entries(path, _read_chunks(path, digest, advance), _WANTED)
+    for batch, tokens in count_batches(tokenizer, _batch(_parse_entries(entries, path, flaws))):
+        segments.add(batch, tokens)
+    conversations = [_pair_turns(messages, flaws) for messages in segments.join(glue, flaws)]
     usable = [turns for turns in conversations if turns]
     flaws["conversations_without_a_turn"] = len(conversations) - len(usable)
     if not usable:
-        raise InputError(f"{path} holds no question of any user; name a ShareGPT file with conversations in it.")
+        raise InputError(
+            "the file has no question of a user",
+            f"name {_WANTED} with conversations",
+            subject=path,
+        )
     return usable, flaws, digest.hexdigest()
 
 
-class _JsonStream:
-    """JSON text, held only from the value being read to the end of the last chunk."""
-
-    def __init__(self, source: Path, chunks: Iterator[str]) -> None:
-        self._source, self._chunks = source, chunks
-        self._text, self.pos = "", 0
-
-    def peek(self) -> str:
-        """The next character that is not blank; empty at the end."""
-        while True:
-            self.pos = _BLANKS.match(self._text, self.pos).end()  # type: ignore[union-attr]  # it matches emptiness too
-            if self.pos < len(self._text):
-                return self._text[self.pos]
-            if not self._more():
-                return ""
-
-    def value(self, entry: int) -> Any:
-        """Decode the value that begins here, reading on while it may merely be incomplete."""
-        while True:
-            try:
-                value, self.pos = _DECODE(self._text, self.pos)
-                return value
-            except json.JSONDecodeError as error:
-                incomplete = error.msg.startswith("Unterminated string") or error.pos > len(self._text) - 16
-                if not incomplete or len(self._text) - self.pos > _ENTRY_MAX:
-                    raise InputError(f"{self._source} is not JSON at entry {entry}: {error.msg}; mend it.") from None
-            except RecursionError:
-                raise InputError(f"{self._source}: entry {entry} is nested too deep for ShareGPT's format.") from None
-            except ValueError:
-                raise InputError(
-                    f"{self._source}: entry {entry} has a number of thousands of digits; mend it."
-                ) from None
-            if not self._more():
-                raise InputError(f"{self._source} is cut off in entry {entry}; download or write it anew.")
-
-    def _more(self) -> bool:
-        """Read on; at least as much as is held, so that a long entry is not decoded over and over."""
-        held, self.pos = self._text[self.pos :], 0
-        parts, wanted = [held], max(1, len(held))
-        for chunk in self._chunks:
-            parts.append(chunk)
-            wanted -= len(chunk)
-            if wanted <= 0:
-                break
-        self._text = "".join(parts)
-        return len(self._text) > len(held)
-
-
-def values_of(source: Path, chunks: Iterator[str]) -> Iterator[Any]:
-    """The values of a JSON array or of JSON lines, wherever the chunks of its text end.
-
-    Raises:
-        InputError: `source` is named as not being such a text.
-    """
-    stream, entry = _JsonStream(source, chunks), 0
-    first = stream.peek()
-    if first not in ("[", "{"):
-        what = f"is not JSON: it begins with {first!r}, not with '[' or '{{'" if first else "is empty"
-        raise InputError(f"{source} {what}; name a ShareGPT file.")
-    stream.pos += first == "["
-    while (mark := stream.peek()) and (first == "{" or mark != "]"):
-        if first == "[" and entry:
-            if mark != ",":
-                raise InputError(f"{source} is not JSON: no comma after entry {entry - 1}; mend it.")
-            stream.pos += 1
-            stream.peek()
-        yield stream.value(entry)
-        entry += 1
-    if first == "[":
-        if not mark:
-            raise InputError(f"{source} is cut off after entry {entry - 1}; download or write it anew.")
-        stream.pos += 1
-        if rest := stream.peek():
-            raise InputError(f"{source} is not JSON: {rest!r} follows the array; mend it.")
-
-
-def _chunks(source: Path, digest: Any, progress: Progress) -> Iterator[str]:
+def _read_chunks(source: Path, digest: Any, advance: Progress) -> Iterator[str]:
+    """Yield the text of a file; add its bytes to a digest and report their number."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    check_is_file(source, "a ShareGPT file")
+    check_is_file(source, _WANTED)
     try:
         with source.open("rb") as file:
-            while data := file.read(_CHUNK):
+            while data := file.read(_CHUNK_BYTES):
                 digest.update(data)
-                progress(len(data))
+                advance(len(data))
                 yield decoder.decode(data)
             decoder.decode(b"", final=True)
     except OSError as error:
-        raise InputError(
-            f"{source}: cannot read it ({error.strerror}); name a ShareGPT file with --sharegpt."
-        ) from None
+        problem = f"cannot read the file ({error.strerror})"
+        raise InputError(problem, f"name {_WANTED}", subject=source) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{source} is not UTF-8 text ({error.reason}); name a ShareGPT JSON file.") from None
+        problem = f"not UTF-8 text ({error.reason})"
+        raise InputError(problem, f"name {_WANTED}", subject=source) from None
 
 
-def _messages(values: Iterator[Any], source: Path, flaws: Counter[str]) -> Iterator[tuple[str, list[Message]]]:
-    """(id, [(role, text)]) of every entry, empty texts and unknown roles marked by an empty role."""
-    for number, value in enumerate(values):
-        turns = value.get("conversations") if isinstance(value, dict) else None
+def _parse_entries(
+    entries: Iterator[Any],
+    source: Path,
+    flaws: Counter[str],
+) -> Iterator[tuple[str, list[Message]]]:
+    """Yield the id and messages of every entry; count empty messages and unknown roles."""
+    for number, entry in enumerate(entries):
+        turns = entry.get("conversations") if isinstance(entry, dict) else None
         if not isinstance(turns, list):
-            raise InputError(f"{source} is not ShareGPT: entry {number} has no list `conversations`.")
+            problem = f"not ShareGPT: entry {number} has no list `conversations`"
+            raise InputError(problem, f"name {_WANTED}", subject=source)
         messages = []
         for turn in turns:
             role = turn.get("from") if isinstance(turn, dict) else None
             text = turn.get("value") if isinstance(turn, dict) else None
             if not isinstance(role, str) or not isinstance(text, str | None):
-                raise InputError(
-                    f"{source} is not ShareGPT: entry {number} has a turn that is not {{from, value}} text."
-                )
-            known = ROLES.get(role, "")
-            flaws["empty_turns"] += not (text and text.strip())
-            flaws["unknown_roles"] += not known
-            messages.append((known if text and text.strip() else "", text or ""))
+                where = f"not ShareGPT: entry {number} has a turn"
+                problem = f"{where} without text in `from` or `value`"
+                raise InputError(problem, f"name {_WANTED}", subject=source)
+            has_text = bool(text and text.strip())
+            flaws["empty_turns"] += not has_text
+            flaws["unknown_roles"] += role not in ROLES
+            messages.append(
+                Message(ROLES.get(role, _NOT_COUNTED) if has_text else _NOT_COUNTED, text or ""),
+            )
         flaws["entries"] += 1
-        yield str(value.get("id", f"entry {number}")), messages
+        yield str(entry.get("id", f"entry {number}")), messages
 
 
-Batch = tuple[list[tuple[str, str]], list[str]]
-
-
-def _batches(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[Batch]:
-    """([(id, roles)], texts of all messages that count) of some 256 Ki characters each."""
-    batch: list[tuple[str, str]] = []
+def _batch(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[tuple[list[Entry], list[str]]]:
+    """Yield batches of entries, with the texts of their counted messages, by their length."""
+    batch: list[Entry] = []
     texts: list[str] = []
     chars = 0
     for identity, messages in entries:
-        # Roles are one letter per message, a space where the message does not count: its place does, for gluing.
-        batch.append((identity, "".join(role or " " for role, _ in messages)))
-        kept = [text for role, text in messages if role]
-        texts += kept
-        chars += sum(map(len, kept))
+        # Messages that do not count keep their place: it decides which segments are joined.
+        batch.append(Entry(identity, "".join(message.role for message in messages)))
+        counted = [message.text for message in messages if message.role != _NOT_COUNTED]
+        texts += counted
+        chars += sum(map(len, counted))
         if chars > _BATCH_CHARS:
             yield batch, texts
-            batch, texts, chars = [], [], 0
+            batch = []
+            texts = []
+            chars = 0
     yield batch, texts
 
 
 class _Segments:
-    """Entries with token counts in place of texts, and the rule that glues them into conversations."""
+    """Entries with token counts in place of texts, which are joined into conversations."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[str, str, int]] = []  # id, roles, where its token counts begin
+        self._entries: list[Entry] = []
+        self._begin: list[int] = []  # of each entry's token counts
         self._tokens = array("i")
 
-    def add(self, entries: list[tuple[str, str]], tokens: list[int]) -> None:
+    def add(self, entries: list[Entry], tokens: list[int]) -> None:
+        """Add entries and the tokens of their counted messages, entry by entry."""
         begin = len(self._tokens)
         self._tokens.extend(tokens)
-        for identity, roles in entries:
-            self._entries.append((identity, roles, begin))
-            begin += len(roles) - roles.count(" ")
+        for entry in entries:
+            self._entries.append(entry)
+            self._begin.append(begin)
+            begin += len(entry.roles) - entry.roles.count(_NOT_COUNTED)
 
-    def conversations(self, glue: bool, flaws: Counter[str]) -> Iterator[list[tuple[str, int]]]:
-        """[(role, tokens)] of every conversation, in the file's order of first segments.
+    def join(self, glue: bool, flaws: Counter[str]) -> Iterator[list[tuple[str, int]]]:
+        """Yield (role, tokens) of each conversation's messages, in the order of first segments.
 
-        The number after the last `_` of an id is the place of the segment's first message in the whole conversation.
-        A segment continues the one of the same base that ends where it begins; any other stands alone.
+        The number after the last `_` of an id is the place of the segment's first message in its
+        conversation. A segment continues the one with the same base that ends where it begins; any
+        other begins a conversation.
+
+        Args:
+            glue: whether to join segments at all.
+            flaws: counts joined segments.
         """
-        bases: dict[str, list[tuple[int, int]]] = {}
-        for number, (identity, _, _) in enumerate(self._entries):
-            base, _, place = identity.rpartition("_")
-            named = glue and bool(base) and re.fullmatch(r"\d{1,18}", place, re.ASCII) is not None
-            bases.setdefault(base if named else f"{number} alone", []).append((int(place) if named else 0, number))
         chains: list[list[int]] = []
-        for segments in bases.values():
+        for segments in self._group_by_base(glue).values():
             end = -1
             for begin, number in sorted(segments):
                 if begin == end:
@@ -273,21 +253,36 @@ class _Segments:
                     flaws["segments_glued"] += 1
                 else:
                     chains.append([number])
-                end = begin + max(1, len(self._entries[number][1]))
+                end = begin + max(1, len(self._entries[number].roles))
         for chain in sorted(chains):
-            yield [message for number in chain for message in self._counted(number)]
+            yield [message for number in chain for message in self._counted_messages(number)]
 
-    def _counted(self, number: int) -> Iterator[tuple[str, int]]:
-        _, roles, begin = self._entries[number]
-        for offset, role in enumerate(roles.replace(" ", "")):
-            yield role, self._tokens[begin + offset]
+    def _group_by_base(self, glue: bool) -> dict[str | int, list[tuple[int, int]]]:
+        """Return (place of the first message, number) of the entries by the base of their ids.
+
+        An entry that is no segment is a group of its own, by its number.
+        """
+        groups: dict[str | int, list[tuple[int, int]]] = {}
+        for number, entry in enumerate(self._entries):
+            base, _, place = entry.identity.rpartition("_")
+            if glue and base and re.fullmatch(r"\d{1,18}", place, re.ASCII):
+                groups.setdefault(base, []).append((int(place), number))
+            else:
+                groups[number] = [(0, number)]
+        return groups
+
+    def _counted_messages(self, number: int) -> Iterator[tuple[str, int]]:
+        roles = self._entries[number].roles.replace(_NOT_COUNTED, "")
+        for offset, role in enumerate(roles):
+            yield role, self._tokens[self._begin[number] + offset]
 
 
-def _turns(messages: list[tuple[str, int]], flaws: Counter[str]) -> list[Turn]:
-    """(context, generated) tokens of each turn: a question with what stands before it, and its answer.
+def _pair_turns(messages: list[tuple[str, int]], flaws: Counter[str]) -> list[Turn]:
+    """Return the turns of a conversation.
 
-    A system text counts with the question after it; consecutive texts of one side are one; an answer to nothing is
-    dropped; a question that nobody answered is prefilled and generates nothing.
+    A system text counts with the question after it. Consecutive messages of one role are one. An
+    answer without a question is dropped; a question without an answer is prefilled and generates
+    nothing.
     """
     turns: list[Turn] = []
     system = question = answer = 0
@@ -299,10 +294,11 @@ def _turns(messages: list[tuple[str, int]], flaws: Counter[str]) -> list[Turn]:
             answer += tokens if question else 0
         else:
             if answer:
-                turns.append((question, answer))
+                turns.append(Turn(question, answer))
                 question = answer = 0
-            question, system = question + system + tokens, 0
+            question += system + tokens
+            system = 0
     if question:
-        turns.append((question, answer))
+        turns.append(Turn(question, answer))
         flaws["questions_without_answer"] += not answer
     return turns

@@ -1,4 +1,4 @@
-"""Counting tokens: bundled mistral-common tokenizers, local directories and hub names behind one callable."""
+"""Tokenizers that count: bundled with mistral-common, in a local directory, or from the hub."""
 
 import hashlib
 import logging
@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 from tracegen.errors import InputError, missing_package
 
-ALIASES: Final = {"tekken": "tekken_240911"}  # a name of a family means this one, for ever
+ALIASES: Final = {"tekken": "tekken_240911"}  # a family's name means this tokenizer, for ever
 HUB_TIMEOUT_S: Final = 5
 _HUB_NAME: Final = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 Item = TypeVar("Item")
@@ -23,7 +23,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A tokenizer as metadata sees it, and the function that counts the tokens of a batch of texts."""
+    """A tokenizer.
+
+    Attributes:
+        name: for a trace's metadata.
+        digest: sha256 of what it was loaded from.
+        count: returns the tokens of each text of a batch.
+        threads: number of threads that may count at once.
+    """
 
     name: str
     digest: str
@@ -31,97 +38,130 @@ class Tokenizer:
     threads: int
 
 
-def bundled() -> dict[str, Path]:
-    """The tokenizer files that mistral-common ships, by name."""
+def list_bundled() -> dict[str, Path]:
+    """Return the tokenizer files that mistral-common ships, by name."""
     import mistral_common  # noqa: PLC0415 (heavy; only `generate` needs it)
 
     folder = Path(mistral_common.__file__).parent / "data"
     return {path.stem: path for path in sorted(folder.glob("tekken_*.json"))}
 
 
-def load(name: str) -> Tokenizer:
-    """A bundled name, a local directory or a hub name, in this order.
+def load_tokenizer(name: str) -> Tokenizer:
+    """Load a tokenizer.
+
+    Args:
+        name: a bundled name, a local directory or a hub name, tried in this order.
 
     Raises:
-        InputError: nothing loads under that name.
+        InputError: no tokenizer loads under that name.
     """
-    files = bundled()
+    files = list_bundled()
     resolved = ALIASES.get(name, name)
-    return _load_tekken(resolved, files[resolved]) if resolved in files else _load_auto(name, sorted(files))
+    if resolved in files:
+        return _load_tekken(resolved, files[resolved])
+    return _load_auto(name, sorted(files))
 
 
 def _load_tekken(name: str, path: Path) -> Tokenizer:
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer  # noqa: PLC0415
 
-    # Tekkenizer.encode() renumbers every id in Python, under the lock, which doubles the time; the count is the same
-    # (a test holds it to that). Below it is tiktoken, which encodes outside the lock.
+    # Tekkenizer.encode() renumbers every id in Python, holding the GIL, which doubles the time and
+    # leaves the count as it is (a test compares them). tiktoken below it encodes without the GIL.
     encode = Tekkenizer.from_file(path)._model.encode_ordinary
 
     def count(texts: list[str]) -> list[int]:
         return [len(encode(text)) for text in texts]
 
-    return Tokenizer(name, hashlib.sha256(path.read_bytes()).hexdigest(), count, os.cpu_count() or 1)
+    return Tokenizer(
+        name,
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        count,
+        os.cpu_count() or 1,
+    )
 
 
-def _load_auto(name: str, shipped: list[str]) -> Tokenizer:
-    # Without PyTorch it says on being imported that there are no models; none is asked for.
+def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
+    """Load a tokenizer with transformers, from a local directory or the hub."""
+    # transformers says on import that it has no models without PyTorch; a tokenizer needs none.
     logging.getLogger("transformers").addFilter(lambda record: "PyTorch" not in record.getMessage())
+    names = ", ".join(bundled)
     try:
         from transformers import AutoTokenizer  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
-        what = f"--tokenizer {name}, which is not bundled ({', '.join(shipped)}),"
-        raise missing_package(what, "transformers", "hub") from None
-
-    local = {"local_files_only": True, "trust_remote_code": False}  # a tokenizer that needs code of its own is refused
+        feature = f"`tokenizer` {name}, which is not bundled ({names}),"
+        raise missing_package(feature, "transformers", "hub") from None
     try:
-        try:
-            tokenizer: Any = AutoTokenizer.from_pretrained(name, **local)
-        except OSError:
-            if Path(name).exists():
-                raise
-            _check_hub(name)
-            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer = _load_local_or_hub(AutoTokenizer, name)
     except (OSError, ValueError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"--tokenizer {name}: not bundled ({', '.join(shipped)}), and it does not load as a directory or hub name:"
-            f" {reason}"
+            f"not bundled, and it does not load as a directory or hub name: {reason}",
+            f"name a directory, or one of {names}",
+            subject=name,
+            setting="tokenizer",
         ) from None
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    content = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
+    content = repr(sorted(tokenizer.get_vocab().items())) if backend is None else backend.to_str()
 
     def count(texts: list[str]) -> list[int]:
-        return [len(ids) for ids in tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+        encoded = tokenizer(texts, add_special_tokens=False, verbose=False)
+        return [len(ids) for ids in encoded["input_ids"]]
 
     # Fast tokenizers spread a batch over threads of their own.
     return Tokenizer(name, hashlib.sha256(content.encode()).hexdigest(), count, 1)
 
 
-def _check_hub(name: str) -> None:
-    """Ask the hub once: its own client asks for most of a minute.
+def _load_local_or_hub(auto_tokenizer: Any, name: str) -> Any:
+    """Load from a directory, the hub's cache or the hub; never with code of its own.
 
     Raises:
-        OSError: the name is none of the hub's, or the hub cannot be reached.
+        OSError, ValueError, ImportError: it does not load.
+    """
+    try:
+        return auto_tokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except OSError:
+        if Path(name).exists():
+            raise
+    _check_hub(name)
+    return auto_tokenizer.from_pretrained(name, trust_remote_code=False)
+
+
+def _check_hub(name: str) -> None:
+    """Ask the hub once: its own client would retry for most of a minute.
+
+    Raises:
+        OSError: the name is no hub name, or the hub cannot be reached.
     """
     from huggingface_hub import constants  # noqa: PLC0415
 
     if not _HUB_NAME.fullmatch(name):
         raise FileNotFoundError("there is no such directory")
     try:
-        with urlopen(f"{constants.ENDPOINT}/api/models/{name}", timeout=HUB_TIMEOUT_S):  # noqa: S310 (the hub's own)
+        url = f"{constants.ENDPOINT}/api/models/{name}"
+        with urlopen(url, timeout=HUB_TIMEOUT_S):  # noqa: S310 (the hub's own)
             pass
     except HTTPError:
-        pass  # it answers; what it says, its client says better
+        pass  # the hub answers; its client explains the answer better
     except OSError as error:
         reason = getattr(error, "reason", error)
-        if not isinstance(reason, SSLError):  # its client brings certificates of its own
-            raise ConnectionError(
-                f"it is not in the hub's local cache, and the hub does not answer ({reason})"
-            ) from None
+        if not isinstance(reason, SSLError):  # the hub's client brings certificates of its own
+            problem = f"it is not in the hub's local cache, and the hub does not answer ({reason})"
+            raise ConnectionError(problem) from None
 
 
-def count_all(tokenizer: Tokenizer, batches: Iterable[tuple[Item, list[str]]]) -> Iterator[tuple[Item, list[int]]]:
-    """Count batches of texts on the tokenizer's threads, in order, reading only a few batches ahead."""
+def count_batches(
+    tokenizer: Tokenizer,
+    batches: Iterable[tuple[Item, list[str]]],
+) -> Iterator[tuple[Item, list[int]]]:
+    """Count the tokens of batches of texts on the tokenizer's threads, a few batches ahead.
+
+    Args:
+        tokenizer: counts.
+        batches: (item, texts) each.
+
+    Yields:
+        (item, tokens of each text), in the order of the batches.
+    """
     waiting: list[tuple[Item, Future[list[int]]]] = []
     with ThreadPoolExecutor(tokenizer.threads) as pool:
         for item, texts in batches:

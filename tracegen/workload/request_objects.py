@@ -1,104 +1,117 @@
-"""What each request of a recipe touches, line by line: prompt, phrase, history, chunks, its own, what it saves."""
+"""Requests of turns: the objects that each touches, step by step.
+
+The steps of prefill are: shared prompt, common phrase, history, retrieved chunks, the turn's own
+objects. A step without objects is left out. Objects of generated tokens are saved after decoding.
+"""
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from tracegen.randomness.draws import Ints
-from tracegen.recipe.recipe import Recipe
-from tracegen.schema import COMMON, MULTI_TURN, RAG, SYSTEM, USER, Columns
-from tracegen.sources.sessions import ranges
-from tracegen.workload.objects import Shared, Window
+from tracegen.arrays import IdTable, Ints, ranges
+from tracegen.schema import COMMON, MULTI_TURN, RAG, SYSTEM, USER
 from tracegen.workload.requests import Requests
-
-
-class Kind(NamedTuple):
-    """Objects that a request may touch: the columns of the first and of their number, their source and line."""
-
-    first: str
-    number: str
-    source: int
-    line: int
-
+from tracegen.workload.shared_objects import Corpus
+from tracegen.workload.turns import ObjectRanges, Turns
 
 _OWN: Final = 4
-KINDS: Final = (
-    Kind("prefix0", "prefixes0", SYSTEM, 0),
-    Kind("prefix1", "prefixes1", SYSTEM, 0),
-    Kind("prefix2", "prefixes2", SYSTEM, 0),
-    Kind("phrase", "phrases", COMMON, 1),
-    Kind("history", "histories", MULTI_TURN, 2),
-    Kind("retrieves", "", RAG, 3),
-    Kind("own", "owns", USER, _OWN),
-    Kind("tail", "tails", USER, _OWN),
-    Kind("saved", "saves", USER, _OWN + 1),
-    Kind("saved_tail", "saved_tails", USER, _OWN + 1),
-)
+_SAVED: Final = 5
 
 
-def columns_of(recipe: Recipe) -> list[str]:
-    """The columns by which a recipe's turns say what they touch."""
-    levels = (1 + bool(recipe.prefix.products) + bool(recipe.prefix.tenants)) * bool(recipe.prefix.share)
-    wanted = {
-        **{f"prefix{level}": level < levels for level in range(3)},
-        "phrase": recipe.common.share,
-        "tail": recipe.block_tokens,
-        "saved": recipe.save_decode,
-        "saved_tail": recipe.save_decode and recipe.block_tokens,
-    }
-    return [name for kind in KINDS if wanted.get(kind.first, True) for name in (kind.first, kind.number) if name]
+class _Kind(NamedTuple):
+    """One kind of objects that requests touch: their ranges, source and step."""
+
+    ranges: ObjectRanges
+    source: int
+    step: int
 
 
-def touched(batch: Columns, shared: Shared, tokens: Window, session: Ints) -> Requests:
-    """Requests as ops are made of them.
+def make_requests(
+    turns: Turns,
+    corpus: Corpus | None,
+    tokens: IdTable,
+    *,
+    session: Ints,
+    user: Ints,
+    live: int,
+) -> Requests:
+    """Make a request of each turn.
 
     Args:
-        batch: turns, with the columns of `columns_of`.
-        shared: draws the chunks that a request retrieves.
+        turns: in order of (time, user, session).
+        corpus: draws the chunks of turns that retrieve.
         tokens: of every object.
-        session: dense ids.
+        session: dense ids, shape (turns,).
+        user: dense ids, shape (turns,).
+        live: no later turn touches an unshared object below this number.
     """
-    parts: list[tuple[Ints, Ints, Ints | int, int]] = []
-    for kind in KINDS:
-        if kind.first == "retrieves":
-            if batch["retrieves"].any():
-                first, count = _retrieved(batch, shared)
-                parts += [(first[:, k], count[:, k], RAG, kind.line) for k in range(first.shape[1])]
-        elif kind.first in batch:
-            source = batch["own_source"] if kind.line == _OWN else kind.source
-            parts.append((batch[kind.first], batch[kind.number], source, kind.line))
-    first, count = (np.stack([part[k] for part in parts], axis=1) for k in (0, 1))
-    source = np.stack([np.broadcast_to(part[2], len(first)) for part in parts], axis=1)
-    line = np.array([part[3] for part in parts])
-    # A line without objects takes no step.
-    present = np.stack([(count[:, line == number] > 0).any(axis=1) for number in range(_OWN + 1)], axis=1)
-    steps: Ints = (np.cumsum(present, axis=1) - present)[:, np.minimum(line, _OWN)]
-    flat = count.ravel()
-    objects = ranges(first.ravel(), flat)
+    kinds = _list_kinds(turns, corpus)
+    first = np.concatenate([kind.ranges.first for kind in kinds], axis=1)
+    count = np.concatenate([kind.ranges.count for kind in kinds], axis=1)
+    widths = [kind.ranges.first.shape[1] for kind in kinds]
+    step = np.repeat([kind.step for kind in kinds], widths)
+    source = np.broadcast_to(
+        np.repeat([kind.source for kind in kinds], widths).astype(np.uint8),
+        first.shape,
+    )
+    if turns.is_document.any():
+        source = np.where(turns.is_document[:, None] & (step == _OWN), np.uint8(RAG), source)
+    flat_count = count.ravel()
+    objects = ranges(first.ravel(), flat_count)
     return Requests(
-        time_ns=batch["time_ns"],
-        think_ns=batch["think_ns"],
-        user=batch["user"],
-        qos=batch["qos"],
-        generated=batch["generated"],
+        time_ns=turns.time_ns,
+        think_ns=turns.think_ns,
+        user=user,
         session=session,
-        turn=batch["turn"] + 1,
-        decodes=batch["decodes"] > 0,
-        is_decode=np.zeros(len(first), np.bool_),
-        touches=count[:, line <= _OWN].sum(axis=1),
-        own=count[:, line == _OWN].sum(axis=1),
-        saves=count[:, line > _OWN].sum(axis=1),
+        turn=turns.turn + 1,
+        qos=turns.qos,
+        generated=turns.generated,
+        is_decoded=turns.is_decoded,
+        is_decode=np.zeros(len(turns), np.bool_),
+        touch_count=count[:, step <= _OWN].sum(axis=1),
+        own_count=count[:, step == _OWN].sum(axis=1),
+        saved_count=count[:, step == _SAVED].sum(axis=1),
         object=objects,
-        source=np.repeat(source.ravel(), flat).astype(np.uint8),
-        step=np.repeat(steps.ravel(), flat),
+        source=np.repeat(source.ravel(), flat_count),
+        step=np.repeat(_leave_out_steps(count, step).ravel(), flat_count),
         tokens=tokens[objects],
+        live=live,
     )
 
 
-def _retrieved(batch: Columns, shared: Shared) -> tuple[Ints, Ints]:
-    """First objects and numbers of objects, shape (requests, top_k); 0 where a request retrieves nothing."""
-    rows = np.flatnonzero(batch["retrieves"])
-    drawn = shared.retrieved(batch["session"][rows], batch["turn"][rows], batch["time_ns"][rows])
-    found = np.zeros((2, len(batch["user"]), drawn[0].shape[1]), np.int64)
-    found[0, rows], found[1, rows] = drawn
-    return found[0], found[1]
+def _list_kinds(turns: Turns, corpus: Corpus | None) -> list[_Kind]:
+    """List the kinds of objects in the order in which requests touch them."""
+    kinds = [
+        _Kind(ObjectRanges(turns.prompt_first, turns.prompt_count), SYSTEM, 0),
+        _Kind(ObjectRanges(turns.phrase_first, turns.phrase_count), COMMON, 1),
+        _Kind(ObjectRanges(turns.history_first, turns.history_count), MULTI_TURN, 2),
+        _Kind(ObjectRanges(turns.own_first, turns.own_count), USER, _OWN),
+        _Kind(ObjectRanges(turns.saved_first, turns.saved_count), USER, _SAVED),
+    ]
+    if corpus is not None and turns.is_retrieval.any():
+        kinds.insert(3, _Kind(_retrieve(turns, corpus), RAG, 3))
+    return kinds
+
+
+def _retrieve(turns: Turns, corpus: Corpus) -> ObjectRanges:
+    """Return the chunks of each turn, shape (turns, top_k); ranges of 0 if it retrieves none."""
+    rows = np.flatnonzero(turns.is_retrieval)
+    chunks = corpus.retrieve(turns.session[rows], turns.turn[rows], turns.time_ns[rows])
+    first = np.zeros((len(turns), chunks.first.shape[1]), np.int64)
+    count = np.zeros_like(first)
+    first[rows] = chunks.first
+    count[rows] = chunks.count
+    return ObjectRanges(first, count)
+
+
+def _leave_out_steps(count: Ints, step: Ints) -> Ints:
+    """Return the step of each range, shape as `count`, after steps without objects are left out.
+
+    Args:
+        count: objects in each range, shape (turns, ranges).
+        step: step of each range, shape (ranges,).
+    """
+    steps = range(_OWN + 1)
+    present = np.stack([(count[:, step == number] > 0).any(axis=1) for number in steps], axis=1)
+    number: Ints = np.cumsum(present, axis=1) - present
+    return number[:, np.minimum(step, _OWN)]

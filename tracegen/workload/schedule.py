@@ -1,298 +1,272 @@
-"""From sessions to requests: who asks when. Users take sessions one after another, on one clock, in bounded memory."""
+"""The requests of a recipe in order of time, in bounded memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
-from tracegen.errors import InputError
-from tracegen.randomness.draws import Ints, Purpose, chance, choose, draw
-from tracegen.recipe.recipe import Recipe, to_ns
-from tracegen.schema import ENUMS, RAG, USER, Columns, concatenate, take_rows
-from tracegen.sources.sessions import Sessions, Source, mixed, ranges
-from tracegen.workload.arrivals import Arrivals
-from tracegen.workload.objects import Layout, Shared, Window
-from tracegen.workload.request_objects import KINDS, columns_of, touched
+from tracegen.arrays import IdTable, Ints
+from tracegen.recipe.recipe import Recipe
+from tracegen.sources.sessions import Source, draw_sessions
+from tracegen.times import to_ns
+from tracegen.workload.request_objects import make_requests
 from tracegen.workload.requests import Requests
+from tracegen.workload.shared_objects import SharedObjects, list_ingestion_times
+from tracegen.workload.turn_builder import TurnBuilder
+from tracegen.workload.turns import NEVER_NS, Turns
+from tracegen.workload.user_clock import SessionGrid, UserClock
 
-SESSIONS_PER_STEP = 1024
 TOUCHES_PER_PORTION = 1 << 18
-_NEVER: Final = 2**62
 
 
 @dataclass(frozen=True)
-class Cut:
-    """What one part of a trace cannot know by itself, where the recipe limits the requests.
+class TraceEnd:
+    """Where a recipe's limit on requests ends the trace: no shard can know it by itself.
 
     Attributes:
-        last: time, user, session number and turn of the last request.
-        users: the numbers of the users that have a request.
+        time_ns: time of the last request.
+        user: its user, the recipe's number.
+        session: its session, the recipe's number.
+        turn: its turn, from 0.
+        users: numbers of the users that have a request, ascending.
     """
 
-    last: tuple[int, int, int, int]
+    time_ns: int
+    user: int
+    session: int
+    turn: int
     users: Ints
+
+    def keep(self, turns: Turns) -> Turns:
+        """Return the turns up to the last, in order of (time, user, session, turn)."""
+        before = np.zeros(len(turns), np.bool_)
+        same = np.ones(len(turns), np.bool_)
+        for column, last in (
+            (turns.time_ns, self.time_ns),
+            (turns.user, self.user),
+            (turns.session, self.session),
+            (turns.turn, self.turn),
+        ):
+            before |= same & (column < last)
+            same &= column == last
+        return turns.take(np.flatnonzero(before | same))
 
 
 class Schedule:
     """The requests of a recipe in order of (time, user, session).
 
-    User u takes sessions u, u + users, …; in an open loop a session waits for its arrival, too. A turn begins one pause
-    after the one before has nominally ended: its start plus `decode_token_ms` per generated token. Documents are users
-    of one request each, numbered before all others.
+    Users take sessions by their clock (`UserClock`), a step of sessions at a time; turns wait until
+    no earlier one can come. Documents are users of one request each, numbered before all others.
 
     Args:
         recipe: users, pace and limits.
         sources: of the sessions, in the order of `recipe.weights`.
-        part: (i, n) makes the requests of the users whose number leaves i when divided by n.
-        cut: as found by `survey`, where the recipe limits the requests.
+        shard: (i, n) makes the requests of the users whose number leaves i when divided by n.
+        end: as found by `survey`, if the recipe limits the requests.
 
     Attributes:
         shared: the objects that sessions share.
-        users: the numbers of the part's users that have a request (before a cut), in order.
     """
 
     def __init__(
-        self, recipe: Recipe, sources: Sequence[Source], part: tuple[int, int] = (0, 1), cut: Cut | None = None
+        self,
+        recipe: Recipe,
+        sources: Sequence[Source],
+        shard: tuple[int, int] = (0, 1),
+        end: TraceEnd | None = None,
     ) -> None:
-        self._recipe, self._sources, self._cut = recipe, sources, cut
-        self.shared = Shared(recipe)
-        self._token_ns, self._end = to_ns(recipe.decode_token_ms) // 1000, to_ns(recipe.duration_s) or _NEVER
-        if cut is not None:
-            self._end = min(self._end, cut.last[0] + 1)
-        self._arrivals = Arrivals(recipe) if recipe.open_loop else None
-        counts = [_NEVER if source.count is None else source.count for source in sources]
-        self._count, self._documents = max(counts), recipe.documents
-        people = np.arange(min(recipe.users, self._count))
-        people = people[(self._documents + people) % part[1] == part[0]]
-        self._next, self._free, self._frontier = people, np.zeros_like(people), np.zeros_like(people)
-        self._tokens, self._session_of, self._sessions = Window(np.int64, self.shared.count), Window(np.int64), 0
+        self.shared = SharedObjects(recipe)
+        self._recipe = recipe
+        self._sources = sources
+        self._shard = shard
+        self._end = end
+        self._end_ns = _end_ns(recipe, end)
+        self._clock = _start_clock(recipe, sources, shard, self._end_ns)
+        self._builder = TurnBuilder(recipe, sources, self.shared)
+        self._tokens = IdTable(np.int64, self.shared.count)
         self._tokens[np.arange(self.shared.count)] = self.shared.tokens
+        self._sessions = _SessionIds()
         self._emitted = 0
-        self._pending = self._ingestion(part)
-        # Nothing can be in order before every user has begun.
-        if len(people):
-            self._advance(np.arange(len(people)), 1)
-        self.users = np.unique(self._pending["user"]) if cut is None else cut.users[cut.users % part[1] == part[0]]
+        self._pending = self._builder.build_ingestion(shard, self._end_ns)
+        self._sessions.expect(len(self._pending))
+        # No turn is known to be next before every user has begun.
+        if len(self._clock):
+            self._schedule(self._clock.first_sessions())
+
+    @cached_property
+    def users(self) -> Ints:
+        """Numbers of the shard's users that have a request, ascending."""
+        return list_users(self._recipe, self._sources, self._shard, self._end)
 
     def requests(self) -> Iterator[Requests]:
-        """The requests in order, in batches; users, sessions and turns numbered as in a trace.
+        """Yield the requests in order, in batches, with the trace's numbers of users and sessions.
 
         Raises:
-            InputError: the trace would be longer than its format can say.
+            InputError: the trace would last longer than its times can tell.
         """
-        for batch in self.batches():
-            begins = np.flatnonzero(batch["turn"] == 0)
-            self._session_of[batch["slot"][begins]] = self._sessions + np.arange(len(begins))
-            self._sessions += len(begins)
-            session = self._session_of[batch["slot"]]
-            for rows in self._portions(batch):
-                part = take_rows(batch, rows)
-                requests = touched(part, self.shared, self._tokens, session[rows])
-                live = min(self._live(), int(batch["first"][rows.start :].min()))
-                yield replace(requests, user=np.searchsorted(self.users, part["user"]), live=live)
+        for turns in self.batches():
+            session = self._sessions.assign(turns)
+            user = np.searchsorted(self.users, turns.user)
+            for rows in _split_evenly(turns, self._recipe.rag.top_k):
+                yield make_requests(
+                    turns.take(rows),
+                    self.shared.corpus,
+                    self._tokens,
+                    session=session[rows],
+                    user=user[rows],
+                    live=min(self._lowest_pending(), int(turns.session_first[rows.start :].min())),
+                )
 
-    def _portions(self, batch: Columns) -> Iterator[slice]:
-        """Rows in portions of so many touches that a few of them fit into memory, however long the histories."""
-        touches = sum(batch[kind.number] for kind in KINDS if kind.number in batch) + self._recipe.rag.top_k
-        portion = (np.cumsum(touches) - touches) // TOUCHES_PER_PORTION
-        cuts = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(portion)]
-        for begin, end in pairwise(cuts):
-            yield slice(begin, end)
+    def batches(self) -> Iterator[Turns]:
+        """Yield the turns in order, in batches.
 
-    def _live(self) -> int:
-        """No turn that still waits has an object below this number."""
-        return int(self._pending["first"].min(initial=self._tokens.end))
-
-    def batches(self) -> Iterator[Columns]:
-        """The turns in order, in batches; user, session and turn are the recipe's own numbers, from 0."""
-        # Those who lag behind may have nothing more to ask in time while others still do.
-        while len(self._pending["user"]) or (self._frontier < _NEVER).any():
-            ready = self._pending["time_ns"] < int(self._frontier.min(initial=_NEVER))
-            batch = take_rows(self._pending, ready)
-            self._pending = take_rows(self._pending, np.flatnonzero(~ready))
-            order = np.lexsort((batch["session"], batch["user"], batch["time_ns"]))
-            batch = self._cut_off(take_rows(batch, order))
-            self._emitted += len(batch["user"])
-            if len(batch["user"]):
-                yield batch
+        Raises:
+            InputError: the trace would last longer than its times can tell.
+        """
+        # A user may run out of sessions before others: go on until no turns and no users are left.
+        while len(self._pending) or (self._clock.frontier_ns < NEVER_NS).any():
+            turns = self._limit(self._take_ready())
+            self._emitted += len(turns)
+            if len(turns):
+                yield turns
             if self._emitted == self._recipe.requests > 0:
                 return
-            self._tokens.trim(self._live())
-            self._session_of.trim(int(self._pending["slot"].min(initial=self._session_of.end)))
-            self._go_on()
+            self._tokens.trim(self._lowest_pending())
+            self._sessions.trim(self._pending)
+            for grid in self._clock.steps():
+                self._schedule(grid)
 
-    def _go_on(self) -> None:
-        """Schedule more sessions of the slower half of the users, until none of them is behind the faster half."""
-        going = np.flatnonzero(self._frontier < _NEVER)
-        goal = np.median(self._frontier[going]) if len(going) else 0
-        while len(behind := going[self._frontier[going] <= goal]):
-            behind = behind[: max(SESSIONS_PER_STEP, len(going) // 16)]
-            self._advance(behind, min(SESSIONS_PER_STEP // len(behind), 4 * SESSIONS_PER_STEP // len(going)) or 1)
+    def _take_ready(self) -> Turns:
+        """Remove and return the pending turns that no later session can precede, in order."""
+        is_ready = self._pending.time_ns < int(self._clock.frontier_ns.min(initial=NEVER_NS))
+        ready = self._pending.take(np.flatnonzero(is_ready))
+        self._pending = self._pending.take(np.flatnonzero(~is_ready))
+        return ready.sort()
 
-    def _cut_off(self, batch: Columns) -> Columns:
-        """Leave out what comes after the last request; a part goes by its place, the whole by its count."""
-        if self._cut is not None:
-            columns = (batch[name] for name in ("time_ns", "user", "session", "turn"))
-            keep, same = np.zeros(len(batch["user"]), np.bool_), np.ones(len(batch["user"]), np.bool_)
-            for column, limit in zip(columns, self._cut.last, strict=True):
-                keep |= same & (column < limit)
-                same &= column == limit
-            rows = np.flatnonzero(keep | same)
-        else:
-            rows = np.arange(len(batch["user"]))[
-                : self._recipe.requests - self._emitted if self._recipe.requests else None
-            ]
-        return take_rows(batch, rows)
+    def _limit(self, turns: Turns) -> Turns:
+        """Leave out turns after the last request, by its place if that is known, else by count."""
+        if self._end is not None:
+            return self._end.keep(turns)
+        if self._recipe.requests:
+            return turns.take(slice(self._recipe.requests - self._emitted))
+        return turns
 
-    def _advance(self, rows: Ints, each: int) -> None:
-        """Schedule up to `each` more sessions of the users in these rows."""
-        recipe, users = self._recipe, self._recipe.users
-        grid = self._next[rows][:, None] + users * np.arange(each)
-        valid = grid < self._count
-        number = grid[valid]
-        person = number % users
-        kind = choose(draw(recipe.seed, Purpose.SOURCE, person), list(recipe.weights.values()))
-        sessions = mixed(self._sources, kind, number, person)
-        first = np.cumsum(sessions.turns) - sessions.turns
-        offset, length = self._offsets(sessions, first)
-        lead = sessions.pause_ns[first]
-        arrival = np.zeros_like(number)
-        if self._arrivals is not None:
-            arrival = self._arrivals.of(number)
-            lead = np.where(number < users, 0, lead)  # arrivals are spread already
-        start, wait = self._starts(rows, valid, arrival, lead, length)
-        pause = sessions.pause_ns.copy()
-        pause[first] = np.where(number < users, 0, wait)
-        self._next[rows] = self._next[rows] + users * valid.sum(axis=1)
-        self._set_frontier(rows)
-        self._append(sessions, kind, number, np.repeat(start, sessions.turns) + offset, pause)
+    def _lowest_pending(self) -> int:
+        """Return a number below which no pending turn has an object."""
+        return int(self._pending.session_first.min(initial=self._tokens.end))
 
-    def _offsets(self, sessions: Sessions, first: Ints) -> tuple[Ints, Ints]:
-        """Start of each turn since the start of its session, and the length of each session."""
-        lengths = sessions.pause_ns + sessions.generated * float(self._token_ns)
-        longest = float(np.add.reduceat(lengths, first).max()) * SESSIONS_PER_STEP
-        if longest + float(self._free.max(initial=0)) > _NEVER / 2:
-            raise InputError("the trace could last over 70 years; lower think_s or decode_token_ms.")
-        busy = sessions.generated * self._token_ns
-        spans = sessions.pause_ns + np.concatenate([[0], busy[:-1]])
-        spans[first] = 0
-        offset = np.cumsum(spans)
-        offset -= np.repeat(offset[first], sessions.turns)
-        return offset, (offset + busy)[first + sessions.turns - 1]
-
-    def _starts(self, rows: Ints, valid: np.ndarray, arrival: Ints, lead: Ints, length: Ints) -> tuple[Ints, Ints]:
-        """Start of each session: max(arrival, end of the user's last + lead); and the time since that end.
-
-        With X(j) the time that the leads and lengths up to the start of a user's j-th session take, that is
-        X(j) + max(free, max over i ≤ j of arrival(i) - X(i)).
-        """
-        grids = np.zeros((3, *valid.shape), np.int64)
-        for grid, values in zip(grids, (arrival, lead, length), strict=True):
-            grid[valid] = values
-        total = np.cumsum(grids[1] + grids[2], axis=1)
-        path = total - grids[2]
-        late = np.maximum.accumulate(np.where(valid, grids[0] - path, -_NEVER), axis=1)
-        start = path + np.maximum(late, self._free[rows][:, None])
-        end = start + grids[2]
-        before = np.concatenate([self._free[rows][:, None], end[:, :-1]], axis=1)
-        last = valid.sum(axis=1) - 1
-        self._free[rows] = np.where(
-            last >= 0, np.take_along_axis(end, np.maximum(last, 0)[:, None], 1)[:, 0], self._free[rows]
+    def _schedule(self, grid: SessionGrid) -> None:
+        """Add the turns of these sessions to the pending ones."""
+        source, sessions = draw_sessions(self._recipe, self._sources, grid.number)
+        time_ns, pause_ns = self._clock.begin(grid, sessions)
+        sessions = replace(sessions, pause_ns=pause_ns)
+        slot = self._sessions.expect(len(grid.number))
+        turns, tokens = self._builder.build(
+            grid.number,
+            source,
+            sessions,
+            time_ns,
+            slot,
+            self._tokens.end,
         )
-        return start[valid], (start - before)[valid]
-
-    def _set_frontier(self, rows: Ints) -> None:
-        frontier = self._free[rows]
-        going = (self._next[rows] < self._count) & (frontier < self._end)
-        if self._arrivals is not None and going.any():
-            frontier[going] = np.maximum(frontier[going], self._arrivals.of(self._next[rows[going]]))
-        self._frontier[rows] = np.where(going & (frontier < self._end), frontier, _NEVER)
-
-    def _append(self, sessions: Sessions, kind: Ints, number: Ints, time_ns: Ints, pause: Ints) -> None:
-        """Give the turns of new sessions their objects, and let them wait for their time."""
-        recipe, turns = self._recipe, sessions.turns
-        session, user = np.repeat(number, turns), self._documents + number % recipe.users
-        turn = ranges(np.zeros_like(turns), turns)
-        prefix_first, prefix_count, prefix_tokens = self.shared.prefixes(number, number % recipe.users)
-        phrase_first, phrase_count, phrase_tokens = self.shared.phrases(session, turn)
-        of = np.repeat(np.arange(len(number)), turns)
-        contains = np.array([source.contains_prefix for source in self._sources])[kind][of]
-        inside = phrase_tokens + np.where(turn == 0 if recipe.context_growth else True, prefix_tokens[of], 0)
-        context = np.where(contains, np.maximum(1, sessions.context - inside), sessions.context)
-        if recipe.context_growth and not recipe.save_decode:
-            context += np.where(turn > 0, np.concatenate([[0], sessions.generated[:-1]]), 0)
-        sessions = Sessions(turns, context, sessions.generated, pause)
-        layout = Layout(recipe, sessions, prefix_tokens, self._tokens.end)
-        shares = [recipe.rag.share if source.retrieves is None else source.retrieves for source in self._sources]
-        columns = {
-            "time_ns": time_ns,
-            "think_ns": pause,
-            "user": user[of],
-            "session": session,
-            "turn": turn,
-            "slot": self._session_of.end + of,
-            "qos": self._qos(number)[of],
-            "generated": sessions.generated,
-            "decodes": (context <= (recipe.decode_max_context or _NEVER)).astype(np.int64) * recipe.rereads,
-            "retrieves": self._retrieves(np.array(shares), kind[of], session, turn),
-            "own_source": np.full(len(turn), USER),
-            **layout.columns,
-        }
-        for level in range(prefix_first.shape[1]):
-            columns |= {f"prefix{level}": prefix_first[of, level], f"prefixes{level}": prefix_count[of, level]}
-        if recipe.common.share:
-            columns |= {"phrase": phrase_first, "phrases": phrase_count}
-        self._tokens.append(layout.tokens)
-        self._session_of.append(np.zeros_like(number))
-        early = np.flatnonzero(time_ns < self._end)
-        new = {name: columns[name][early] if name in columns else np.zeros_like(early) for name in self._pending}
-        self._pending = concatenate([self._pending, new])
-
-    def _qos(self, session: Ints) -> Ints:
-        weights = [getattr(self._recipe.qos, name) for name in ENUMS["qos"]]
-        return choose(draw(self._recipe.seed, Purpose.QOS, session), weights)
-
-    def _retrieves(self, shares: np.ndarray, kind: Ints, session: Ints, turn: Ints) -> Ints:
-        if not self._recipe.retrieves:
-            return np.zeros_like(turn)
-        bits = draw(self._recipe.seed, Purpose.RETRIEVES, session, turn)
-        hits = np.zeros_like(turn)
-        for k, share in enumerate(shares):
-            hits |= (kind == k) & chance(bits, float(share))
-        return hits
-
-    def _ingestion(self, part: tuple[int, int]) -> Columns:
-        """The requests of this part's documents, which write their chunks."""
-        names = ["time_ns", "think_ns", "user", "session", "turn", "slot", "qos", "generated", "decodes", "own_source"]
-        pending = dict.fromkeys([*names, "first", *columns_of(self._recipe)], np.zeros(0, np.int64))
-        if not self._documents:
-            return pending
-        time_ns, own, owns = self.shared.ingested()
-        mine = np.flatnonzero((np.arange(self._documents) % part[1] == part[0]) & (time_ns < self._end))
-        columns = {
-            "time_ns": time_ns[mine],
-            "user": mine,
-            "session": mine - self._documents,
-            "slot": np.arange(len(mine)),
-            "qos": np.full(len(mine), ENUMS["qos"].index("batch")),
-            "own_source": np.full(len(mine), RAG),
-            "first": np.full(len(mine), _NEVER),
-            "own": own[mine],
-            "owns": owns[mine],
-        }
-        self._session_of.append(np.zeros(len(mine), np.int64))
-        return {name: columns.get(name, np.zeros(len(mine), np.int64)) for name in pending}
+        self._tokens.append(tokens)
+        in_time = np.flatnonzero(time_ns < self._end_ns)
+        self._pending = Turns.concatenate([self._pending, turns.take(in_time)])
 
 
-def survey(recipe: Recipe, sources: Sequence[Source]) -> Cut | None:
-    """Where the recipe's limit on requests cuts the trace; None without a limit."""
+class _SessionIds:
+    """Numbers sessions in order of their first request."""
+
+    def __init__(self) -> None:
+        self._ids = IdTable(np.int64)  # by slot
+        self._next_id = 0
+
+    def expect(self, sessions: int) -> int:
+        """Make slots for sessions; return the first slot."""
+        self._ids.append(np.zeros(sessions, np.int64))
+        return self._ids.end - sessions
+
+    def assign(self, turns: Turns) -> Ints:
+        """Return the id of each turn's session, shape (turns,)."""
+        begins = np.flatnonzero(turns.turn == 0)
+        self._ids[turns.slot[begins]] = self._next_id + np.arange(len(begins))
+        self._next_id += len(begins)
+        return self._ids[turns.slot]
+
+    def trim(self, pending: Turns) -> None:
+        """Forget sessions whose turns have all been emitted."""
+        self._ids.trim(int(pending.slot.min(initial=self._ids.end)))
+
+
+def _split_evenly(turns: Turns, top_k: int) -> Iterator[slice]:
+    """Split turns into portions that fit into memory, however long their histories."""
+    touches = sum(count.sum(axis=1) for count in turns.counts()) + top_k
+    portion = (np.cumsum(touches) - touches) // TOUCHES_PER_PORTION
+    bounds = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(portion)]
+    for begin, end in pairwise(bounds):
+        yield slice(begin, end)
+
+
+def _end_ns(recipe: Recipe, end: TraceEnd | None) -> int:
+    """Return the time before which requests begin, in ns."""
+    duration_ns = to_ns(recipe.duration_s) or NEVER_NS
+    return duration_ns if end is None else min(duration_ns, end.time_ns + 1)
+
+
+def _start_clock(
+    recipe: Recipe,
+    sources: Sequence[Source],
+    shard: tuple[int, int],
+    end_ns: int,
+) -> UserClock:
+    """Return the clock of a shard's users before any has begun; documents are numbered first."""
+    session_count = max(NEVER_NS if source.count is None else source.count for source in sources)
+    users = np.arange(min(recipe.users, session_count))
+    in_shard = (recipe.documents + users) % shard[1] == shard[0]
+    return UserClock(recipe, users[in_shard], session_count, end_ns)
+
+
+def list_users(
+    recipe: Recipe,
+    sources: Sequence[Source],
+    shard: tuple[int, int] = (0, 1),
+    end: TraceEnd | None = None,
+) -> Ints:
+    """Return the numbers of a shard's users that have a request, ascending; documents first.
+
+    Args:
+        recipe: users, pace and limits.
+        sources: of the sessions, in the order of `recipe.weights`.
+        shard: (i, n) for the users whose number leaves i when divided by n.
+        end: as found by `survey`, if the recipe limits the requests.
+    """
+    if end is not None:
+        users: Ints = end.users[end.users % shard[1] == shard[0]]
+        return users
+    end_ns = _end_ns(recipe, None)
+    ingested = np.arange(recipe.documents)[list_ingestion_times(recipe) < end_ns]
+    documents: Ints = ingested[ingested % shard[1] == shard[0]]
+    clock = _start_clock(recipe, sources, shard, end_ns)
+    if not len(clock):
+        return documents
+    grid = clock.first_sessions()
+    _, sessions = draw_sessions(recipe, sources, grid.number)
+    time_ns, _ = clock.begin(grid, sessions)
+    first = time_ns[np.cumsum(sessions.turns) - sessions.turns]
+    return np.concatenate([documents, recipe.documents + grid.number[first < end_ns]])
+
+
+def survey(recipe: Recipe, sources: Sequence[Source]) -> TraceEnd | None:
+    """Find where the recipe's limit on requests ends the trace; None without a limit."""
     if not recipe.requests:
         return None
-    seen, last = Window(np.bool_), [0, 0, 0, 0]
-    for batch in Schedule(recipe, sources).batches():
-        seen.cover(batch["user"])
-        seen[batch["user"]] = np.ones(len(batch["user"]), np.bool_)
-        last = [int(batch[name][-1]) for name in ("time_ns", "user", "session", "turn")]
-    return Cut((last[0], last[1], last[2], last[3]), np.flatnonzero(seen[np.arange(seen.end)]))
+    has_request = IdTable(np.bool_)
+    last = (0, 0, 0, 0)
+    for turns in Schedule(recipe, sources).batches():
+        has_request.cover(turns.user)
+        has_request[turns.user] = np.ones(len(turns), np.bool_)
+        columns = (turns.time_ns, turns.user, turns.session, turns.turn)
+        last = (int(columns[0][-1]), int(columns[1][-1]), int(columns[2][-1]), int(columns[3][-1]))
+    return TraceEnd(*last, users=np.flatnonzero(has_request[np.arange(has_request.end)]))

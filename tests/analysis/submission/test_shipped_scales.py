@@ -14,8 +14,7 @@ from replayer.planning.model import find_model
 from tests.support.paths import ROOT
 from tests.support.submissions import PINS
 from tracegen.generate import generate
-from tracegen.recipe.loading import find as find_recipe
-from tracegen.recipe.loading import load, parse_value
+from tracegen.recipe.loading import find_recipe, load_recipe, parse_value
 from tracegen.recipe.recipe import Recipe
 
 
@@ -26,7 +25,7 @@ def cases(scale: str) -> list[tuple[Option, Recipe, dict[str, str]]]:
         assert case.name == option.name
         settings = {key: parse_value(value) for key, _, value in (one.partition("=") for one in case.settings)}
         flags = dict(zip(case.flags[::2], case.flags[1::2], strict=True))
-        found.append((option, load(find_recipe(case.recipe), settings), flags))
+        found.append((option, load_recipe(find_recipe(case.recipe), settings), flags))
     return found
 
 
@@ -49,7 +48,7 @@ def test_sweeps_are_what_the_rules_fix(scale: str) -> None:
         assert flags == {}
         settings = dict(one.split("=", 1) for one in RULES[scale].settings)
         changed = {key: parse_value(value) for key, value in settings.items()} | {"users": option.users}
-        made = replace(load(find_recipe(option.recipe), changed), replay=recipe.replay)
+        made = replace(load_recipe(find_recipe(option.recipe), changed), replay=recipe.replay)
         assert made == recipe, "what the validator makes anew"
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.tracegen.readers.reading import GOOD, HEADERS, LINES, agent, conversation, jsonl, read, read_rows, turn
 from tracegen.errors import InputError
-from tracegen.exchange.block_ids import ImportOptions
 from tracegen.exchange.convert import ImportOutput, import_trace
+from tracegen.exchange.options import ImportOptions
 from tracegen.formats import rows as calls
 from tracegen.formats import weka
 

@@ -1,4 +1,4 @@
-"""The shipped recipes: what each makes is pinned for ever, and each says in its first line what it is for."""
+"""The shipped recipes: their traces and plans are pinned for ever; their first lines state their purpose."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from replayer.cli import main as replayer
 from tests.support.paths import DEMO, ROOT
 from tracegen.cli import main as tracegen
 from tracegen.generate import generate
-from tracegen.recipe.loading import find, load
+from tracegen.recipe.loading import find_recipe, load_recipe
 from tracegen.schema import Trace
 
 RECIPES = sorted((ROOT / "tracegen" / "recipes").glob("*.toml"))
@@ -20,24 +20,24 @@ PINNED = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_golden_fingerprint(path: Path, tmp_path: Path) -> None:
-    made = generate(load(path, {}), tmp_path / "t.parquet")
+def test_a_shipped_recipe_makes_its_pinned_trace_and_plans(path: Path, tmp_path: Path) -> None:
+    made = generate(load_recipe(path, {}), tmp_path / "t.parquet")
     assert made.fingerprint == PINNED[path.stem]
     if made.counts["ops"] < 10**6:
         assert not list(Trace(tmp_path / "t.parquet").problems())
-    more = () if load(path, {}).replay.model else ("--model", "llama3.1-8b")
+    more = () if load_recipe(path, {}).replay.model else ("--model", "llama3.1-8b")
     planned = {order: plan(tmp_path / "t.parquet", "--order", order, *more) for order in ("trace", "reference")}
-    assert {order: found["plan_fingerprint"] for order, found in planned.items()} == PLANS[path.stem]
+    assert {order: summary["plan_fingerprint"] for order, summary in planned.items()} == PLANS[path.stem]
 
 
 def plan(trace: Path, *flags: str) -> dict[str, Any]:
-    """What `replayer plan --json` prints."""
+    """Return the JSON that `replayer plan` prints."""
     done = CliRunner().invoke(replayer, ["plan", str(trace), *flags, "--json"], catch_exceptions=False)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
 
 
-def test_each_says_what_it_is_for() -> None:
+def test_the_first_line_of_a_recipe_states_its_purpose() -> None:
     listed = (ROOT / "traces" / "README.md").read_text()
     for path in RECIPES:
         first = path.read_text().splitlines()[0]
@@ -45,7 +45,7 @@ def test_each_says_what_it_is_for() -> None:
         assert path == DEMO or f"| `{path.stem}` | {first[2:]} |" in listed
 
 
-def test_mlperf_recipes_hold_the_rules_settings() -> None:
+def test_mlperf_recipes_have_the_settings_of_the_rules() -> None:
     table = {
         "mlperf_option_1": (200, 300, 0, "llama3.1-8b", 0),
         "mlperf_option_2": (100, 300, 4, "llama3.1-8b", 0),
@@ -54,7 +54,7 @@ def test_mlperf_recipes_hold_the_rules_settings() -> None:
         "mlperf_proposal_70b": (40, 600, 0, "llama3.1-70b-instruct", 30),
     }
     for name, settings in table.items():
-        recipe = load(ROOT / "tracegen" / "recipes" / f"{name}.toml", {})
+        recipe = load_recipe(ROOT / "tracegen" / "recipes" / f"{name}.toml", {})
         replay = recipe.replay
         assert settings == (
             recipe.users, recipe.duration_s, replay.cpu_mem_gb, replay.model, recipe.decode_token_ms
@@ -64,12 +64,12 @@ def test_mlperf_recipes_hold_the_rules_settings() -> None:
 
 
 def test_recipes_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no checkout, too; a file of the user's own wins over a name."""
+    """Names work outside a checkout, too; a file of the same name wins."""
     monkeypatch.chdir(tmp_path)
     listed = json.loads(CliRunner().invoke(tracegen, ["recipes", "--json"]).stdout)
     assert listed.keys() == PINNED.keys()
     assert "smoke  " in CliRunner().invoke(tracegen, ["recipes"]).stdout
-    assert CliRunner().invoke(tracegen, ["recipes", "smoke"]).stdout == find("smoke").read_text()
+    assert CliRunner().invoke(tracegen, ["recipes", "smoke"]).stdout == find_recipe("smoke").read_text()
     made = CliRunner().invoke(tracegen, ["generate", "smoke", "--requests", "3", "-o", "t.parquet", "--json"])
     assert json.loads(made.stdout)["counts"]["requests"] == 3
     wrong = CliRunner().invoke(tracegen, ["generate", "agnetic", "-o", "u.parquet"])

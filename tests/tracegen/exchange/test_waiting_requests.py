@@ -1,4 +1,4 @@
-"""Imports whose requests are out of order wait on disk: the same trace as ever, a little of it in memory at a time."""
+"""Requests out of order wait on disk: the trace is the same, and little of it is in memory at a time."""
 
 import json
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from tracegen.exchange import convert as exchange
 from tracegen.exchange import waiting_requests as waiting
 from tracegen.workload.requests import Requests
 
-# Pinned for ever: the folder of `conversations` as imported by default.
+# Pinned for ever: the folder of `write_conversations` as imported by default.
 GOLDEN = "a3b114f52fe527bda63e9c83cea42c79e436653466eaaf7318e8f5de2d95482f"
 GAPS = "031c54ed6ed57273230f04628a87cd1c7c66554ba902e25278e46fdad94bb25a"
 
 
-def conversations(folder: Path, count: int = 12) -> Path:
-    """Documents that begin at different times and go on beside one another, with sub-agents and ids of both scopes."""
+def write_conversations(folder: Path, count: int = 12) -> Path:
+    """Write conversations that overlap in time, with sub-agents and with ids of both scopes."""
     folder.mkdir()
     for number in range(count):
         calls: list[dict[str, Any]] = [
@@ -34,17 +34,17 @@ def conversations(folder: Path, count: int = 12) -> Path:
     return folder
 
 
-def test_documents_out_of_order_are_the_same_trace_in_any_batches(
+def test_conversations_out_of_order_make_the_same_trace_in_any_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, prints = conversations(tmp_path / "weka"), set()
+    folder, prints = write_conversations(tmp_path / "weka"), set()
     for size in (1, 100, waiting.OBJECTS_PER_BATCH):
         monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
         prints.add(imported("weka", folder, tmp_path / "t.parquet", jitter_s=2).metadata.fingerprint)
     assert prints == {GOLDEN}
 
 
-def test_sorted_requests_that_must_wait_are_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorted_requests_that_wait_make_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prints = set()
     for size in (7, waiting.OBJECTS_PER_BATCH):
         monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
@@ -52,7 +52,7 @@ def test_sorted_requests_that_must_wait_are_the_same_trace(tmp_path: Path, monke
     assert prints == {GAPS}
 
 
-def test_delays_that_come_late_send_those_that_wait_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_delay_moves_waiting_requests_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", 1)
     row = {"input_length": 512, "output_length": 0}
     many = [row | {"timestamp": 1000 * (n // 2), "hash_ids": [n + 5]} for n in range(9)]
@@ -62,7 +62,9 @@ def test_delays_that_come_late_send_those_that_wait_to_disk(tmp_path: Path, monk
     assert of["time_ns"].tolist() == [n // 2 * 10**9 for n in range(9)] + [4 * 10**9, 4_500_000_000]
 
 
-def test_what_waits_is_in_no_file_that_stays_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_requests_leave_no_file_and_are_read_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", 100)
     sizes, names = [], set()
 
@@ -75,17 +77,17 @@ def test_what_waits_is_in_no_file_that_stays_and_read_in_parts(tmp_path: Path, m
 
         return original(seen(), **rest)
 
-    original = exchange.ops
-    monkeypatch.setattr(exchange, "ops", watched)
-    folder = conversations(tmp_path / "weka")
+    original = exchange.make_ops
+    monkeypatch.setattr(exchange, "make_ops", watched)
+    folder = write_conversations(tmp_path / "weka")
     imported("weka", folder, tmp_path / "t.parquet")
     assert sum(sizes) == 12 * (29 * 30 // 2 + 8)
     assert max(sizes) <= 100
     assert names == {"", ".partial"}
 
 
-def test_a_bad_document_leaves_nothing_behind(tmp_path: Path) -> None:
-    folder = conversations(tmp_path / "weka", 3)
+def test_a_bad_conversation_leaves_no_file_behind(tmp_path: Path) -> None:
+    folder = write_conversations(tmp_path / "weka", 3)
     (folder / "99.json").write_text('{"requests": [{"t": 1}]}')
     with pytest.raises(InputError, match=r"99\.json, line 1: in: missing"):
         imported("weka", folder, tmp_path / "t.parquet")

@@ -1,4 +1,4 @@
-"""The ShareGPT reader: what counts as a turn, what is mended, dropped, counted or refused."""
+"""The ShareGPT reader: turns, flaws that are mended or dropped, files that are refused."""
 
 import json
 from dataclasses import replace
@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tracegen.arrays import Ints
 from tracegen.errors import InputError
-from tracegen.recipe.recipe import Recipe, ShareGPT
+from tracegen.recipe.recipe import Recipe, ShareGPTFile
 from tracegen.sources import sharegpt
-from tracegen.sources.sessions import Ints
 from tracegen.sources.tokenizers import Tokenizer
 
 WORDS = Tokenizer("words", "", lambda texts: [len(text.split()) for text in texts], 1)
@@ -23,26 +21,26 @@ def entry(name: object, *turns: tuple[str, str | None]) -> dict[str, Any]:
     return {"id": name, "conversations": [{"from": role, "value": text} for role, text in turns]}
 
 
-class Found(NamedTuple):
+class Read(NamedTuple):
     turns: Ints
     context: Ints
     generated: Ints
     counts: dict[str, int]
 
 
-def chats(recipe: Recipe) -> Found:
-    source = sharegpt.ShareGPT(recipe, WORDS, lambda _: None)
+def chats(recipe: Recipe) -> Read:
+    source = sharegpt.ShareGPTSource(recipe, WORDS, lambda _: None)
     number = np.arange(source.count or 0)
-    found = source.sessions(number, number)
-    return Found(found.turns, found.context, found.generated, source.origin.counts)
+    sessions = source.sessions(number, number)
+    return Read(sessions.turns, sessions.context, sessions.generated, source.origin.counts)
 
 
-def read(path: Path, content: object, **settings: Any) -> Found:
+def read(path: Path, content: object, **settings: Any) -> Read:
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return chats(replace(Recipe(), sharegpt=ShareGPT(path=str(path), **settings)))
+    return chats(replace(Recipe(), sharegpt=ShareGPTFile(path=str(path), **settings)))
 
 
-def turns(sessions: Found) -> list[list[tuple[int, int]]]:
+def turns(sessions: Read) -> list[list[tuple[int, int]]]:
     """[(context, generated)] per session, in an order that no seed decides."""
     flat = iter(zip(sessions.context.tolist(), sessions.generated.tolist(), strict=True))
     return sorted([[next(flat) for _ in range(count)] for count in sessions.turns])
@@ -53,18 +51,18 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "chats.json"
 
 
-def test_turns_are_questions_with_answers(file: Path) -> None:
-    found = read(file, [entry("a_0", ("human", "one two"), ("gpt", "x"), ("user", "three"), ("assistant", "y z"))])
-    assert turns(found) == [[(2, 1), (1, 2)]]
+def test_a_turn_is_a_question_with_its_answer(file: Path) -> None:
+    read_back = read(file, [entry("a_0", ("human", "one two"), ("gpt", "x"), ("user", "three"), ("assistant", "y z"))])
+    assert turns(read_back) == [[(2, 1), (1, 2)]]
 
 
 @pytest.mark.parametrize("role", ["gpt", "assistant", "chatgpt", "bing", "bard"])
-def test_every_name_of_the_assistant(file: Path, role: str) -> None:
+def test_every_name_of_the_assistant_is_known(file: Path, role: str) -> None:
     assert turns(read(file, [entry("a_0", ("human", "q"), (role, "a b c"))])) == [[(1, 3)]]
 
 
-def test_flaws_are_mended_dropped_and_counted(file: Path) -> None:
-    found = read(
+def test_flaws_are_mended_or_dropped_and_counted(file: Path) -> None:
+    read_back = read(
         file,
         [
             entry("a_0", ("gpt", "nobody asked"), ("human", "q q"), ("gpt", "a")),
@@ -75,8 +73,8 @@ def test_flaws_are_mended_dropped_and_counted(file: Path) -> None:
             entry("f_0", ("human", "q"), ("tool", "ignored"), ("gpt", None), ("human", "again"), ("gpt", "a")),
         ],
     )
-    assert turns(found) == [[(1, 1), (1, 0)], [(2, 1)], [(2, 1)], [(4, 2)]]
-    assert found.counts == {
+    assert turns(read_back) == [[(1, 1), (1, 0)], [(2, 1)], [(2, 1)], [(4, 2)]]
+    assert read_back.counts == {
         "answers_without_question": 2,
         "conversations": 4,
         "conversations_used": 4,
@@ -92,7 +90,7 @@ def pair(words: int) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("human", "q " * words), ("gpt", "a")
 
 
-def test_segments_are_glued_where_one_ends_and_the_next_begins(file: Path) -> None:
+def test_a_segment_continues_the_one_that_ends_where_it_begins(file: Path) -> None:
     """The number is the place of the first message in the whole conversation (hRPPgZT_0 has 11, hRPPgZT_11 follows)."""
     entries = [
         entry("x_3", ("gpt", "late answer"), *pair(3)),  # begins with the answer to x_0's last question
@@ -106,64 +104,56 @@ def test_segments_are_glued_where_one_ends_and_the_next_begins(file: Path) -> No
 
 
 def test_numbered_conversations_are_not_segments(file: Path) -> None:
-    """identity_0, identity_1, …: each holds two messages, so no one begins where the last has ended."""
-    found = read(file, [entry(f"identity_{i}", *pair(i + 1)) for i in range(6)])
-    assert turns(found) == [[(i + 1, 1)] for i in range(6)]
-    assert "segments_glued" not in found.counts
+    """identity_0, identity_1, …: each has two messages, so none begins where another ends."""
+    read_back = read(file, [entry(f"identity_{i}", *pair(i + 1)) for i in range(6)])
+    assert turns(read_back) == [[(i + 1, 1)] for i in range(6)]
+    assert "segments_glued" not in read_back.counts
 
 
-def test_a_missing_segment_leaves_a_gap_not_a_seam(file: Path) -> None:
+def test_segments_are_not_joined_across_a_missing_one(file: Path) -> None:
     assert turns(read(file, [entry("x_0", *pair(1)), entry("x_5", *pair(2))])) == [[(1, 1)], [(2, 1)]]
 
 
-def test_ids_may_be_anything(file: Path) -> None:
-    found = read(file, [entry(7, *pair(1)), entry("", *pair(2)), entry("_2", *pair(3)), {"conversations": []}])
-    assert turns(found) == [[(1, 1)], [(2, 1)], [(3, 1)]]
+def test_any_id_is_accepted(file: Path) -> None:
+    read_back = read(file, [entry(7, *pair(1)), entry("", *pair(2)), entry("_2", *pair(3)), {"conversations": []}])
+    assert turns(read_back) == [[(1, 1)], [(2, 1)], [(3, 1)]]
 
 
-def test_limits_clamp_and_count(file: Path) -> None:
-    found = read(
+def test_limits_clamp_turns_and_count_them(file: Path) -> None:
+    read_back = read(
         file, [entry("a_0", ("human", "q " * 50), ("gpt", "a " * 40))], max_context_tokens=8, max_generation_tokens=4
     )
-    assert turns(found) == [[(8, 4)]]
-    assert found.counts["context_clamped"] == found.counts["generation_clamped"] == 1
+    assert turns(read_back) == [[(8, 4)]]
+    assert read_back.counts["context_clamped"] == read_back.counts["generation_clamped"] == 1
 
 
-def test_a_sample_is_drawn_by_seed_not_from_the_head(file: Path) -> None:
+def test_a_sample_is_drawn_by_seed_from_the_whole_file(file: Path) -> None:
     entries = [entry(f"c{i}_0", *pair(i + 1)) for i in range(200)]
     picks = []
     for seed in (0, 0, 1):
         file.write_text(json.dumps(entries))
-        recipe = Recipe(seed=seed, sharegpt=ShareGPT(path=str(file), max_conversations=20))
+        recipe = Recipe(seed=seed, sharegpt=ShareGPTFile(path=str(file), max_conversations=20))
         picks.append(chats(recipe).context.tolist())
     assert picks[0] == picks[1] != picks[2]
     assert max(picks[0]) > 100, "the sample reaches past the head"
 
 
 @pytest.mark.parametrize("indent", [None, 1])
-def test_lines_arrays_and_a_byte_order_mark_read_alike(file: Path, indent: int | None) -> None:
+def test_lines_arrays_and_texts_with_a_byte_order_mark_read_alike(file: Path, indent: int | None) -> None:
     entries = [entry(f"c{i}_0", ("human", "né 😀 " * (i + 1)), ("gpt", "a]},{[")) for i in range(30)]
     array = json.dumps(entries, indent=indent, ensure_ascii=False)
     lines = "\n".join(json.dumps(one) for one in entries)
     assert turns(read(file, array)) == turns(read(file, "\ufeff" + array)) == turns(read(file, lines))
 
 
-@given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.integers(1, 64), st.booleans())
-def test_chunks_may_fall_anywhere(values: list[str], chunk: int, ascii_only: bool) -> None:
-    text = json.dumps([{"v": value} for value in values], ensure_ascii=ascii_only)
-    chunks = (text[i : i + chunk] for i in range(0, len(text), chunk))
-    stream = sharegpt.values_of(Path("x"), chunks)
-    assert [value["v"] for value in stream] == values
-
-
 BAD = {
     "empty": ("", "is empty"),
     "blank": (" \n ", "is empty"),
-    "not JSON": ("hello", "is not JSON"),
+    "not JSON": ("hello", "not JSON: the file begins"),
     "a number": ("[1, 2]", "entry 0 has no list"),
     "an object without turns": ('{"a": 1}', "entry 0 has no list"),
-    "turns that are no turns": ('[{"id": "a", "conversations": ["hi"]}]', "entry 0 has a turn"),
-    "a value that is no text": (
+    "turns without text": ('[{"id": "a", "conversations": ["hi"]}]', "entry 0 has a turn"),
+    "a value that is a number": (
         '[{"id": "a", "conversations": [{"from": "human", "value": 3}]}]',
         "entry 0 has a turn",
     ),
@@ -172,14 +162,14 @@ BAD = {
     "cut off inside": ('[{"conversations": [{"from": "human", "value": "hel', "cut off in entry 0"),
     "cut off between": ('[{"conversations": []}', "cut off after entry 0"),
     "text after it": ('[{"conversations": []}] x', "follows the array"),
-    "an empty array": ("[]", "holds no question"),
-    "answers only": ('[{"id": "a_0", "conversations": [{"from": "gpt", "value": "x"}]}]', "holds no question"),
+    "an empty array": ("[]", "no question"),
+    "answers only": ('[{"id": "a_0", "conversations": [{"from": "gpt", "value": "x"}]}]', "no question"),
     "nested too deep": ("[" * 200_000, ""),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_not_sharegpt_is_refused(file: Path, name: str) -> None:
+def test_a_file_of_another_format_is_refused(file: Path, name: str) -> None:
     content, reason = BAD[name]
     with pytest.raises(InputError) as refused:
         read(file, content)
@@ -187,9 +177,9 @@ def test_what_is_not_sharegpt_is_refused(file: Path, name: str) -> None:
     assert reason in str(refused.value)
 
 
-def test_other_bytes_are_refused(file: Path) -> None:
+def test_a_file_that_is_no_text_or_missing_is_refused(file: Path) -> None:
     file.write_bytes(b'[{"conversations": [{"from": "human", "value": "\xff\xfe"}]}]')
-    with pytest.raises(InputError, match="is not UTF-8"):
-        chats(Recipe(sharegpt=ShareGPT(path=str(file))))
-    with pytest.raises(InputError, match="cannot read it"):
-        chats(Recipe(sharegpt=ShareGPT(path=str(file.parent / "none.json"))))
+    with pytest.raises(InputError, match="not UTF-8"):
+        chats(Recipe(sharegpt=ShareGPTFile(path=str(file))))
+    with pytest.raises(InputError, match="cannot read the file"):
+        chats(Recipe(sharegpt=ShareGPTFile(path=str(file.parent / "none.json"))))

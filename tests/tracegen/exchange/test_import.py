@@ -1,4 +1,4 @@
-"""Other labs' traces become ours: worked cases, the numbers others published, and the way there and back."""
+"""Imports of other labs' traces: cases worked by hand, published numbers, round trips."""
 
 import json
 from collections import OrderedDict
@@ -27,14 +27,14 @@ SECOND = 10**9
 
 
 def planned(trace: Trace, blocks: list[int | None], **options: Any) -> dict[str, Any]:
-    """A plan over cpu and nvme tiers of so many blocks of 512 tokens."""
+    """Plan a trace over cpu and nvme tiers, whose sizes are given in blocks of 512 tokens."""
     cpu, nvme = (None if n is None else Decimal(n) * 512 * 2048 / 2**30 for n in blocks)
     settings = PlanOptions(TokenBytes(2048), (Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), **options)
     return Plan(trace, settings).simulate()
 
 
 def lru(path: Path, capacity: int, *, fifo: bool = False) -> int:
-    """Hits of the published rule: blocks touched and inserted in order, a request's hits end with its first miss."""
+    """Count the hits of the published rule: a request's hits end with its first miss."""
     cache: OrderedDict[int, None] = OrderedDict()
     hits = 0
     for line in path.read_text().splitlines():
@@ -51,15 +51,15 @@ def lru(path: Path, capacity: int, *, fifo: bool = False) -> int:
 
 
 @pytest.mark.parametrize("capacity", [100, 1000, 3000])
-def test_the_excerpt_hits_as_an_lru_does(capacity: int, tmp_path: Path) -> None:
+def test_a_plan_of_the_excerpt_hits_as_an_lru_cache_does(capacity: int, tmp_path: Path) -> None:
     trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet", tail="full")
-    found = planned(trace, [0, capacity])
-    assert found["hits"]["nvme"] == lru(EXCERPT, capacity) > 0
-    assert found["hits"]["nvme"] == {100: 576, 1000: 638, 3000: 1028}[capacity]
+    summary = planned(trace, [0, capacity])
+    assert summary["hits"]["nvme"] == lru(EXCERPT, capacity) > 0
+    assert summary["hits"]["nvme"] == {100: 576, 1000: 638, 3000: 1028}[capacity]
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs Mooncake's whole conversation trace")
-def test_the_published_numbers_of_the_whole_trace(tmp_path: Path) -> None:
+def test_plans_of_mooncakes_trace_have_the_published_hits(tmp_path: Path) -> None:
     trace = imported("mooncake", FULL, tmp_path / "t.parquet", tail="full")
     assert trace.ops == 288_500
     assert trace.metadata.counts["requests"] == 12_031
@@ -77,7 +77,7 @@ def test_the_published_numbers_of_the_whole_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not AZURE.exists(), reason="needs Azure's trace")
-def test_azures_lengths_are_kept(tmp_path: Path) -> None:
+def test_an_import_keeps_azures_lengths(tmp_path: Path) -> None:
     trace = imported("azure", AZURE, tmp_path / "t.parquet")
     of = ops(trace)
     assert trace.metadata.counts["requests"] == 19_366
@@ -88,7 +88,7 @@ def test_azures_lengths_are_kept(tmp_path: Path) -> None:
     assert sorted(answers) == sorted(int(row[-1]) for row in source)
 
 
-def test_golden_fingerprint_and_the_way_back(tmp_path: Path) -> None:
+def test_the_excerpt_makes_its_pinned_trace_and_survives_a_round_trip(tmp_path: Path) -> None:
     trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
     assert trace.metadata.fingerprint == GOLDEN
     assert trace.metadata.block_tokens == 512
@@ -101,7 +101,7 @@ def test_golden_fingerprint_and_the_way_back(tmp_path: Path) -> None:
     assert again.metadata.fingerprint == GOLDEN
 
 
-def test_requests_and_blocks_worked_by_hand(tmp_path: Path) -> None:
+def test_calls_become_the_ops_worked_out_by_hand(tmp_path: Path) -> None:
     """Two requests share a block of 512; the second one's tail has 100 tokens."""
     file = lines(
         tmp_path / "t.jsonl",
@@ -144,7 +144,7 @@ def test_sessions_with_delays_are_closed_loops(tmp_path: Path) -> None:
     assert fast["time_ns"].tolist() == [0, SECOND // 2, 7 * SECOND // 2, 7 * SECOND // 2]
 
 
-def test_contents_become_prefixes_with_chain(tmp_path: Path) -> None:
+def test_with_chain_an_id_stands_for_all_blocks_before_it(tmp_path: Path) -> None:
     chat = {"parent_chat_id": -1, "input_length": 48, "output_length": 1, "type": "text", "turn": 1}
     file = lines(
         tmp_path / "t.jsonl",
@@ -163,7 +163,7 @@ def test_contents_become_prefixes_with_chain(tmp_path: Path) -> None:
     assert ops(coarse)["key"].tolist() == [0, 1, 2, 3, 0, 4]
 
 
-def test_agents_of_conversations_are_sessions_and_local_ids_stay_apart(tmp_path: Path) -> None:
+def test_sub_agents_are_sessions_and_local_ids_are_of_one_file(tmp_path: Path) -> None:
     folder = tmp_path / "weka"
     folder.mkdir()
     call = {"type": "n", "in": 130, "out": 5, "hash_ids": [1, 2]}
@@ -182,8 +182,8 @@ def test_agents_of_conversations_are_sessions_and_local_ids_stay_apart(tmp_path:
     assert (of["time_ns"][4:] == 4 * SECOND).all()
 
 
-def test_lengths_alone_become_sessions_by_the_stated_rule(tmp_path: Path) -> None:
-    """A prompt longer than what an ended session holds goes on with it (7 times of 10), and adds the rest to it."""
+def test_calls_of_known_length_only_are_joined_into_sessions(tmp_path: Path) -> None:
+    """In 7 of 10 cases a prompt longer than an ended session continues it, and adds the rest."""
     file = tmp_path / "t.csv"
     body = "".join(f"2023-11-16 18:{minute:02}:00.0000001,{100 + 50 * minute},10\n" for minute in range(40))
     file.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + body)
@@ -196,7 +196,7 @@ def test_lengths_alone_become_sessions_by_the_stated_rule(tmp_path: Path) -> Non
     assert trace.metadata.fingerprint != imported("azure", file, tmp_path / "u.parquet", seed=1).metadata.fingerprint
 
 
-def test_burstgpts_sessions_begin_anew_where_a_prompt_does_not_hold_what_was(tmp_path: Path) -> None:
+def test_a_prompt_shorter_than_its_session_begins_a_new_one(tmp_path: Path) -> None:
     file = tmp_path / "b.csv"
     file.write_text(
         "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
@@ -213,8 +213,8 @@ def test_burstgpts_sessions_begin_anew_where_a_prompt_does_not_hold_what_was(tmp
     ]
 
 
-def test_a_session_begun_anew_keeps_its_user_and_shift(tmp_path: Path) -> None:
-    """Each prompt is shorter than what the session holds: a new session, of the same user, whose requests stay apart."""
+def test_a_restarted_session_keeps_its_user_and_shift(tmp_path: Path) -> None:
+    """Each prompt is shorter than its session: a new session of the same user, at its own time."""
     file = tmp_path / "b.csv"
     file.write_text(
         "Timestamp,Session ID,Request tokens,Response tokens\n0,A,1000,1000\n1,A,500,100\n2,A,900,100\n3,A,100,100\n"
@@ -226,10 +226,12 @@ def test_a_session_begun_anew_keeps_its_user_and_shift(tmp_path: Path) -> None:
         moved = imported("burstgpt", file, tmp_path / "j.parquet", jitter_s=500, seed=seed, decode_reads=False)
         own = ops(moved)["source"] == 0
         assert ops(moved)["time_ns"][own][0] > 0
-        assert (np.diff(ops(moved)["time_ns"][own]) == SECOND).all(), "moved as one"
+        assert (np.diff(ops(moved)["time_ns"][own]) == SECOND).all(), "the sessions of a user move together"
 
 
-def test_delays_mean_the_same_however_late_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delay_counts_from_the_sessions_last_end_however_late_its_row_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", 4)
     row = {"input_length": 512, "output_length": 0}
     many = [row | {"timestamp": 1000 * n, "hash_ids": [n + 5]} for n in range(9)]
@@ -239,7 +241,7 @@ def test_delays_mean_the_same_however_late_they_come(tmp_path: Path, monkeypatch
     assert of["time_ns"][of["turn"] == 2].tolist() == [SECOND // 2]
 
 
-def test_jitter_spreads_the_ticks_and_a_sample_keeps_whole_sessions(tmp_path: Path) -> None:
+def test_jitter_spreads_requests_and_a_sample_keeps_whole_sessions(tmp_path: Path) -> None:
     plain = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
     spread = imported("mooncake", EXCERPT, tmp_path / "u.parquet", jitter_s=3, seed=5)
     assert len(np.unique(ops(spread)["time_ns"])) == 600
@@ -253,7 +255,7 @@ def test_jitter_spreads_the_ticks_and_a_sample_keeps_whole_sessions(tmp_path: Pa
     assert half.metadata.counts["sessions_not_sampled"] == 600 - half.metadata.counts["requests"]
 
 
-def test_coarser_blocks_hold_the_same_tokens(tmp_path: Path) -> None:
+def test_coarser_blocks_have_the_same_tokens(tmp_path: Path) -> None:
     fine, coarse = (imported("mooncake", EXCERPT, tmp_path / f"{n}.parquet", rechunk=n) for n in (512, 2048))
     prompts = [np.bincount(ops(trace)["request_id"], ops(trace)["tokens"]) for trace in (fine, coarse)]
     assert (prompts[0] == prompts[1]).all()
@@ -262,8 +264,9 @@ def test_coarser_blocks_hold_the_same_tokens(tmp_path: Path) -> None:
     assert coarse.metadata.block_tokens == 2048
 
 
-def test_requests_leave_before_the_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often that happens, the trace is the same."""
+def test_the_trace_does_not_depend_on_when_requests_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prints = set()
     for size in (3, 4096):
         monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", size)
@@ -271,7 +274,7 @@ def test_requests_leave_before_the_file_ends(tmp_path: Path, monkeypatch: pytest
     assert len(prints) == 1
 
 
-def test_files_of_one_format_share_a_clock(tmp_path: Path) -> None:
+def test_several_files_of_a_format_have_one_clock(tmp_path: Path) -> None:
     rows = EXCERPT.read_text().splitlines(keepends=True)
     parts = [tmp_path / f"{number}.jsonl" for number in range(2)]
     for number, part in enumerate(parts):
@@ -285,7 +288,7 @@ def test_files_of_one_format_share_a_clock(tmp_path: Path) -> None:
     assert ops(both)["time_ns"].max() == ops(imported("mooncake", EXCERPT, tmp_path / "u.parquet"))["time_ns"].max()
 
 
-def test_import_and_export_as_a_user_types_them(run: Run, tmp_path: Path) -> None:
+def test_the_import_and_export_commands_work(run: Run, tmp_path: Path) -> None:
     trace = tmp_path / "t.parquet"
     done = run("tracegen", "import", "mooncake", EXCERPT, "--licence", "Apache-2.0", "-o", trace)
     assert GOLDEN in done.stdout
@@ -331,7 +334,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_is_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
+def test_wrong_input_is_refused_in_one_sentence(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
     arguments, words = BAD[name]
     (tmp_path / "empty").write_text("\n")
     chat = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 16, "output_length": 1}

@@ -1,4 +1,4 @@
-"""Guesses of imports: decode batches of an I/O log, sessions of files with lengths only."""
+"""Facts that an import infers: decode batches of an I/O log, sessions of calls of known length only."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def io_log(path: Path, *rows: str) -> Path:
     return path
 
 
-def test_an_io_log_keeps_its_phases_and_leaves_out_evictions(tmp_path: Path) -> None:
+def test_an_io_log_keeps_its_phases_without_its_evictions(tmp_path: Path) -> None:
     file = io_log(
         tmp_path / "io.csv",
         "1700000000.5,Write,4096,Tier-0,a,Prefill",
@@ -44,8 +44,8 @@ def test_an_io_log_keeps_its_phases_and_leaves_out_evictions(tmp_path: Path) -> 
     assert trace.metadata.counts["evictions"] == 1
 
 
-def test_decode_reads_at_once_are_batches_of_tokens(tmp_path: Path) -> None:
-    """The log is kv-cache.py's of a turn of 70 tokens, the next turn's read of history, and a turn of 20 tokens."""
+def test_consecutive_decode_reads_are_batches_of_tokens(tmp_path: Path) -> None:
+    """As kv-cache.py logs a turn of 70 tokens, the next one's read of history, and a turn of 20 tokens."""
     file = io_log(
         tmp_path / "io.csv",
         "1.000000,Write,4096,Tier-0,t1,Prefill",
@@ -64,7 +64,7 @@ def test_decode_reads_at_once_are_batches_of_tokens(tmp_path: Path) -> None:
     assert of["tokens"][decode & (of["op"] == READ)].sum() * 1024 == 5 * 4096 + 2 * 2048
 
 
-def test_our_own_io_log_comes_back_with_its_decode_reads(demo: Trace, tmp_path: Path) -> None:
+def test_an_exported_io_log_is_imported_with_its_decode_reads(demo: Trace, tmp_path: Path) -> None:
     export_trace("mlcommons", demo, tmp_path / "io.csv", ExportOptions(64))
     back, before = ops(imported("mlcommons", tmp_path / "io.csv", tmp_path / "t.parquet", bytes_per_token=64)), None
     before = joined(list(demo.batches()))
@@ -82,12 +82,12 @@ def azure(path: Path) -> Path:
     return path
 
 
-def test_the_trace_records_whether_sessions_were_guessed(run: Run, tmp_path: Path) -> None:
+def test_a_trace_says_whether_its_sessions_were_guessed(run: Run, tmp_path: Path) -> None:
     file, guess, none = azure(tmp_path / "a.csv"), tmp_path / "guess.parquet", tmp_path / "none.parquet"
-    said = run("tracegen", "import", "azure", file, "-o", guess).stderr
-    joined_ones = Trace(guess).metadata.counts["requests_in_guessed_sessions"]
-    assert 0 < joined_ones == 40 - Trace(guess).metadata.counts["sessions"]
-    assert f"{joined_ones:,} requests were joined to earlier ones by guess" in said
+    message = run("tracegen", "import", "azure", file, "-o", guess).stderr
+    joined_requests = Trace(guess).metadata.counts["requests_in_guessed_sessions"]
+    assert 0 < joined_requests == 40 - Trace(guess).metadata.counts["sessions"]
+    assert f"{joined_requests:,} requests were joined to earlier ones by guess" in message
     assert "sessions     guessed" in run("tracegen", "info", guess).stdout
     assert run("tracegen", "import", "azure", file, "--sessions", "none", "-o", none).stderr == ""
     assert Trace(none).metadata.counts["sessions"] == 40
@@ -95,7 +95,7 @@ def test_the_trace_records_whether_sessions_were_guessed(run: Run, tmp_path: Pat
     assert "sessions     guessed" not in run("tracegen", "info", none).stdout
 
 
-def test_traces_derived_from_guessed_sessions_are_marked(run: Run, tmp_path: Path) -> None:
+def test_slices_and_merges_of_guessed_sessions_are_guessed_too(run: Run, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.parquet" for name in ("whole", "slice", "both")]
     run("tracegen", "import", "azure", azure(tmp_path / "a.csv"), "-o", paths[0])
     run("tracegen", "slice", paths[0], "--requests", 9, "-o", paths[1])
@@ -131,7 +131,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_flags_without_a_meaning_for_a_format_are_refused(run: Run, tmp_path: Path, name: str) -> None:
+def test_flags_that_a_format_does_not_use_are_refused(run: Run, tmp_path: Path, name: str) -> None:
     arguments, words = BAD[name]
     file = io_log(tmp_path / "f")
     done = run("tracegen", "import", *(one.format(f=file) for one in arguments), "-o", tmp_path / "o", ok=False)

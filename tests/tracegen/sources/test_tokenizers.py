@@ -1,4 +1,4 @@
-"""Tokenizers: bundled ones count as the library does, a directory loads, whatever else is refused."""
+"""Tokenizers: bundled ones count as their library does, directories load, other names are refused."""
 
 import json
 import socket
@@ -14,21 +14,21 @@ from tracegen.sources import tokenizers as tokens
 TEXTS = ["", " ", "hello world", "né 😀 中文 हिन्दी", "<s>[INST] x [/INST]", "a" * 5000, "def f(x):\n    return x\n"]
 
 
-@pytest.mark.parametrize("name", ["tekken", *tokens.bundled()])
+@pytest.mark.parametrize("name", ["tekken", *tokens.list_bundled()])
 def test_bundled_tokenizers_count_as_their_library_does(name: str) -> None:
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-    loaded = tokens.load(name)
-    library = Tekkenizer.from_file(tokens.bundled()[loaded.name])
+    loaded = tokens.load_tokenizer(name)
+    library = Tekkenizer.from_file(tokens.list_bundled()[loaded.name])
     assert loaded.count(TEXTS) == [len(library.encode(text, bos=False, eos=False)) for text in TEXTS]
 
 
-def test_transformers_own_backend_agrees() -> None:
+def test_bundled_tokenizers_count_as_transformers_does() -> None:
     from transformers import MistralCommonBackend
 
-    backend = MistralCommonBackend(tokenizer_path=str(tokens.bundled()["tekken_240911"]))
+    backend = MistralCommonBackend(tokenizer_path=str(tokens.list_bundled()["tekken_240911"]))
     expected = [len(backend.encode(text, add_special_tokens=False)) for text in TEXTS[2:]]
-    assert tokens.load("tekken").count(TEXTS[2:]) == expected
+    assert tokens.load_tokenizer("tekken").count(TEXTS[2:]) == expected
 
 
 @pytest.fixture
@@ -45,26 +45,26 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_local_directory(directory: Path) -> None:
-    loaded = tokens.load(str(directory))
+def test_a_local_directory_loads(directory: Path) -> None:
+    loaded = tokens.load_tokenizer(str(directory))
     assert loaded.count(["hello there you", "", "hello"]) == [3, 0, 1]
     assert loaded.name == str(directory)
-    assert tokens.load(str(directory)).digest == loaded.digest != tokens.load("tekken").digest
+    assert tokens.load_tokenizer(str(directory)).digest == loaded.digest != tokens.load_tokenizer("tekken").digest
 
 
-def test_the_digest_is_of_the_file() -> None:
+def test_the_digest_is_that_of_the_file() -> None:
     import hashlib
 
-    content = tokens.bundled()["tekken_240911"].read_bytes()
-    assert tokens.load("tekken").digest == hashlib.sha256(content).hexdigest()
+    content = tokens.list_bundled()["tekken_240911"].read_bytes()
+    assert tokens.load_tokenizer("tekken").digest == hashlib.sha256(content).hexdigest()
 
 
-def test_what_does_not_load_is_refused(tmp_path: Path) -> None:
+def test_a_directory_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="tekken_240911"):
-        tokens.load(str(tmp_path))
+        tokens.load_tokenizer(str(tmp_path))
 
 
-def test_a_tokenizer_that_brings_code_is_refused_whatever_is_answered(
+def test_a_tokenizer_that_needs_its_own_code_is_refused_without_a_question(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda _: "y")
@@ -73,7 +73,7 @@ def test_a_tokenizer_that_brings_code_is_refused_whatever_is_answered(
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
     (directory / "tokenizer.json").unlink()
     with pytest.raises(InputError, match="tekken_240911"):
-        tokens.load(str(directory))
+        tokens.load_tokenizer(str(directory))
     assert not (directory / "ran").exists()
 
 
@@ -88,15 +88,15 @@ def test_a_hub_name_without_a_hub_is_refused_at_once(
             server.close()
         began = time.monotonic()
         with pytest.raises(InputError, match=r"nosuch/model.*the hub does not answer"):
-            tokens.load("nosuch/model")
+            tokens.load_tokenizer("nosuch/model")
     assert time.monotonic() - began < 20, "its own client takes most of a minute"
     assert capfd.readouterr().err == ""
 
 
-def test_batches_come_back_in_order() -> None:
-    loaded = tokens.load("tekken")
+def test_batches_are_counted_in_order() -> None:
+    loaded = tokens.load_tokenizer("tekken")
     words = (ROOT / "README.md").read_text().split()
     batches = [(i, words[i : i + 3]) for i in range(0, 60, 3)]
-    counted = list(tokens.count_all(loaded, iter(batches)))
+    counted = list(tokens.count_batches(loaded, iter(batches)))
     assert [item for item, _ in counted] == [item for item, _ in batches]
     assert [n for _, counts in counted for n in counts] == loaded.count(words[:60])

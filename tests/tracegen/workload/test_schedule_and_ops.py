@@ -1,4 +1,4 @@
-"""From sessions to ops, as the format's specification says; any recipe yields a valid trace."""
+"""Sessions become ops as the format's specification says; any recipe makes a valid trace."""
 
 from dataclasses import replace
 
@@ -9,21 +9,23 @@ from hypothesis import strategies as st
 
 from tests.support.traces import joined
 from tests.support.workloads import recipes, rows
+from tracegen.arrays import Ints, ranges
 from tracegen.generate import batches, open_sources
 from tracegen.randomness.draws import Purpose, between, draw
-from tracegen.recipe.recipe import Mix, Prefix, Qos, Rag, Recipe, to_ns
+from tracegen.recipe.recipe import Mix, Prefix, Qos, Rag, Recipe
 from tracegen.schema import ENUMS, Columns, Fingerprint, Metadata
-from tracegen.sources.sessions import Ints, Origin, Sessions, Source, ranges
+from tracegen.sources.sessions import Origin, Sessions, Source
+from tracegen.times import to_ns
 from tracegen.trace.invariants import Invariants
 from tracegen.workload import ops as ops_of
-from tracegen.workload import schedule as workload
-from tracegen.workload.schedule import survey
+from tracegen.workload import user_clock
+from tracegen.workload.schedule import Schedule, list_users, survey
 
 PLAIN = Recipe(users=1, think_s=(0, 0), prefix=Prefix(share=0), qos=Qos(0, 0, 1), mix=Mix(sharegpt=1))
 
 
 class Chats:
-    """A source of these conversations, paced as ShareGPT's."""
+    """A source of given conversations, paced as ShareGPT's are."""
 
     contains_prefix = False
     retrieves: float | None = None
@@ -31,7 +33,8 @@ class Chats:
 
     def __init__(self, recipe: Recipe, chats: list[list[tuple[int, int]]]) -> None:
         self.count: int | None = len(chats)
-        self._think, self._seed = [to_ns(limit) for limit in recipe.think_s], recipe.seed
+        self._think_ns = [to_ns(limit) for limit in recipe.think_s]
+        self._seed = recipe.seed
         self._turns = np.array([len(chat) for chat in chats])
         self._flat = np.array([turn for chat in chats for turn in chat], np.int64).reshape(-1, 2)
 
@@ -40,7 +43,7 @@ class Chats:
         turns = self._turns[chat]
         places = ranges((np.cumsum(self._turns) - self._turns)[chat], turns)
         turn = ranges(np.zeros_like(turns), turns)
-        pause = between(draw(self._seed, Purpose.THINK, np.repeat(number, turns), turn), *self._think)
+        pause = between(draw(self._seed, Purpose.THINK, np.repeat(number, turns), turn), *self._think_ns)
         return Sessions(turns, *self._flat[places].T, pause)
 
 
@@ -48,30 +51,30 @@ def sessions(*chats: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     return list(chats)
 
 
-def ops(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Columns:
+def make_ops_of(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Columns:
     recipe = replace(recipe, mix=Mix(sharegpt=1))
     sources: list[Source] = [Chats(recipe, chats)]
     return joined(list(batches(recipe, sources, (0, 1), survey(recipe, sources))))
 
 
-def starts(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Ints:
-    """The time of every request."""
-    batch = ops(recipe, chats)
-    found: Ints = batch["time_ns"][np.unique(batch["request_id"], return_index=True)[1]]
-    return found
+def start_times(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Ints:
+    """Return the time of every request."""
+    batch = make_ops_of(recipe, chats)
+    times: Ints = batch["time_ns"][np.unique(batch["request_id"], return_index=True)[1]]
+    return times
 
 
-def test_a_conversation_worked_by_hand() -> None:
+def test_a_conversation_becomes_the_ops_worked_out_by_hand() -> None:
     """Two turns, 5 tokens asked and 70 answered, then 3 and 0, with a shared prompt; B = 32, 30 ms per token.
 
     Turn 1: prompt written, 5 tokens prefilled, loaded, then batches of 32, 32 and 6 tokens at 0, 960 and 1,920 ms.
     Turn 2 begins after 70 × 30 = 2,100 ms: prompt read, turn 1 read, 3 tokens prefilled, nothing decoded.
     """
     recipe = replace(PLAIN, prefix=Prefix(share=1, tokens=(800,)))
-    batch = ops(recipe, sessions([(5, 70), (3, 0)]))
-    found = rows(batch, "time_ns", "turn", "step", "phase", "op", "source", "key", "tokens", "new_tokens")
+    batch = make_ops_of(recipe, sessions([(5, 70), (3, 0)]))
+    listed = rows(batch, "time_ns", "turn", "step", "phase", "op", "source", "key", "tokens", "new_tokens")
     ms = 1_000_000
-    assert found == [
+    assert listed == [
         (0, 1, 0, "prefill", "write", "system", 0, 800, 0),
         (0, 1, 1, "prefill", "write", "user", 1, 5, 0),
         (0, 1, 2, "decode", "read", "user", 1, 5, 0),
@@ -84,16 +87,16 @@ def test_a_conversation_worked_by_hand() -> None:
     ]
 
 
-def test_blocks_worked_by_hand() -> None:
+def test_a_conversation_becomes_the_blocks_worked_out_by_hand() -> None:
     """A prompt of 10 tokens, turns of 5 and 6, 3 generated after each and stored, blocks of 4.
 
     The sequence: 10 of the prompt, 5, 3, 6, 3. Turn 1 prefills 15 tokens: the prompt alone fills blocks 0 and 1, block 2
-    holds its last 2 tokens and 2 of the turn, the other 3 are a partial block. With the answer 18 tokens stand: block 3
-    is full, 2 are in a partial one. Turn 2 finds blocks 0 to 3 and prefills up to 24: blocks 4 and 5. With the answer
-    27 tokens stand: 3 in a partial block.
+    holds its last 2 tokens and 2 of the turn, the other 3 are a partial block. With the answer the session has 18
+    tokens: block 3 is full, 2 are in a partial one. Turn 2 finds blocks 0 to 3 and prefills up to 24: blocks 4 and 5. With the answer
+    the session has 27 tokens: 3 in a partial block.
     """
     recipe = replace(PLAIN, block_tokens=4, save_decode=True, prefix=Prefix(share=1, tokens=(10,)))
-    batch = ops(recipe, sessions([(5, 3), (6, 3)]))
+    batch = make_ops_of(recipe, sessions([(5, 3), (6, 3)]))
     assert rows(batch, "turn", "step", "phase", "op", "source", "key", "tokens", "new_tokens") == [
         (1, 0, "prefill", "write", "system", 0, 4, 0),
         (1, 0, "prefill", "write", "system", 1, 4, 0),
@@ -111,8 +114,8 @@ def test_blocks_worked_by_hand() -> None:
     ]
 
 
-def test_tokens_generated_without_decode_ops_stand_on_the_last_op() -> None:
-    batch = ops(replace(PLAIN, decode_max_context=4), sessions([(5, 70), (4, 10)]))
+def test_the_last_op_generates_the_tokens_if_there_are_no_decode_reads() -> None:
+    batch = make_ops_of(replace(PLAIN, decode_max_context=4), sessions([(5, 70), (4, 10)]))
     assert rows(batch, "turn", "phase", "new_tokens") == [
         (1, "prefill", 70),
         (2, "prefill", 0),
@@ -122,11 +125,13 @@ def test_tokens_generated_without_decode_ops_stand_on_the_last_op() -> None:
     ]
 
 
-def test_history() -> None:
+def test_a_turn_reads_all_earlier_turns_or_the_previous_one() -> None:
     chat = sessions([(1, 0), (2, 0), (3, 0)])
     reads = {
         history: [
-            row[1:] for row in rows(ops(replace(PLAIN, history=history), chat), "op", "turn", "key") if row[0] == "read"
+            row[1:]
+            for row in rows(make_ops_of(replace(PLAIN, history=history), chat), "op", "turn", "key")
+            if row[0] == "read"
         ]
         for history in ("all", "previous")
     }
@@ -134,25 +139,25 @@ def test_history() -> None:
 
 
 def test_users_take_conversations_in_turn() -> None:
-    batch = ops(replace(PLAIN, users=2), sessions(*[[(i + 1, 10)] for i in range(5)]))
+    batch = make_ops_of(replace(PLAIN, users=2), sessions(*[[(i + 1, 10)] for i in range(5)]))
     users = {token: user for op, token, user in rows(batch, "op", "tokens", "user_id") if op == "write"}
     assert users == {1: 0, 2: 1, 3: 0, 4: 1, 5: 0}
 
 
-def test_think_time_lies_between_a_users_requests() -> None:
+def test_a_user_pauses_between_requests() -> None:
     recipe = replace(PLAIN, users=3, think_s=(0.5, 2))
-    batch = ops(recipe, sessions(*[[(1, 10), (1, 20)] for _ in range(30)]))
+    batch = make_ops_of(recipe, sessions(*[[(1, 10), (1, 20)] for _ in range(30)]))
     first = np.unique(batch["request_id"], return_index=True)[1]
     starts, pauses, users = (batch[name][first] for name in ("time_ns", "think_ns", "user_id"))
     generated = np.zeros(len(first), np.int64)
     np.add.at(generated, batch["request_id"], batch["new_tokens"])
     for user in range(3):
-        mine = users == user
-        ends = starts[mine] + generated[mine] * 30_000_000
-        assert (starts[mine][1:] - ends[:-1] == pauses[mine][1:]).all()
-        assert pauses[mine][0] == 0
-        assert (pauses[mine][1:] >= 500_000_000).all()
-        assert (pauses[mine][1:] <= 2_000_000_000).all()
+        own = users == user
+        ends = starts[own] + generated[own] * 30_000_000
+        assert (starts[own][1:] - ends[:-1] == pauses[own][1:]).all()
+        assert pauses[own][0] == 0
+        assert (pauses[own][1:] >= 500_000_000).all()
+        assert (pauses[own][1:] <= 2_000_000_000).all()
     assert pauses[pauses > 0].mean() == pytest.approx(1.25e9, rel=0.1)
 
 
@@ -160,18 +165,18 @@ def test_poisson_arrivals_have_their_rate_and_spread() -> None:
     """4 per second: counts of one-second bins have mean and variance 4, gaps the exponential's coefficient 1."""
     count = 20_000
     recipe = replace(PLAIN, users=count, session_rate=4)
-    arrivals = starts(recipe, sessions(*[[(1, 0)]] * count))
+    arrivals = start_times(recipe, sessions(*[[(1, 0)]] * count))
     bins = np.bincount(arrivals // 10**9)[:-1]
     gaps = np.diff(arrivals)
     assert bins.mean() == pytest.approx(4, rel=0.02)
     assert bins.var() == pytest.approx(4, rel=0.1)
     assert gaps.std() / gaps.mean() == pytest.approx(1, rel=0.03)
-    fewer = starts(recipe, sessions(*[[(1, 0)]] * 1500))
+    fewer = start_times(recipe, sessions(*[[(1, 0)]] * 1500))
     assert (fewer == arrivals[:1500]).all(), "more sessions never move the earlier ones"
 
 
-def test_shares_of_prompts_and_classes() -> None:
-    batch = ops(Recipe(users=20), sessions(*[[(1, 0)]] * 8000))
+def test_prompts_and_classes_of_service_have_their_shares() -> None:
+    batch = make_ops_of(Recipe(users=20), sessions(*[[(1, 0)]] * 8000))
     prompts = batch["tokens"][batch["source"] == ENUMS["source"].index("system")]
     assert len(prompts) / 8000 == pytest.approx(0.2, abs=0.015)
     assert [(prompts == n).mean() for n in (800, 1200, 2000)] == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.04)
@@ -179,32 +184,34 @@ def test_shares_of_prompts_and_classes() -> None:
     assert classes == pytest.approx([0.15, 0.35, 0.5], abs=0.02)
 
 
-def test_cuts_keep_the_earliest_requests() -> None:
+def test_limits_keep_the_earliest_requests() -> None:
     chats = sessions(*[[(1, 40), (1, 40)] for _ in range(20)])
     recipe = replace(PLAIN, users=4, think_s=(0.1, 3))
-    whole = starts(recipe, chats)
-    assert (starts(replace(recipe, requests=13), chats) == whole[:13]).all()
-    assert len(starts(replace(recipe, duration_s=5), chats)) == (whole < 5 * 10**9).sum() > 0
+    whole = start_times(recipe, chats)
+    assert (start_times(replace(recipe, requests=13), chats) == whole[:13]).all()
+    assert len(start_times(replace(recipe, duration_s=5), chats)) == (whole < 5 * 10**9).sum() > 0
 
 
 turn = st.tuples(st.integers(1, 60), st.integers(0, 100))
 chats = st.lists(st.lists(turn, min_size=1, max_size=5), min_size=1, max_size=12)
 
 
-def made(recipe: Recipe, given_chats: list[list[tuple[int, int]]], part: tuple[int, int] = (0, 1)) -> list[Columns]:
+def generate_batches(
+    recipe: Recipe, given_chats: list[list[tuple[int, int]]], shard: tuple[int, int] = (0, 1)
+) -> list[Columns]:
     sources = [Chats(recipe, given_chats) if name == "sharegpt" else None for name in recipe.weights]
     others = open_sources(replace(recipe, mix=replace(recipe.mix, sharegpt=0)), Metadata(0, {}, ""))
-    found: list[Source] = [one or others.pop(0) for one in sources]
-    return [part for part in batches(recipe, found, part, survey(recipe, found)) if len(part["op_id"])]
+    every: list[Source] = [source or others.pop(0) for source in sources]
+    return [batch for batch in batches(recipe, every, shard, survey(recipe, every)) if len(batch["op_id"])]
 
 
 @settings(max_examples=100)
 @given(recipes, chats)
-def test_any_recipe_yields_a_valid_trace(recipe: Recipe, given_chats: list[list[tuple[int, int]]]) -> None:
+def test_any_recipe_makes_a_valid_trace(recipe: Recipe, given_chats: list[list[tuple[int, int]]]) -> None:
     if recipe.think_s[1] == 0 and recipe.mix.personas:
-        recipe = replace(recipe, think_s=(0, 1))  # users without end and pause are refused
+        recipe = replace(recipe, think_s=(0, 1))  # users without pause in an endless source are refused
     recipe.check()
-    parts = made(recipe, given_chats)
+    parts = generate_batches(recipe, given_chats)
     if not parts:
         return
     count = sum(len(part["op_id"]) for part in parts)
@@ -213,17 +220,30 @@ def test_any_recipe_yields_a_valid_trace(recipe: Recipe, given_chats: list[list[
     assert not [*problems, *invariants.finish({})]
 
 
+@settings(max_examples=50)
+@given(recipes, st.integers(1, 3))
+def test_listed_users_are_those_with_a_request(recipe: Recipe, shards: int) -> None:
+    recipe = replace(recipe, mix=replace(recipe.mix, sharegpt=0, personas=recipe.mix.personas or 1))
+    sources = open_sources(recipe, Metadata(0, {}, ""))
+    end = survey(recipe, sources)
+    for index in range(shards):
+        schedule = Schedule(recipe, sources, (index, shards), end)
+        turns = [batch.user for batch in schedule.batches()]
+        users = np.unique(np.concatenate([np.zeros(0, np.int64), *turns]))
+        assert list_users(recipe, sources, (index, shards), end).tolist() == users.tolist()
+
+
 @pytest.mark.parametrize("rows", [1, 30, 10**7])
-def test_batches_do_not_show(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trace_does_not_depend_on_the_size_of_batches(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = Recipe(
         users=7, requests=400, mix=Mix(personas=1, rag=1), rag=Rag(share=0.5), block_tokens=64, save_decode=True
     )
     prints = []
-    for size, each in ((ops_of.ROWS_PER_SORT, workload.SESSIONS_PER_STEP), (rows, 3)):
+    for size, each in ((ops_of.ROWS_PER_SORT, user_clock.SESSIONS_PER_STEP), (rows, 3)):
         monkeypatch.setattr(ops_of, "ROWS_PER_SORT", size)
-        monkeypatch.setattr(workload, "SESSIONS_PER_STEP", each)
+        monkeypatch.setattr(user_clock, "SESSIONS_PER_STEP", each)
         fingerprint = Fingerprint()
-        for part in made(recipe, [[(1, 1)]]):
+        for part in generate_batches(recipe, [[(1, 1)]]):
             fingerprint.update(part)
         prints.append(fingerprint.hexdigest())
     assert prints[0] == prints[1]

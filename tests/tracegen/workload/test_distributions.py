@@ -1,4 +1,4 @@
-"""What the generators draw follows the distributions that docs/recipes.md states; fixed seeds, real tolerances."""
+"""Generated workloads follow the distributions in docs/recipes.md; seeds are fixed."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tests.support.paths import ROOT
 from tests.support.traces import made
-from tracegen.recipe.loading import load
+from tracegen.recipe.loading import load_recipe
 from tracegen.recipe.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import ENUMS, Columns
 
@@ -19,13 +19,13 @@ ONE = {"chatbot": Persona(weight=0), "coding": Persona(weight=0), "document": Pe
 
 
 def per_request(batch: Columns) -> dict[str, NDArray[np.int64]]:
-    """Own tokens C, generated G, user, turn and session of each request of one-object turns."""
+    """Return own tokens C, generated tokens G, user, turn and session of each request."""
     own = (batch["op"] == WRITE) & (batch["source"] == USER)
     generated = np.bincount(batch["request_id"], batch["new_tokens"]).astype(np.int64)
     request = batch["request_id"][own]
-    found = {name: batch[name][own].astype(np.int64) for name in ("user_id", "turn", "session_id", "think_ns")}
+    measured = {name: batch[name][own].astype(np.int64) for name in ("user_id", "turn", "session_id", "think_ns")}
     first = np.unique(batch["request_id"], return_index=True)[1]
-    return found | {
+    return measured | {
         "C": batch["tokens"][own].astype(np.int64),
         "G": generated[request],
         "time": batch["time_ns"][own],
@@ -41,37 +41,41 @@ def per_request(batch: Columns) -> dict[str, NDArray[np.int64]]:
         ("document", (4096, 16384), (200, 800), (0.3, 1.5)),
     ],
 )
-def test_personas(name: str, context: tuple[int, int], generation: tuple[int, int], think: tuple[float, float]) -> None:
+def test_personas_have_the_lengths_and_pauses_of_kv_cache_py(
+    name: str, context: tuple[int, int], generation: tuple[int, int], think: tuple[float, float]
+) -> None:
     kinds = {other: replace(one, weight=int(other == name)) for other, one in BARE.personas.items()}
     recipe = replace(BARE, users=2000, duration_s=60, decode_token_ms=0, personas=kinds)
-    found = per_request(made(recipe))
-    for values, (low, high) in ((found["C"], context), (found["G"], generation)):
+    measured = per_request(made(recipe))
+    for values, (low, high) in ((measured["C"], context), (measured["G"], generation)):
         assert values.min() >= low / 4
         assert values.max() <= high
         # Of each user's many turns the longest is nearly the user's own length, the shortest a quarter of it.
-        users = int(found["user_id"].max()) + 1
+        users = int(measured["user_id"].max()) + 1
         tops, bottoms = np.zeros(users), np.full(users, np.inf)
-        np.maximum.at(tops, found["user_id"], values)
-        np.minimum.at(bottoms, found["user_id"], values)
+        np.maximum.at(tops, measured["user_id"], values)
+        np.minimum.at(bottoms, measured["user_id"], values)
         assert tops.mean() == pytest.approx((low + high) / 2, rel=0.03)
         assert (bottoms / tops).mean() == pytest.approx(0.25, abs=0.03)
-        mean_of_user = np.bincount(found["user_id"], values) / np.bincount(found["user_id"])
+        mean_of_user = np.bincount(measured["user_id"], values) / np.bincount(measured["user_id"])
         assert mean_of_user.mean() == pytest.approx((low + high) / 2 * 0.625, rel=0.03)
-    pauses = found["think"][found["think"] > 0]
-    of_user = [np.unique(found["think"][(found["user_id"] == user) & (found["turn"] > 1)]) for user in range(20)]
-    assert all(len(one) <= 1 for one in of_user), "drawn once per user"
+    pauses = measured["think"][measured["think"] > 0]
+    of_user = [
+        np.unique(measured["think"][(measured["user_id"] == user) & (measured["turn"] > 1)]) for user in range(20)
+    ]
+    assert all(len(one) <= 1 for one in of_user), "a user draws its pause once"
     assert pauses.min() >= think[0] * 1e9
     assert pauses.max() <= think[1] * 1e9
 
 
-def test_context_and_generation_do_not_depend_on_the_turns_before() -> None:
-    found = per_request(made(replace(BARE, users=1, requests=20_000)))
+def test_lengths_do_not_depend_on_earlier_turns() -> None:
+    measured = per_request(made(replace(BARE, users=1, requests=20_000)))
     for name in ("C", "G"):
-        assert abs(np.corrcoef(found[name][:-1], found[name][1:])[0, 1]) < 0.03
-    assert abs(np.corrcoef(found["C"], found["G"])[0, 1]) < 0.03
+        assert abs(np.corrcoef(measured[name][:-1], measured[name][1:])[0, 1]) < 0.03
+    assert abs(np.corrcoef(measured["C"], measured["G"])[0, 1]) < 0.03
 
 
-def test_sessions_go_on_with_probability_08_up_to_50_turns() -> None:
+def test_sessions_continue_with_probability_08_up_to_50_turns() -> None:
     batch = made(replace(BARE, users=500, requests=150_000, decode_reads=False, history="previous"))
     turns = np.bincount(batch["session_id"], minlength=1)
     longest = np.zeros(len(turns), np.int64)
@@ -83,7 +87,7 @@ def test_sessions_go_on_with_probability_08_up_to_50_turns() -> None:
     assert done.max() <= 50
 
 
-def test_users_are_shared_among_personas_and_sources_by_weight() -> None:
+def test_personas_and_sources_get_users_by_weight() -> None:
     kinds = {
         "small": Persona(weight=3, context=(4, 8)),
         "large": Persona(weight=1, context=(4000, 8000)),
@@ -99,14 +103,14 @@ def test_users_are_shared_among_personas_and_sources_by_weight() -> None:
 
 
 @pytest.mark.parametrize("name", ["mlperf_option_1", "mlperf_option_2", "mlperf_option_3", "mlperf_proposal_8b"])
-def test_mlperf_recipes_do_kv_cache_pys_work(name: str) -> None:
+def test_mlperf_recipes_move_the_bytes_that_kv_cache_py_moves(name: str) -> None:
     """Per request: prefill writes C, history reads the sum of C, decoding reads (1 + ceil(G / 32)) C; means within 5%.
 
     The expectation is computed from the published ranges alone: users by persona, C and G uniform between a quarter and
     the whole of the user's, no decoding above 10,000 tokens of context.
     """
     settings = {"users": 3000, "duration_s": 200} if "proposal" in name else {"users": 3000, "duration_s": 12}
-    recipe = load(ROOT / "tracegen" / "recipes" / f"{name}.toml", settings)
+    recipe = load_recipe(ROOT / "tracegen" / "recipes" / f"{name}.toml", settings)
     batch = made(recipe)
     requests = int(batch["request_id"].max()) + 1
     rng = np.random.Generator(np.random.PCG64(7))
@@ -125,9 +129,9 @@ def test_mlperf_recipes_do_kv_cache_pys_work(name: str) -> None:
     tokens = batch["tokens"].astype(np.int64)
     prefill = (batch["phase"] == 0) & (batch["source"] == USER)
     history = batch["source"] == MULTI_TURN
-    found = tokens[prefill].sum() / requests, tokens[batch["phase"] == 1].sum() / requests
-    assert found[0] == pytest.approx(expected[0], rel=0.05)
-    assert found[1] == pytest.approx(expected[2], rel=0.05)
+    measured = tokens[prefill].sum() / requests, tokens[batch["phase"] == 1].sum() / requests
+    assert measured[0] == pytest.approx(expected[0], rel=0.05)
+    assert measured[1] == pytest.approx(expected[2], rel=0.05)
     # History: of the sessions under way, each turn t reads t - 1 objects of the user's mean length.
     first = np.unique(batch["request_id"], return_index=True)[1]
     before = batch["turn"][first].astype(np.int64) - 1
@@ -138,11 +142,11 @@ def test_mlperf_recipes_do_kv_cache_pys_work(name: str) -> None:
     assert tokens[history].sum() == pytest.approx((before * mean_of_user).sum(), rel=0.05)
 
 
-def test_growing_contexts_hold_the_last_answer_and_a_question() -> None:
+def test_a_growing_context_adds_the_last_answer_and_a_question() -> None:
     recipe = replace(BARE, users=300, requests=8000, context_growth=True)
-    found = per_request(made(recipe))
-    order = np.lexsort((found["turn"], found["session_id"]))
-    c, g, turn = (found[name][order] for name in ("C", "G", "turn"))
+    measured = per_request(made(recipe))
+    order = np.lexsort((measured["turn"], measured["session_id"]))
+    c, g, turn = (measured[name][order] for name in ("C", "G", "turn"))
     later = np.flatnonzero(turn > 1)
     question = c[later] - g[later - 1]
     assert (question.min(), question.max()) == (16, 256)
@@ -152,7 +156,7 @@ def test_growing_contexts_hold_the_last_answer_and_a_question() -> None:
     assert len(own) > 5000
 
 
-def test_documents_chunks_and_their_popularity() -> None:
+def test_documents_and_chunks_have_their_lengths_and_popularity() -> None:
     rag = Rag(documents=40, top_k=5)
     batch = made(replace(BARE, users=200, duration_s=400, mix=Mix(rag=1), rag=rag))
     written = (batch["source"] == RAG) & (batch["op"] == WRITE)
@@ -166,7 +170,7 @@ def test_documents_chunks_and_their_popularity() -> None:
     per_query = np.bincount(batch["request_id"][reads])
     assert set(per_query[per_query > 0]) == {5}
     pairs = np.unique(np.stack([batch["request_id"][reads], batch["key"][reads]]), axis=1)
-    assert pairs.shape[1] == reads.sum(), "the chunks of a query are different ones"
+    assert pairs.shape[1] == reads.sum(), "a query retrieves each chunk once"
     document = batch["request_id"][written][np.argsort(batch["key"][written])][batch["key"][reads]]
     shares = np.bincount(document, minlength=40) / reads.sum()
     harmonic = (1 / np.arange(1, 41)).sum()
@@ -179,21 +183,21 @@ def test_documents_chunks_and_their_popularity() -> None:
 
 def document_of(batch: Columns) -> NDArray[np.int64]:
     written = (batch["source"] == RAG) & (batch["op"] == WRITE)
-    found: NDArray[np.int64] = batch["request_id"][written][np.argsort(batch["key"][written])]
-    return found
+    measured: NDArray[np.int64] = batch["request_id"][written][np.argsort(batch["key"][written])]
+    return measured
 
 
 @pytest.mark.parametrize(
     ("bytes_per_token", "longest", "chunk"), [(131072, 12_000, 512), (2**20, 4096, 256), (2**22, 4096, 64)]
 )
-def test_chunks_hold_at_most_256_mib(bytes_per_token: int, longest: int, chunk: int) -> None:
+def test_a_chunk_is_at_most_256_mib(bytes_per_token: int, longest: int, chunk: int) -> None:
     batch = made(replace(BARE, mix=Mix(rag=1), duration_s=5, bytes_per_token=bytes_per_token))
     written = (batch["source"] == RAG) & (batch["op"] == WRITE)
     assert batch["tokens"][written].max() == chunk
     assert longest * 0.8 < np.bincount(batch["request_id"][written], batch["tokens"][written]).max() <= longest
 
 
-def test_documents_may_arrive_over_time_and_are_not_found_before() -> None:
+def test_documents_are_not_retrieved_before_they_are_ingested() -> None:
     rag = Rag(documents=50, ingest_s=100)
     batch = made(replace(BARE, users=50, duration_s=150, mix=Mix(rag=1), rag=rag))
     written = (batch["source"] == RAG) & (batch["op"] == WRITE)
@@ -203,14 +207,14 @@ def test_documents_may_arrive_over_time_and_are_not_found_before() -> None:
     assert not queries & set(batch["request_id"][written]), "no query is the first to touch a chunk"
 
 
-def test_a_share_of_all_requests_may_retrieve() -> None:
+def test_a_share_of_other_sources_requests_retrieves() -> None:
     batch = made(replace(BARE, users=500, duration_s=200, rag=Rag(share=0.3, documents=10)))
     queries = np.unique(batch["request_id"][(batch["source"] == RAG) & (batch["op"] == READ)])
     asked = int(batch["request_id"].max()) + 1 - 10
     assert len(queries) / asked == pytest.approx(0.3, abs=0.01)
 
 
-def test_prompts_of_product_and_tenant_stand_below_the_system_prompt() -> None:
+def test_prompts_form_a_tree_of_system_product_and_tenant() -> None:
     prefix = Prefix(share=1, tokens=(100, 200), products=3, product_tokens=30, tenants=2, tenant_tokens=7)
     batch = made(replace(BARE, users=400, duration_s=20, prefix=prefix))
     of = batch["source"] == SYSTEM
@@ -233,7 +237,7 @@ def test_common_phrases_begin_a_share_of_the_requests() -> None:
 
 
 @pytest.mark.parametrize("shape", [1, 0.5, 0.25, 0.1])
-def test_gaps_have_the_rate_and_the_burstiness_asked_for(shape: float) -> None:
+def test_gaps_have_the_recipes_rate_and_burstiness(shape: float) -> None:
     """A gamma law of shape k has a coefficient of variation of 1 / √k."""
     recipe = replace(BARE, users=60_000, session_rate=20, burstiness=shape, duration_s=2500, decode_reads=False)
     kinds = {"one": Persona(max_turns=1)} | ONE
@@ -244,7 +248,7 @@ def test_gaps_have_the_rate_and_the_burstiness_asked_for(shape: float) -> None:
     assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 0.02
 
 
-def test_rates_by_the_hour() -> None:
+def test_hourly_rates_repeat() -> None:
     rates = (1.0, 0.0, 3.0)
     recipe = replace(BARE, users=40_000, hourly_rates=rates, duration_s=6 * 3600, decode_reads=False)
     times = per_request(made(replace(recipe, personas={"one": Persona(max_turns=1)} | ONE)))["time"]

@@ -1,4 +1,4 @@
-"""Draws are the published generator, shaped exactly."""
+"""Draws are those of the published generator, shaped by exact integer arithmetic."""
 
 import numpy as np
 import pytest
@@ -20,12 +20,12 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("counter", "key", "result"), VECTORS)
-def test_published_vectors(counter: list[int], key: tuple[int, int], result: list[int]) -> None:
+def test_philox_gives_the_published_vectors(counter: list[int], key: tuple[int, int], result: list[int]) -> None:
     c0, c1, c2, c3 = (np.array([word], np.uint64) for word in counter)
     assert [int(word[0]) for word in philox4x32((c0, c1, c2, c3), key)] == result
 
 
-def test_words_of_a_draw_are_where_the_docs_say() -> None:
+def test_a_draw_uses_the_documented_words_of_philox() -> None:
     """Counter = index, purpose, stream low, stream high; key = seed low, seed high; a draw is words 0 and 1."""
     stream, seed = 0x1_2345_6789, 0xABCDEF_01234567
     words = philox4x32(
@@ -36,22 +36,22 @@ def test_words_of_a_draw_are_where_the_docs_say() -> None:
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 2**63 - 1))
-def test_below_is_exact(bits: int, span: int) -> None:
+def test_below_multiplies_and_shifts_exactly(bits: int, span: int) -> None:
     assert int(below(np.array([bits], np.uint64), span)[0]) == bits * span >> 64
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(-(2**40), 2**40), st.integers(0, 2**40))
-def test_between_stays_between(bits: int, low: int, extra: int) -> None:
+def test_between_includes_both_bounds_and_nothing_beyond(bits: int, low: int, extra: int) -> None:
     assert low <= int(between(np.array([bits], np.uint64), low, low + extra)[0]) <= low + extra
 
 
-def test_choice_follows_the_weights() -> None:
+def test_choices_follow_their_weights() -> None:
     picks = choose(draw(3, Purpose.QOS, np.arange(60_000)), zipf_weights(3))
     shares = np.bincount(picks) / len(picks)
     assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.01)
     assert np.bincount(choose(draw(3, Purpose.QOS, np.arange(1000)), [0, 5, 0]), minlength=3).tolist() == [0, 1000, 0]
 
 
-def test_seeds_purposes_and_streams_are_unlike() -> None:
+def test_seeds_purposes_and_streams_give_different_draws() -> None:
     draws = [draw(seed, purpose, np.arange(50)) for seed in (0, 1) for purpose in Purpose]
     assert len(np.unique(np.concatenate(draws))) == 50 * 2 * len(Purpose)

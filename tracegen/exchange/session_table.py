@@ -1,0 +1,144 @@
+"""The sessions of imported requests: named by the source, or guessed from prompts' lengths."""
+
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Hashable
+from typing import Final
+
+from tracegen.exchange.options import ImportOptions
+from tracegen.exchange.timeline import ImportedSession, Timeline
+from tracegen.formats.rows import Call
+from tracegen.randomness.draws import Purpose, below, chance, draw
+from tracegen.times import to_ns
+
+# A request of known length only continues a session that it could belong to with this probability.
+CONTINUES: Final = 0.7
+IDLE_NS: Final = 600 * 10**9  # longest pause before it
+OPEN_SESSIONS: Final = 1000
+
+
+class SessionTable:
+    """Finds the session of each call.
+
+    Args:
+        options: seed, jitter, sample and whether sessions are guessed.
+        timeline: numbers the users.
+        counts: counts guessed, sampled and restarted sessions.
+    """
+
+    def __init__(self, options: ImportOptions, timeline: Timeline, counts: Counter[str]) -> None:
+        self._options = options
+        self._timeline = timeline
+        self._counts = counts
+        self._jitter_ns = to_ns(options.jitter_s)
+        self._sessions: dict[Hashable, ImportedSession | None] = {}
+        self._users: dict[Hashable, int] = {}
+        self._open = _OpenSessions(options.seed)
+        self._drawn = 0
+        self._admitted = 0
+
+    def find(self, call: Call, order: int) -> ImportedSession | None:
+        """Return the session of a call, or None if the sample leaves it out.
+
+        Args:
+            call: the request.
+            order: its place among all calls.
+        """
+        if call.session is None:
+            return self._guess(call, order) or self._add()
+        if call.session not in self._sessions:
+            self._sessions[call.session] = self._add()
+        session = self._sessions[call.session]
+        is_length_only = call.blocks is None
+        is_later = session is not None and is_length_only and session.turns > 0
+        if session and is_later and call.input_tokens <= session.stored_tokens:
+            # The prompt does not contain the turns before it: nothing of them can be reused.
+            self._counts["sessions_begun_anew"] += 1
+            session = self._restart(session)
+            self._sessions[call.session] = session
+        return session
+
+    def _guess(self, call: Call, order: int) -> ImportedSession | None:
+        if call.blocks is not None or self._options.sessions == "none":
+            return None
+        session = self._open.take(call.input_tokens, self._timeline.arrival(call), order)
+        self._counts["requests_in_guessed_sessions"] += session is not None
+        return session
+
+    def _add(self) -> ImportedSession | None:
+        """Draw a new session; None if the sample leaves it out."""
+        number = self._drawn
+        self._drawn += 1
+        if self._options.sample_sessions < 1:
+            bits = draw(self._options.seed, Purpose.SESSION_KEPT, [number])
+            if not chance(bits, self._options.sample_sessions)[0]:
+                self._counts["sessions_not_sampled"] += 1
+                return None
+        shift_ns = 0
+        if self._jitter_ns:
+            bits = draw(self._options.seed, Purpose.JITTER, [number])
+            shift_ns = int(below(bits, self._jitter_ns)[0])
+        return ImportedSession(stream=number, shift_ns=shift_ns)
+
+    def _restart(self, session: ImportedSession) -> ImportedSession:
+        """Return a new session of the same user, moved in time as the old one."""
+        self._drawn += 1
+        return ImportedSession(
+            stream=self._drawn - 1,
+            shift_ns=session.shift_ns,
+            user=session.user,
+            saved_ns=session.saved_ns,
+            start_ns=session.start_ns,
+        )
+
+    def admit(self, call: Call, session: ImportedSession) -> None:
+        """Number a session and its user, if this call is its first request."""
+        if session.number < 0:
+            session.number = self._admitted
+            self._admitted += 1
+        if session.user < 0:
+            session.user = self._find_user(call.user)
+
+    def _find_user(self, name: Hashable) -> int:
+        if name is None:
+            return self._timeline.add_user()
+        if name not in self._users:
+            self._users[name] = self._timeline.add_user()
+        return self._users[name]
+
+    def reopen(self, session: ImportedSession, held_tokens: int, order: int) -> None:
+        """Let a later call of known length only continue a session that holds these tokens."""
+        self._open.add(session, held_tokens, order)
+
+
+class _OpenSessions:
+    """Sessions that a call of known length only may continue, by the tokens they hold."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        # Sorted by (tokens held, order of the last call).
+        self._open: list[tuple[int, int, ImportedSession]] = []
+
+    def add(self, session: ImportedSession, held_tokens: int, order: int) -> None:
+        """Add a session; if there are too many, drop the half that has been idle longest."""
+        insort(self._open, (held_tokens, order, session))
+        if len(self._open) > OPEN_SESSIONS:
+            by_end = sorted(self._open, key=lambda entry: entry[2].end_ns)
+            self._open = sorted(by_end[OPEN_SESSIONS // 2 :])
+
+    def take(self, prompt_tokens: int, now_ns: int, order: int) -> ImportedSession | None:
+        """Remove and return the session that a call continues, if any.
+
+        Of the sessions that have ended their last request, at most 10 minutes ago, and that hold
+        less than the prompt, it is the one that holds most, with probability 0.7.
+        """
+        bits = draw(self._seed, Purpose.SESSION_CONTINUED, [order])
+        if not chance(bits, CONTINUES)[0]:
+            return None
+        shorter = bisect_right(self._open, prompt_tokens - 1, key=lambda entry: entry[0])
+        for place in range(shorter - 1, -1, -1):
+            session = self._open[place][2]
+            if now_ns - IDLE_NS <= session.end_ns <= now_ns:
+                del self._open[place]
+                return session
+        return None
