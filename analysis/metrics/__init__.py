@@ -12,7 +12,6 @@ import polars as pl
 from analysis.log.log import Log
 from analysis.metrics import (
     bandwidth,
-    contents,
     data,
     hit_rate,
     latency,
@@ -31,7 +30,7 @@ METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {
     "data": data.data,
     "hit_rate": hit_rate.hit_rate,
     "moves": moves.moves,
-    "contents": contents.contents,
+    "contents": moves.contents,
     "latency": latency.latency,
     "bandwidth": bandwidth.bandwidth,
     "waits": waits.waits,
