@@ -16,12 +16,13 @@ from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import recomputed
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
+from analysis.metrics.catalogue import CATALOGUE
 from analysis.runs.run import Run, open_run
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-_OF_SYSTEM: Final = ("valid", "device_", "process_", "host_cores")
-SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
+SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
+"""Entries of a summary that are no counts, and equal in runs that did the same work."""
 
 
 def summarise(path: Path, targets: Targets | None = None) -> dict[str, Any]:
@@ -150,12 +151,7 @@ def _finite(value: Any) -> Any:
 
 
 def differences(summaries: list[dict[str, Any]]) -> list[str]:
-    """The names under which runs did unlike work: fingerprints and every count of the log, not of the system."""
-    counts = [
-        name
-        for name, value in summaries[0].items()
-        if isinstance(value, int) and not name.startswith(_OF_SYSTEM) and not name.endswith("_kept")
-    ]
-    return sorted(
-        {name for name in (*SAME_WORK, *counts) for other in summaries[1:] if other[name] != summaries[0][name]}
-    )
+    """Return the names under which runs did unlike work: fingerprints, conditions and every count of the work."""
+    first, *others = summaries
+    counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
+    return sorted({name for name in (*SAME_WORK, *counts) for other in others if other[name] != first[name]})

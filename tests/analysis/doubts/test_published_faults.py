@@ -36,7 +36,7 @@ def test_rates_leave_out_what_draining_moved(tmp_path: Path) -> None:
     (doubt,) = [doubt for doubt in summary["doubts"] if doubt["kind"] == "long drain"]
     assert "192.7 s past the 300 s" in doubt["text"]
     assert summary["valid"]
-    assert "drain, after it" in call("summary", tmp_path / "run").stdout
+    assert "drain after the cut" in call("summary", tmp_path / "run").stdout
 
 
 def test_gib_are_gib(tmp_path: Path) -> None:
