@@ -17,20 +17,23 @@ def bandwidth(log: Log) -> pl.LazyFrame:
     """Bytes divided by one of several times; each answers another question.
 
     {tier}_{direction}_gib_s: Σ bytes / elapsed_s: what the run got.
-    {tier}_{direction}_busy_gib_s: Σ bytes / the union of start … end of such moves: the bandwidth while there was
-        something to move.
-    {tier}_{direction}_best10_gib_s: Σ bytes of the moves that ended within the best 10 s / 10 s; null in runs shorter
-        than 10 s.
+    {tier}_{direction}_busy_gib_s: Σ bytes / the union of start … end of such moves: the bandwidth
+        while there was something to move.
+    {tier}_{direction}_best10_gib_s: Σ bytes of the moves that ended within the best 10 s / 10 s;
+        null in runs shorter than 10 s.
     {tier}_{direction}_io_gib_s: Σ bytes / Σ time of the moves: what one move alone gets.
-    {tier}_{direction}_efficiency: busy_gib_s / the bandwidth stated for the tier (`tier_gib_s`; for nvme also
-        `device_gib_s`); null if none is stated.
+    {tier}_{direction}_efficiency: busy_gib_s / the bandwidth stated for the tier (`tier_gib_s`; for
+        nvme also `device_gib_s`); null if none is stated.
     """
     rates = log.rated.select(
         **{f"{touched}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for touched, rows in SIDES.items()}
     )
     alone = log.cells.select(
         **{
-            f"{touched}_io_gib_s": _divide(SIZE.filter(rows).sum(), _time(touched).filter(rows).sum())
+            f"{touched}_io_gib_s": _divide(
+                SIZE.filter(rows).sum(),
+                _time(touched).filter(rows).sum(),
+            )
             for touched, rows in SIDES.items()
         }
     )
@@ -90,13 +93,19 @@ def _busy(log: Log, direction: str) -> pl.LazyFrame:
 
 
 def _best(seconds: pl.LazyFrame, is_long: bool) -> pl.LazyFrame:
-    """Return the best window of ten whole seconds that begins with a second in which a move ended."""
+    """Return the bandwidth of the best ten whole seconds, which begin when a move ended."""
     sums = seconds.group_by("second").agg(SIZE.sum()).sort("second")
     window = SIZE.rolling_sum_by("second", f"{_BEST_S}i").max() / GIB / _BEST_S
     return sums.select(window if is_long else pl.lit(None, pl.Float64))
 
 
-def _declare(ending: str, label: str, *, unit: str = "GiB/s", needs_equal_tiers: bool = False) -> Metric:
+def _declare(
+    ending: str,
+    label: str,
+    *,
+    unit: str = "GiB/s",
+    needs_equal_tiers: bool = False,
+) -> Metric:
     """Describe a bandwidth of each tier in each direction."""
     return Metric(
         f"{{tier}}_{{direction}}_{ending}",
@@ -116,6 +125,11 @@ METRICS: Final[Declared] = {
         _declare("busy_gib_s", " while busy"),
         _declare("best10_gib_s", " in the best 10 s"),
         _declare("io_gib_s", " of one move alone"),
-        _declare("efficiency", ", share of the stated bandwidth", unit="share", needs_equal_tiers=True),
+        _declare(
+            "efficiency",
+            ", share of the stated bandwidth",
+            unit="share",
+            needs_equal_tiers=True,
+        ),
     ),
 }

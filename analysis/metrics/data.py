@@ -16,7 +16,8 @@ def data(log: Log) -> pl.LazyFrame:
     decode_read_bytes: Σ bytes of hits in phase decode.
     decode_read_gib_s: decode_read_bytes / elapsed_s.
     {tier}_decode_read_bytes: the part of decode_read_bytes that the tier served.
-    prefill_write_bytes: Σ bytes of stores, including those of recomputed KV and of promoted objects.
+    prefill_write_bytes: Σ bytes of stores, including those of recomputed KV and of promoted
+        objects.
     {tier}_prefill_write_bytes: the part of prefill_write_bytes that went to the tier.
     nvme_tokens_processed: Σ tokens of moves from or to nvme, including demotions.
     nvme_tok_s: nvme_tokens_processed / elapsed_s.
@@ -52,7 +53,13 @@ METRICS: Final[Declared] = {
         Metric("{tier}_decode_read_bytes", "bytes", "work", "decode reads from {tier}"),
         Metric("prefill_write_bytes", "bytes", "work", "prefill writes"),
         Metric("{tier}_prefill_write_bytes", "bytes", "work", "prefill writes to {tier}"),
-        Metric("nvme_tokens_processed", "tokens", "work", "tokens moved from or to nvme", tier="nvme"),
+        Metric(
+            "nvme_tokens_processed",
+            "tokens",
+            "work",
+            "tokens moved from or to nvme",
+            tier="nvme",
+        ),
         Metric(
             "nvme_tok_s",
             "tok/s",

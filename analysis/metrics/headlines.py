@@ -1,4 +1,4 @@
-"""Selections of metrics: what each page, table and file shows, in its order. Names only: the catalogue has the rest."""
+"""Selections of metrics: the names that each page, table and file shows, in its order."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _HEADINGS: Final = {"bytes": "GiB", "bytes/day": "TB/day"}
 
 
 def heading(name: str) -> str:
-    """Return the label of a metric with the unit that its values are shown in; counts name what they count."""
+    """Return a metric's label with the unit that people read; counts name what they count."""
     metric = CATALOGUE[name]
     is_plain = metric.unit in ("", "share", "ratio", *COUNT_UNITS)
     unit = _HEADINGS.get(metric.unit, "" if is_plain else metric.unit)

@@ -20,19 +20,23 @@ _OWN = _source == "user"
 def hit_rate(log: Log) -> pl.LazyFrame:
     """Hit rates by each of their definitions; null without a read. A read that failed is not a hit.
 
-    prompt_tokens: Σ tokens of prompt ops: reads and writes of phase prefill, except writes of documents that RAG
-        ingests.
-    compulsory_misses: prompt ops that are writes: the first touch of an object, which no cache can hit.
+    prompt_tokens: Σ tokens of prompt ops: reads and writes of phase prefill, except writes of
+        documents that RAG ingests.
+    compulsory_misses: prompt ops that are writes: the first touch of an object, which no cache can
+        hit.
     compulsory_tokens: Σ tokens of compulsory misses.
-    hit_rate_prompt: hits among prompt ops / prompt ops, including compulsory misses: by blocks, what Mooncake calls
-        hit rate.
-    hit_rate_prompt_tokens: Σ tokens of hits among prompt ops / prompt_tokens: what vLLM calls hit rate.
-    hit_rate_sessions: mean of hit_rate_prompt_tokens over sessions (conversations) with a prompt: what WEKA calls hit
+    hit_rate_prompt: hits among prompt ops / prompt ops, including compulsory misses: by blocks,
+        what Mooncake calls hit rate.
+    hit_rate_prompt_tokens: Σ tokens of hits among prompt ops / prompt_tokens: what vLLM calls hit
         rate.
-    hit_rate_sessions_p5, hit_rate_sessions_p50: P5 and P50 of hit_rate_prompt_tokens over the same sessions.
+    hit_rate_sessions: mean of hit_rate_prompt_tokens over sessions (conversations) with a prompt:
+        what WEKA calls hit rate.
+    hit_rate_sessions_p5, hit_rate_sessions_p50: P5 and P50 of hit_rate_prompt_tokens over the same
+        sessions.
     hit_rate: hits / reads, by ops, without compulsory misses.
     hit_rate_tokens: Σ tokens of hits / Σ tokens of reads.
-    hit_rate_reuse: hits / reads, except ops of source user, a request's decode reads of its own object.
+    hit_rate_reuse: hits / reads, except ops of source user, a request's decode reads of its own
+        object.
     hit_rate_reuse_tokens: Σ tokens of hits / Σ tokens of reads, with the same exception.
     hit_rate_refs: hits / (reads + writes) of all phases, including decode reads.
     hit_rate_refs_tokens: Σ tokens of hits / Σ tokens of reads and writes of all phases.
@@ -43,7 +47,7 @@ def hit_rate(log: Log) -> pl.LazyFrame:
     """
     hit = OK & SERVED
     per_request = log.requests.filter(pl.col("reads") > 0).select(
-        hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean()
+        hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
     )
     per_op = log.cells.select(
         prompt_tokens=_TOKENS.filter(PROMPT).sum(),
@@ -71,7 +75,7 @@ def _rate_sessions(log: Log) -> pl.LazyFrame:
     """Compute the distribution of hit rates over sessions."""
     rank = pl.col("request") // MAX_REQUESTS
     sessions = log.requests.group_by(rank.alias("rank"), "session_id").agg(
-        pl.col("prompt_tokens", "prompt_hit_tokens").sum()
+        pl.col("prompt_tokens", "prompt_hit_tokens").sum(),
     )
     rate = pl.col("prompt_hit_tokens") / pl.col("prompt_tokens")
     return (

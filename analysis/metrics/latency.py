@@ -25,9 +25,12 @@ def latency(log: Log) -> pl.LazyFrame:
     """Times of whole objects without waiting and verification; null if the tier had no such move.
 
     {tier}_{direction}_{stat}_ms: total time, from opening the object to its last byte.
-    {tier}_{direction}_device_{stat}_ms: the part of the total inside system calls that move data, or memory copies.
-    {tier}_{direction}_host_{stat}_ms: total − device; 0 if a GPU's clock shows more than the host's.
-    {tier}_{direction}_queue_{stat}_ms: start − ready, before the total: no worker, buffer or permit was free.
+    {tier}_{direction}_device_{stat}_ms: the part of the total inside system calls that move data,
+        or memory copies.
+    {tier}_{direction}_host_{stat}_ms: total − device; 0 if a GPU's clock shows more than the
+        host's.
+    {tier}_{direction}_queue_{stat}_ms: start − ready, before the total: no worker, buffer or permit
+        was free.
     {tier}_{direction}_foreground_{stat}_ms: total time of moves that are not demotes.
     {tier}_{direction}_eviction_{stat}_ms: total time of demotes.
     """
@@ -36,7 +39,9 @@ def latency(log: Log) -> pl.LazyFrame:
         for row in log.latency.filter(pl.col("split").is_in(["all", "cause"])).iter_rows(named=True)
     }
     values = {
-        f"{touched}{middle}_{stat}_ms": rows.get((*touched.split("_"), *clock), {}).get(f"{stat}_ms")
+        f"{touched}{middle}_{stat}_ms": rows.get((*touched.split("_"), *clock), {}).get(
+            f"{stat}_ms",
+        )
         for touched, (middle, clock), stat in product(SIDES, _CLOCKS.items(), STATS)
     }
     return pl.LazyFrame(

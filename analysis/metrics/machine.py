@@ -14,7 +14,7 @@ PAUSE_S: Final = 2.0
 
 
 def clip_interval_ns(log: Log) -> pl.Expr:
-    """Return the part of each sample's interval after the warm-up, and before the cut if there is one."""
+    """Return the part of each sample's interval between the warm-up and the cut, if any."""
     late = pl.lit(0.0)
     if log.cut_ns is not None:
         late = (pl.col("time_ns") - log.cut_ns) / pl.col("interval_ns")
@@ -28,21 +28,25 @@ def share_after_warm_up(log: Log) -> pl.Expr:
 
 
 def machine(log: Log) -> pl.LazyFrame:
-    """Load from other processes, and waits of workers, during the time that cpu_share covers; null if not measured.
+    """Load from other processes and waits of workers, after the warm-up; null if not measured.
 
-    foreign_cpu: mean cores that other processes kept busy: all busy cores − those of the replayer's processes.
+    foreign_cpu: mean cores that other processes kept busy: all busy cores − those of the replayer's
+        processes.
     steal_cpu: mean cores that the hypervisor gave to other machines while this one wanted them.
     foreign_cpu_share: (foreign_cpu + steal_cpu) / cores of the hosts.
-    run_delay_s: Σ time in which workers were ready to run and waited for a CPU (/proc/self/task/*/schedstat).
+    run_delay_s: Σ time in which workers were ready to run and waited for a CPU
+        (/proc/self/task/*/schedstat).
     run_delay_share: run_delay_s / Σ (read_ns + write_ns) of moves, in a cut run inside elapsed_s.
-    throttled_s: time in which a CPU quota stopped the replayer's cgroup, summed over cores (cpu.stat); of several ranks
-        the longest.
+    throttled_s: time in which a CPU quota stopped the replayer's cgroup, summed over cores
+        (cpu.stat); of several ranks the longest.
     longest_gap_s: longest interval between two samples, which are taken every second.
-    paused_s: Σ (interval − 1 s) over intervals between samples above 2 s, without the time in which the sampling thread
-        waited for a CPU or a quota stopped it: the process was stopped; of several ranks the longest.
-    process_read_bytes, process_written_bytes: bytes that devices read and wrote for the replayer's processes
-        (/proc/self/io), without the warm-up.
-    foreign_io_share: bytes that the device moved beyond those of the replayer / all bytes that it moved.
+    paused_s: Σ (interval − 1 s) over intervals between samples above 2 s, without the time in which
+        the sampling thread waited for a CPU or a quota stopped it: the process was stopped; of
+        several ranks the longest.
+    process_read_bytes, process_written_bytes: bytes that devices read and wrote for the replayer's
+        processes (/proc/self/io), without the warm-up.
+    foreign_io_share: bytes that the device moved beyond those of the replayer / all bytes that it
+        moved.
     """
     io_time = log.rated.select(io_ns=(pl.col("read_ns") + pl.col("write_ns")).sum())
     taken = pl.col("foreign_cpu") + pl.col("steal_cpu").fill_null(0)
@@ -50,14 +54,16 @@ def machine(log: Log) -> pl.LazyFrame:
         pl.concat([_cpu(log), _waits(log), io_time, _bytes(log)], how="horizontal")
         .with_columns(
             foreign_cpu_share=taken / pl.lit(log.host_cores, pl.Float64),
-            run_delay_share=pl.when(pl.col("io_ns") > 0).then(pl.col("run_delay_s") * 1e9 / pl.col("io_ns")),
+            run_delay_share=pl.when(pl.col("io_ns") > 0).then(
+                pl.col("run_delay_s") * 1e9 / pl.col("io_ns"),
+            ),
         )
         .drop("io_ns")
     )
 
 
 def _cpu(log: Log) -> pl.LazyFrame:
-    """Sum, over hosts, the busy cores without those of the replayer's ranks, and the stolen cores."""
+    """Sum over hosts the cores that other processes kept busy, and the stolen cores."""
     names = ("system_cpu", "process_cpu", "steal_cpu")
     measured_ns = clip_interval_ns(log)
     ranks = log.device.group_by("host", "rank").agg(
@@ -84,7 +90,7 @@ def _is_known(name: str) -> pl.Expr:
 
 
 def _waits(log: Log) -> pl.LazyFrame:
-    """Compute how long workers waited for a CPU, quotas held the run up, and the process was stopped."""
+    """Compute how long workers waited for a CPU, quotas applied, and the process was stopped."""
     interval = pl.col("interval_ns")
     measured_ns = clip_interval_ns(log)
     share = measured_ns / interval

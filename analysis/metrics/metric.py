@@ -17,7 +17,7 @@ from tracegen.schema import ENUMS
 
 Better = Literal["higher", "lower"]
 Kind = Literal["work", "speed", "wear", "machine"]
-"""What determines a metric.
+"""The origin of a metric's value.
 
 work: the trace, the capacities and the plan; all runs of one plan have the same value.
 speed: the system; only by these metrics is one system better than another.
@@ -61,11 +61,14 @@ class Metric:
 
     Attributes:
         name: e.g. `nvme_read_p95_ms`, or `{tier}_{direction}_{stat}_ms` for a family.
-        unit: one of COUNT_UNITS, "s", "ms", "tok/s", "GiB/s", …; "share" of 1; "ratio"; "" for words and flags.
-        kind: what determines the value.
-        label: a noun phrase that is clear on its own, without the unit; it has the places of the name.
-        better: which values are better; None if neither higher nor lower ones are.
-        short: the head of a narrow column, unit included; "" if no table has the metric as a column.
+        unit: one of COUNT_UNITS, "s", "ms", "tok/s", "GiB/s", …; "share" of 1; "ratio"; "" for
+            words and flags.
+        kind: the origin of the value.
+        label: a noun phrase that is clear on its own, without the unit; it has the places of the
+            name.
+        better: the better values; None if neither higher nor lower ones are better.
+        short: the head of a narrow column, unit included; "" if no table has the metric as a
+            column.
         counted_by: the metric that counts the samples behind the value; None if no metric does.
         percentile: a key of QUANTILES if the metric is a percentile; a family takes it from {stat}.
         least_samples: the samples that a trustworthy value needs; a percentile brings its own.
@@ -96,7 +99,7 @@ class Metric:
 
     @property
     def is_count(self) -> bool:
-        """Whether the value counts something."""
+        """Whether the value is a number of things."""
         return self.unit in COUNT_UNITS
 
     @property
@@ -111,7 +114,7 @@ class Metric:
 
     @property
     def better_system(self) -> Better | None:
-        """Which values speak for a system; None unless the system determines the value."""
+        """The values by which a system is better; None unless the system determines them."""
         return self.better if self.kind == "speed" else None
 
     def expand(self) -> Iterator["Metric"]:

@@ -24,7 +24,8 @@ def moves(log: Log) -> pl.LazyFrame:
     read_write_ratio: Σ bytes read from all tiers / Σ bytes written to all tiers.
     recomputed_tokens: Σ tokens of misses and bypasses, each op once.
     failed_moves: rows of status error.
-    upstream_moves: rows of status upstream: given up because an earlier move of the same object failed.
+    upstream_moves: rows of status upstream: given up because an earlier move of the same object
+        failed.
     """
     return _count(log.cells)
 
@@ -58,8 +59,8 @@ def _count(cells: pl.LazyFrame) -> pl.LazyFrame:
 def contents(log: Log) -> pl.LazyFrame:
     """Objects that each tier holds after the last move, including what the warm-up left there.
 
-    {tier}_left_objects: moves into the tier (stores, demotes) − moves out of it (demotes, drops, promotes, deletes),
-        without failed moves.
+    {tier}_left_objects: moves into the tier (stores, demotes) − moves out of it (demotes, drops,
+        promotes, deletes), without failed moves.
     {tier}_left_bytes: Σ bytes of the same moves, in − out.
     {tier}_left_share: left_objects / left_objects of all tiers; null if no tier holds an object.
     """

@@ -1,4 +1,4 @@
-"""Ranks one by one: the sums and maxima over ranks that MLPerf reports, next to the pooled metrics."""
+"""Sums and maxima over ranks, which MLPerf reports, next to the pooled metrics."""
 
 from typing import Final
 
@@ -10,12 +10,14 @@ from analysis.metrics.metric import Declared, Metric
 
 
 def ranks(log: Log) -> pl.LazyFrame:
-    """Sums and maxima over ranks, each measured alone; null for one rank. All other metrics pool the ranks.
+    """Sums and maxima over ranks measured alone; null for one rank. Other metrics pool ranks.
 
-    rank_sum_wall_clock_tok_s: Σ over ranks of new_tokens / the rank's own elapsed time, elapsed_s in a cut run.
+    rank_sum_wall_clock_tok_s: Σ over ranks of new_tokens / the rank's own elapsed time, elapsed_s
+        in a cut run.
     {tier}_{direction}_rank_sum_gib_s: Σ over ranks of bytes / the same time.
     {tier}_{direction}_rank_max_p95_ms: largest P95 of a rank, of total times.
-    {tier}_{direction}_device_rank_max_p95_ms: largest P95 of a rank, of device times, which MLPerf's rules name.
+    {tier}_{direction}_device_rank_max_p95_ms: largest P95 of a rank, of device times, which
+        MLPerf's rules name.
     """
     if log.ranks < 2:
         names = [pooled.meta.output_name() for pooled in _pool_ranks()]
@@ -30,11 +32,15 @@ def ranks(log: Log) -> pl.LazyFrame:
     per_rank = moves.group_by("rank").agg(
         ((pl.col("new_tokens") * weight).sum() / elapsed_s).alias("rank_sum_wall_clock_tok_s"),
         *(
-            ((SIZE * weight).filter(rows).sum() / GIB / elapsed_s).alias(f"{touched}_rank_sum_gib_s")
+            ((SIZE * weight).filter(rows).sum() / GIB / elapsed_s).alias(
+                f"{touched}_rank_sum_gib_s",
+            )
             for touched, rows in SIDES.items()
         ),
         *(
-            _p95_ms(f"{clock}{touched.split('_')[1]}_ns", rows).alias(f"{touched}_{clock}rank_max_p95_ms")
+            _p95_ms(f"{clock}{touched.split('_')[1]}_ns", rows).alias(
+                f"{touched}_{clock}rank_max_p95_ms",
+            )
             for touched, rows in SIDES.items()
             for clock in ("", "device_")
         ),

@@ -1,4 +1,4 @@
-"""Tokens per second: over the elapsed time, over the time in storage, and without ramp and drain."""
+"""Tokens per second: by the wall clock, by the time in storage, without ramp and drain."""
 
 from typing import Final
 
@@ -16,16 +16,18 @@ def throughput(log: Log) -> pl.LazyFrame:
     """Tokens generated, and how fast.
 
     tokens_generated: Σ new_tokens of the ops in the log.
-    elapsed_s: last end − first start; in a cut run, cut − end of the warm-up (first start if there was no warm-up).
-    storage_io_s: Σ (end − start) over moves, in a cut run only the part inside elapsed_s. It includes evictions, and
-        excludes waiting and the making and checking of bytes.
+    elapsed_s: last end − first start; in a cut run, cut − end of the warm-up (first start if there
+        was no warm-up).
+    storage_io_s: Σ (end − start) over moves, in a cut run only the part inside elapsed_s. It
+        includes evictions, and excludes waiting and the making and checking of bytes.
     wall_clock_tok_s: tokens_generated / elapsed_s.
     requests_per_s: requests whose first start is inside elapsed_s / elapsed_s.
-    storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s: throughput per unit of concurrency, to be
-        read together with mean_inflight. The second name is that of kv-cache.py, which calls it storage throughput.
+    storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s: throughput per unit of
+        concurrency, to be read together with mean_inflight. The second name is that of kv-cache.py,
+        which calls it storage throughput.
     mean_inflight: storage_io_s / elapsed_s.
-    drained_bytes: Σ bytes read from and written to tiers × the share of start … end after the cut; 0 in a run that was
-        not cut.
+    drained_bytes: Σ bytes read from and written to tiers × the share of start … end after the cut;
+        0 in a run that was not cut.
     drained_tokens: Σ new_tokens × the same share.
     """
     io_s = pl.col("io_ns").sum() / 1e9
@@ -62,8 +64,8 @@ def steady(log: Log) -> pl.LazyFrame:
     """Rates without ramp and drain: from the end of the warm-up to the cut, else to the last start.
 
     steady_s: length of that time; it begins with the first start if there was no warm-up.
-    steady_tok_s: Σ new_tokens × the share of start … end inside that time / steady_s; moves of the warm-up that end
-        inside it count as well.
+    steady_tok_s: Σ new_tokens × the share of start … end inside that time / steady_s; moves of the
+        warm-up that end inside it count as well.
     steady_decode_read_gib_s: Σ bytes of decode hits × the same share / steady_s.
     steady_nvme_{direction}_gib_s: Σ bytes that nvme read or wrote × the same share / steady_s.
     """
@@ -90,7 +92,14 @@ def steady(log: Log) -> pl.LazyFrame:
 METRICS: Final[Declared] = {
     throughput: (
         Metric("tokens_generated", "tokens", "work", "tokens generated"),
-        Metric("elapsed_s", "s", "speed", "elapsed, until the cut in a cut run", "lower", over_elapsed=True),
+        Metric(
+            "elapsed_s",
+            "s",
+            "speed",
+            "elapsed, until the cut in a cut run",
+            "lower",
+            over_elapsed=True,
+        ),
         Metric("storage_io_s", "s", "speed", "time in storage I/O, summed over moves", "lower"),
         Metric(
             "wall_clock_tok_s",
@@ -101,7 +110,14 @@ METRICS: Final[Declared] = {
             short="tok/s",
             over_elapsed=True,
         ),
-        Metric("requests_per_s", "requests/s", "speed", "requests begun", "higher", over_elapsed=True),
+        Metric(
+            "requests_per_s",
+            "requests/s",
+            "speed",
+            "requests begun",
+            "higher",
+            over_elapsed=True,
+        ),
         Metric(
             "storage_tok_s",
             "tok/s",

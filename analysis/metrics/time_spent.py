@@ -16,24 +16,27 @@ _BUSY_WORKERS: Final = 0.8
 
 
 def time_spent(log: Log) -> pl.LazyFrame:
-    """Seconds summed over moves, so that they add up to more than the run; the run's idle time; its bottleneck.
+    """Seconds summed over moves, more than the run took; its idle time and its bottleneck.
 
-    idle_s: time between the first start and the last end that is in no move's due … end: the workload itself paused.
+    idle_s: time between the first start and the last end that is in no move's due … end: the
+        workload itself paused.
     plan_wait_s: Σ (ready − due).
     queue_s: Σ (start − ready).
-    {wait}_wait_s: the part of plan_wait_s that waited for one cause. data: earlier moves of the same object; eviction:
-        evictions of the same op; room: space that other ops free; order: ops that were not due themselves, so that no
-        move worked for it; window: ops that the replayer had not taken into its window.
+    {wait}_wait_s: the part of plan_wait_s that waited for one cause. data: earlier moves of the
+        same object; eviction: evictions of the same op; room: space that other ops free; order:
+        ops that were not due themselves, so that no move worked for it; window: ops that the
+        replayer had not taken into its window.
     device_s: Σ time inside system calls that move data, and memory copies.
     host_s: Σ (read_ns + write_ns) − device_s: opening, closing and the interpreter.
     verify_s: Σ time of making and checking bytes, which no other time includes.
     nvme_device_{direction}_s: the part of device_s of the nvme tier, without failed moves.
-    bottleneck: what held the run back; the first rule that applies. `source`: idle_s is more than half of last end −
-        first start. `cpu`: cpu_share is 0.9 or more; or system_cpu_share is, and the rules below give `queue` or
-        `host`. The largest of `device`, `host` and `verify`: Σ (end − start) + verify_s is at least 0.8 × workers ×
-        elapsed_s, or at least the sum of all waits. Else the longest wait: `data`, `eviction`, `room`, `order`,
-        `window`, `queue`, or `plan` for waits of an unknown cause (logs of version 1). In a cut run sums count each
-        move by its share inside elapsed_s.
+    bottleneck: what held the run back; the first rule that applies. `source`: idle_s is more than
+        half of last end − first start. `cpu`: cpu_share is 0.9 or more; or system_cpu_share is, and
+        the rules below give `queue` or `host`. The largest of `device`, `host` and `verify`: Σ (end
+        − start) + verify_s is at least 0.8 × workers × elapsed_s, or at least the sum of all waits.
+        Else the longest wait: `data`, `eviction`, `room`, `order`, `window`, `queue`, or `plan` for
+        waits of an unknown cause (logs of version 1). In a cut run sums count each move by its
+        share inside elapsed_s.
     """
     return pl.concat([_sum_times(log), _find_bottleneck(log)], how="horizontal")
 
@@ -73,7 +76,9 @@ def _find_bottleneck(log: Log) -> pl.LazyFrame:
     first_ns, last_ns = log.span or (0, 0)
     idle_ns = _idle_ns(log)
     counters = device_counters(log).select("cpu_share", "system_cpu_share")
-    lacks_cpu = (pl.col("system_cpu_share") >= _BUSY_CPU) & pl.col("largest").is_in(["queue", "host"])
+    lacks_cpu = (pl.col("system_cpu_share") >= _BUSY_CPU) & pl.col("largest").is_in(
+        ["queue", "host"],
+    )
     return pl.concat([counters, _find_largest(log)], how="horizontal").select(
         idle_s=pl.lit(idle_ns / 1e9),
         bottleneck=pl.when(idle_ns * 2 > last_ns - first_ns)
@@ -122,8 +127,8 @@ def _largest(sums: dict[str, pl.Expr]) -> pl.Expr:
 def break_even(log: Log) -> pl.LazyFrame:
     """Prefill speed below which reading a cached object is quicker than computing it again.
 
-    {tier}_break_even_tok_s: Σ tokens of the tier's hits / Σ their read times. A prefill that computes more tokens per
-        second for one request is quicker than reading them back.
+    {tier}_break_even_tok_s: Σ tokens of the tier's hits / Σ their read times. A prefill that
+        computes more tokens per second for one request is quicker than reading them back.
     """
     return log.cells.select(_break_even(tier).alias(f"{tier}_break_even_tok_s") for tier in TIERS)
 

@@ -17,25 +17,27 @@ _KEPT_SHARE = 0.95
 
 
 def waits(log: Log) -> pl.LazyFrame:
-    """Times per request, without its evictions, and their distribution over requests; null under pace asap, except two.
+    """Times per request without its evictions, over all requests; null under pace asap except two.
 
     requests: requests in the log, under any pace.
-    io_{stat}_ms: time in which at least one of the request's moves was between start and end; moves that ran at once
-        count once.
-    queue_{stat}_ms: time in which none ran and at least one was between ready and start: no worker, buffer or permit
-        was free.
-    plan_wait_{stat}_ms: time in which none ran or was in the queue, and at least one was between due and ready;
-        io + queue + plan_wait ≤ e2e.
-    {wait}_wait_mean_ms: mean over requests of round(plan_wait × Σ waits of its moves for that cause / Σ (ready − due)
-        of its moves).
+    io_{stat}_ms: time in which at least one of the request's moves was between start and end; moves
+        that ran at once count once.
+    queue_{stat}_ms: time in which none ran and at least one was between ready and start: no worker,
+        buffer or permit was free.
+    plan_wait_{stat}_ms: time in which none ran or was in the queue, and at least one was between
+        due and ready; io + queue + plan_wait ≤ e2e.
+    {wait}_wait_mean_ms: mean over requests of round(plan_wait × Σ waits of its moves for that cause
+        / Σ (ready − due) of its moves).
     {wait}_wait_share: Σ over requests of the same term / Σ over requests of e2e.
-    lateness_{stat}_ms: first start − first due. Under pace open due is the scheduled time, so that a late start counts.
-    ttfb_{stat}_ms: TTFT (storage part): last end of phase prefill − first due. It covers the queue, the prefix, the
-        history and the prefill, until decoding can begin.
+    lateness_{stat}_ms: first start − first due. Under pace open due is the scheduled time, so that
+        a late start counts.
+    ttfb_{stat}_ms: TTFT (storage part): last end of phase prefill − first due. It covers the queue,
+        the prefix, the history and the prefill, until decoding can begin.
     generation_{stat}_ms: Σ new_tokens × ms per token, under any pace.
     e2e_{stat}_ms: last end + generation − first due.
-    other_mean_ms: e2e_mean_ms − io_mean_ms − queue_mean_ms − plan_wait_mean_ms − generation_mean_ms: computing prefill
-        and checking bytes; below 0 if ops of one step generate at once.
+    other_mean_ms: e2e_mean_ms − io_mean_ms − queue_mean_ms − plan_wait_mean_ms −
+        generation_mean_ms: computing prefill and checking bytes; below 0 if ops of one step
+        generate at once.
     """
     every_class = log.waits.filter(pl.col("qos") == "all")
     rows = {row["measure"]: row for row in every_class.iter_rows(named=True)}
@@ -80,11 +82,13 @@ def _causes(log: Log) -> pl.LazyFrame:
 
 
 def qos(log: Log) -> pl.LazyFrame:
-    """Latency of each QoS class against its target: 50, 100 and 1,000 ms, or `qos_ms` and `qos_ms_per_gib`.
+    """Latency of QoS classes; targets 50, 100 and 1,000 ms, or `qos_ms` and `qos_ms_per_gib`.
 
-    {qos}_requests: requests of the class. The other metrics are null under pace asap, which times no requests.
+    {qos}_requests: requests of the class. The other metrics are null under pace asap, which times
+        no requests.
     {qos}_ttfb_p95_ms: P95 of the class' time to first byte.
-    {qos}_compliance: share of the class' requests with ttfb ≤ target + ms per GiB × GiB moved before the first token.
+    {qos}_compliance: share of the class' requests with ttfb ≤ target + ms per GiB × GiB moved
+        before the first token.
     {qos}_kept: 1 if compliance is 95% or more, else 0.
     """
     targets = log.targets

@@ -16,16 +16,17 @@ _DAY_S = 86_400
 def amplification(log: Log) -> pl.LazyFrame:
     """Bytes and tokens moved for each one asked for, including evictions, and the wear of a drive.
 
-    read_amplification: Σ tokens that nvme read / tokens_generated: the tokens that storage reads for each generated
-        token, as the papers on kv-cache.py use the word.
+    read_amplification: Σ tokens that nvme read / tokens_generated: the tokens that storage reads
+        for each generated token, as the papers on kv-cache.py use the word.
     read_bytes_ratio: Σ bytes read from all tiers / Σ bytes of hits.
     write_amplification: Σ bytes written to all tiers / Σ bytes of stores.
     nvme_write_amplification: Σ bytes written to nvme / Σ bytes of stores.
-    nvme_write_bytes_per_day: Σ bytes written to nvme / elapsed_s × 86,400: at the pace of the replay, which is that of
-        the workload only under pace open at speed-up 1.
-    drive_writes_per_day: nvme_write_bytes_per_day / (`drive_tb` × 10^12), the drive's DWPD at that pace; null if the
-        drive's capacity is not given.
-    endurance_years: `tbw` × 10^12 / (nvme_write_bytes_per_day × 365.25); null if the drive's TBW is not given.
+    nvme_write_bytes_per_day: Σ bytes written to nvme / elapsed_s × 86,400: at the pace of the
+        replay, which is that of the workload only under pace open at speed-up 1.
+    drive_writes_per_day: nvme_write_bytes_per_day / (`drive_tb` × 10^12), the drive's DWPD at that
+        pace; null if the drive's capacity is not given.
+    endurance_years: `tbw` × 10^12 / (nvme_write_bytes_per_day × 365.25); null if the drive's TBW is
+        not given.
     """
     read, written = (
         pl.sum_horizontal(SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS) for direction in TOUCHES
@@ -53,48 +54,65 @@ def amplification(log: Log) -> pl.LazyFrame:
 
 
 def device(log: Log) -> pl.LazyFrame:
-    """Counters of the kernel during the run, from device.parquet, without the warm-up; null without counters.
+    """Counters of the kernel, from device.parquet, without the warm-up; null without counters.
 
-    device_read_bytes, device_written_bytes: bytes read from and written to the block device under the cache.
+    device_read_bytes, device_written_bytes: bytes read from and written to the block device under
+        the cache.
     device_read_ratio: device_read_bytes / nvme_read_bytes; below 0.9 a cache served reads.
     device_write_ratio: device_written_bytes / nvme_write_bytes.
-    device_utilisation: share of the time with at least one request in flight, in a cut run until the cut.
+    device_utilisation: share of the time with at least one request in flight, in a cut run until
+        the cut.
     cpu_share: cores that the replayer kept busy / all cores, during the same time.
-    system_cpu_share: cores of the host that any process kept busy, including the replayer / all cores of the host,
-        during the same time.
+    system_cpu_share: cores of the host that any process kept busy, including the replayer / all
+        cores of the host, during the same time.
     """
-    weight = share_after_warm_up(log)
-    measured_ns = clip_interval_ns(log)
-    total_ns = measured_ns.sum()
-    own = ~pl.col("shared")
-    known = pl.col("read_bytes").filter(own).count() > 0
-    read = (pl.col("read_bytes") * weight).filter(own).sum()
-    written = (pl.col("written_bytes") * weight).filter(own).sum()
-    in_use = (pl.col("utilisation") * measured_ns).filter(own).sum()
-    in_use_ns = measured_ns.filter(own & pl.col("utilisation").is_not_null()).sum()
-    process = (pl.col("process_cpu") * measured_ns).sum()
-    system = (pl.col("system_cpu") / pl.col("host_cores") * measured_ns).sum()
-    counters = log.device.select(
-        device_read_bytes=pl.when(known).then(read.round().cast(pl.Int64)),
-        device_written_bytes=pl.when(known).then(written.round().cast(pl.Int64)),
-        device_utilisation=in_use / pl.when(known).then(in_use_ns),
-        cpu_share=pl.when(total_ns > 0).then(process / total_ns * pl.col("rank").n_unique() / log.cores),
-        system_cpu_share=pl.when(total_ns > 0).then(system / total_ns),
-    )
-    logical = log.cells.select(
+    bytes_moved = log.cells.select(
         pl.col("size_bytes").filter(SIDES[f"nvme_{direction}"]).sum().alias(direction) for direction in TOUCHES
     )
     ratios = {
-        "device_read_ratio": pl.col("device_read_bytes") / pl.col("read"),
-        "device_write_ratio": pl.col("device_written_bytes") / pl.col("write"),
+        "device_read_ratio": ("device_read_bytes", "read"),
+        "device_write_ratio": ("device_written_bytes", "write"),
     }
     return (
-        pl.concat([counters, logical], how="horizontal")
+        pl.concat([_device_bytes(log), _shares_busy(log), bytes_moved], how="horizontal")
         .with_columns(
-            device_read_ratio=pl.when(pl.col("read") > 0).then(ratios["device_read_ratio"]),
-            device_write_ratio=pl.when(pl.col("write") > 0).then(ratios["device_write_ratio"]),
+            pl.when(pl.col(moved) > 0).then(pl.col(counted) / pl.col(moved)).alias(name)
+            for name, (counted, moved) in ratios.items()
         )
         .drop("read", "write")
+    )
+
+
+_OWN: Final = ~pl.col("shared")
+"""Samples of a device that another rank samples, too, do not count."""
+_KNOWN: Final = pl.col("read_bytes").filter(_OWN).count() > 0
+"""Whether any device was counted."""
+
+
+def _device_bytes(log: Log) -> pl.LazyFrame:
+    """Add up the bytes of the block devices."""
+    weight = share_after_warm_up(log)
+    return log.device.select(
+        pl.when(_KNOWN)
+        .then((pl.col(column) * weight).filter(_OWN).sum().round().cast(pl.Int64))
+        .alias(f"device_{column}")
+        for column in ("read_bytes", "written_bytes")
+    )
+
+
+def _shares_busy(log: Log) -> pl.LazyFrame:
+    """Compute the shares of the time in which devices and cores were busy."""
+    measured_ns = clip_interval_ns(log)
+    total_ns = measured_ns.sum()
+    in_use = (pl.col("utilisation") * measured_ns).filter(_OWN).sum()
+    in_use_ns = measured_ns.filter(_OWN & pl.col("utilisation").is_not_null()).sum()
+    process = (pl.col("process_cpu") * measured_ns).sum()
+    system = (pl.col("system_cpu") / pl.col("host_cores") * measured_ns).sum()
+    ranks = pl.col("rank").n_unique()
+    return log.device.select(
+        device_utilisation=in_use / pl.when(_KNOWN).then(in_use_ns),
+        cpu_share=pl.when(total_ns > 0).then(process / total_ns * ranks / log.cores),
+        system_cpu_share=pl.when(total_ns > 0).then(system / total_ns),
     )
 
 
@@ -124,8 +142,19 @@ METRICS: Final[Declared] = {
             "written to nvme at the replay's pace",
             tier="nvme",
         ),
-        Metric("drive_writes_per_day", "per day", "wear", "drive writes (DWPD) at the replay's pace"),
-        Metric("endurance_years", "years", "wear", "endurance of the drive at the replay's pace", "higher"),
+        Metric(
+            "drive_writes_per_day",
+            "per day",
+            "wear",
+            "drive writes (DWPD) at the replay's pace",
+        ),
+        Metric(
+            "endurance_years",
+            "years",
+            "wear",
+            "endurance of the drive at the replay's pace",
+            "higher",
+        ),
     ),
     device: (
         Metric("device_read_bytes", "bytes", "machine", "device reads"),

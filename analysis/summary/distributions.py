@@ -27,22 +27,34 @@ HEADINGS: Final = {
 
 
 def latency(log: Log) -> pl.DataFrame:
-    """Times per object: by tier, side, clock (total, device, host, queue), split, group; count, mean_ms … max_ms."""
+    """Times per object.
+
+    By tier, side, clock (total, device, host, queue), split and group: count, mean_ms … max_ms.
+    """
     return log.latency
 
 
 def curves(log: Log) -> pl.DataFrame:
-    """Distributions of total times: by tier and side; the `share` of the moves that took `ms` or less."""
+    """Distributions of total times.
+
+    By tier and side: the `share` of the moves that took `ms` or less.
+    """
     return log.curves
 
 
 def requests(log: Log) -> pl.DataFrame:
-    """Times per request: by measure (asap: generation alone) and qos (all, or a class); count, mean_ms … max_ms."""
+    """Times per request.
+
+    By measure (under pace asap generation alone) and qos (all, or a class): count, mean_ms … max_ms.
+    """
     return log.waits
 
 
 def traffic(log: Log) -> pl.DataFrame:
-    """Data moved: by tier, side, source and cause (foreground, eviction); moves, gib, tokens."""
+    """Data moved.
+
+    By tier, side, source and cause (foreground, eviction): moves, gib, tokens.
+    """
     eviction = pl.when(pl.col("move") == "demote").then(pl.lit("eviction"))
     cause = eviction.otherwise(pl.lit("foreground")).alias("cause")
     tables = [
@@ -55,7 +67,10 @@ def traffic(log: Log) -> pl.DataFrame:
 
 
 def hits(log: Log) -> pl.DataFrame:
-    """Reads by what served them: by source and served_by (a tier or recomputed); reads, tokens, share of source."""
+    """Reads by what served them.
+
+    By source and served_by (a tier, or recomputed): reads, tokens, share of the source.
+    """
     served_by = pl.when(OK & SERVED).then("from_tier").otherwise(pl.lit("recomputed"))
     groups = log.cells.filter(READS).group_by("source", served_by.alias("served_by"))
     totals = groups.agg(reads=pl.col("rows").sum(), tokens=pl.col("tokens").sum())
@@ -64,7 +79,10 @@ def hits(log: Log) -> pl.DataFrame:
 
 
 def sizes(log: Log) -> pl.DataFrame:
-    """Sizes of the objects moved: by tier, side and size (from this size up to four times it); moves, gib."""
+    """Sizes of the objects moved.
+
+    By tier, side and size (from this size up to four times it): moves, gib.
+    """
     tables = [
         log.cells.filter(touching)
         .group_by(pl.col(tier).alias("tier"), pl.lit(direction).alias("side"), "size_class")
@@ -75,7 +93,10 @@ def sizes(log: Log) -> pl.DataFrame:
 
 
 def break_even(log: Log) -> pl.DataFrame:
-    """Prefill speed above which recomputing is quicker than reading: by tier and size; hits, break_even_tok_s."""
+    """Prefill speed above which recomputing is quicker than reading.
+
+    By tier and size: hits, break_even_tok_s.
+    """
     served = log.cells.filter(OK & SERVED)
     groups = served.group_by(pl.col("from_tier").alias("tier"), "size_class")
     seconds = pl.col("read_ns").sum() / 1e9
@@ -85,7 +106,10 @@ def break_even(log: Log) -> pl.DataFrame:
 
 
 def time_spent(log: Log) -> pl.DataFrame:
-    """Time of the moves: by the tier touched first, and part (queue, host, device, eviction); seconds."""
+    """Time of the moves.
+
+    By the tier touched first, and part (queue, host, device, eviction): seconds.
+    """
     work = pl.col("read_ns") + pl.col("write_ns")
     device = pl.col("device_read_ns") + pl.col("device_write_ns")
     is_own = pl.col("move") != "demote"
@@ -103,7 +127,10 @@ def time_spent(log: Log) -> pl.DataFrame:
 
 
 def bandwidth_over_time(log: Log) -> pl.DataFrame:
-    """Bandwidth of the moves that ended in each interval: by t_s (its begin), tier and side; gib_s."""
+    """Bandwidth of the moves that ended in each interval.
+
+    By t_s (its begin), tier and side: gib_s.
+    """
     width, count = _intervals(log)
     tables = [
         log.moves.filter(touching)
@@ -120,7 +147,10 @@ def bandwidth_over_time(log: Log) -> pl.DataFrame:
 
 
 def latency_over_time(log: Log) -> pl.DataFrame:
-    """Total times of the moves that ended in each interval: by t_s, tier and side; count, p50_ms, p95_ms, p99_ms."""
+    """Total times of the moves that ended in each interval.
+
+    By t_s, tier and side: count, p50_ms, p95_ms, p99_ms.
+    """
     width, count = _intervals(log)
     tables = []
     for direction, (tier, touching) in TOUCHES.items():
@@ -138,11 +168,16 @@ def latency_over_time(log: Log) -> pl.DataFrame:
 
 
 def depth_over_time(log: Log) -> pl.DataFrame:
-    """Moves in flight: by t_s; in_flight and waiting (ready, not started), means over the interval."""
+    """Moves in flight.
+
+    By t_s: in_flight and waiting (ready, not started), means over the interval.
+    """
     width, count = _intervals(log)
     bins = pl.DataFrame({"bin": range(count)}, schema={"bin": pl.Int64})
     for stamp in ("ready_ns", "start_ns", "end_ns"):
-        at = _interval(log, stamp).clip(0)  # a move that was ready before the first start waits from then on
+        at = _interval(log, stamp).clip(
+            0,
+        )  # a move that was ready before the first start waits from then on
         late = (at + 1) * width - _seconds(log, stamp).clip(0)
         moves = log.moves.group_by(at).agg(n=pl.len().cast(pl.Int64), late=late.sum())
         area = pl.col("n").cum_sum().shift(1, fill_value=0) * width + pl.col("late")
@@ -157,7 +192,10 @@ def depth_over_time(log: Log) -> pl.DataFrame:
 
 
 def occupancy_over_time(log: Log) -> pl.DataFrame:
-    """Data in each tier at the end of each interval, including the warm-up: by t_s and tier; gib."""
+    """Data in each tier at the end of each interval, including the warm-up.
+
+    By t_s and tier: gib.
+    """
     width, count = _intervals(log)
     flows = [
         log.every_move.filter(OK & pl.col("move").is_in(kinds) & pl.col(tier).is_not_null())
@@ -177,18 +215,27 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
 
 
 def lateness_over_time(log: Log) -> pl.DataFrame:
-    """Lateness of requests by their due time: by t_s; requests, p50_ms, p95_ms. Empty under pace asap."""
+    """Lateness of requests by their due time; empty under pace asap.
+
+    By t_s: requests, p50_ms, p95_ms.
+    """
     width, count = _intervals(log)
     rows = log.requests.filter(log.timed)
     due = _interval(log, "due_ns").clip(0, max(0, count - 1))
     late_ns = pl.col("start_ns") - pl.col("due_ns")
     ((_, late),) = sort([rows], {"bin": (due, count)}, {"late": late_ns})
     table = late.spread(["bin"])
-    return _with_time(table.select("bin", pl.col("count").alias("requests"), "p50_ms", "p95_ms"), width)
+    return _with_time(
+        table.select("bin", pl.col("count").alias("requests"), "p50_ms", "p95_ms"),
+        width,
+    )
 
 
 def device_over_time(log: Log) -> pl.DataFrame:
-    """Counters of the kernel: by t_s and rank; read_gib_s, written_gib_s, utilisation, cores_busy (by the replayer)."""
+    """Counters of the kernel.
+
+    By t_s and rank: read_gib_s, written_gib_s, utilisation, cores_busy (by the replayer).
+    """
     seconds = pl.col("interval_ns") / 1e9
     return log.device.select(
         t_s=_seconds(log, "time_ns") - seconds,
@@ -230,7 +277,7 @@ def _size_name() -> pl.Expr:
 
 
 def _intervals(log: Log) -> tuple[float, int]:
-    """Return the width in s and the number of intervals: the least width that gives at most BINS."""
+    """Return the width in s and the number of intervals: the least width with at most BINS."""
     bounds = log.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max())
     first, last = bounds.collect().row(0)
     if first is None:

@@ -64,10 +64,11 @@ def about(group: str) -> str:
 
 
 def find_terms(names: Sequence[str]) -> list[Term]:
-    """Return the terms that some names mean: groups, metrics, families or ALIASES; without names all.
+    """Return the terms that names mean: groups, metrics, families, ALIASES; all without names.
 
     Raises:
-        InputError: a name means nothing; the remedy has the nearest names, else those of definitions with the word.
+        InputError: a name means nothing; the remedy has the nearest names, else those of
+            definitions with the word.
     """
     every = terms()
     known = {name for term in every for name in (term.metric, *term.names, *term.expanded())}

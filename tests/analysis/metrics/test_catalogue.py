@@ -1,4 +1,4 @@
-"""The catalogue: every number of a summary has an entry with unit, kind, better direction and samples."""
+"""The catalogue: an entry with unit, kind, direction and samples for each number of a summary."""
 
 import json
 import re
@@ -28,7 +28,9 @@ UNITS = {
 # Completeness
 
 
-def test_every_number_of_a_summary_has_an_entry_and_every_entry_is_in_a_summary(tmp_path: Path) -> None:
+def test_every_number_of_a_summary_has_an_entry_and_every_entry_is_in_a_summary(
+    tmp_path: Path,
+) -> None:
     for place in (metric_oracle.DATA / "run", ranks(tmp_path / "ranks")):
         summary = summarise(place)
         numbers = {
@@ -63,7 +65,10 @@ def test_every_entry_is_complete(family: object) -> None:
     for metric in found.expand():
         assert "{" not in metric.name + metric.label + metric.short + (metric.counted_by or "")
         assert metric.family == found.name
-        assert metric.counted_by is None or CATALOGUE[metric.counted_by].unit in ("moves", "requests")
+        assert metric.counted_by is None or CATALOGUE[metric.counted_by].unit in (
+            "moves",
+            "requests",
+        )
 
 
 def test_labels_and_units_tell_metrics_apart() -> None:
@@ -104,9 +109,19 @@ def test_higher_rates_and_shares_are_better(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["requests", "nvme_read_bytes", "bottleneck", "device_utilisation", "generation_mean_ms", "idle_s", "cpu_share"],
+    [
+        "requests",
+        "nvme_read_bytes",
+        "bottleneck",
+        "device_utilisation",
+        "generation_mean_ms",
+        "idle_s",
+        "cpu_share",
+    ],
 )
-def test_neither_direction_is_better_for_counts_words_and_the_workloads_own_times(name: str) -> None:
+def test_neither_direction_is_better_for_counts_words_and_the_workloads_own_times(
+    name: str,
+) -> None:
     assert describe(name).better is None
 
 
@@ -147,7 +162,13 @@ def test_samples_are_counted_by_metrics() -> None:
 
 @pytest.mark.parametrize(
     ("name", "samples"),
-    [("ttfb_p50_ms", 10), ("ttfb_p95_ms", 100), ("e2e_p99_ms", 500), ("batch_kept", 100), ("ttfb_max_ms", 1)],
+    [
+        ("ttfb_p50_ms", 10),
+        ("ttfb_p95_ms", 100),
+        ("e2e_p99_ms", 500),
+        ("batch_kept", 100),
+        ("ttfb_max_ms", 1),
+    ],
 )
 def test_percentiles_need_samples(name: str, samples: int) -> None:
     assert describe(name).least_samples == samples
@@ -163,7 +184,9 @@ def test_selections_name_metrics() -> None:
         *(name for lines in SECTIONS.values() for _, name, _ in lines),
     }  # fmt: skip
     assert named <= set(CATALOGUE)
-    assert {option.primary for rules in RULES.values() for option in rules.options} <= set(headlines.QUOTED)
+    assert {option.primary for rules in RULES.values() for option in rules.options} <= set(
+        headlines.QUOTED,
+    )
 
 
 def test_labels_of_the_summary_fit_their_column() -> None:
