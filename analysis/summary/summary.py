@@ -154,4 +154,4 @@ def differences(summaries: list[dict[str, Any]]) -> list[str]:
     """Return the names under which runs did unlike work: fingerprints, conditions and every count of the work."""
     first, *others = summaries
     counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
-    return sorted({name for name in (*SAME_WORK, *counts) for other in others if other[name] != first[name]})
+    return sorted({name for name in (*SAME_WORK, *counts) for other in others if other.get(name) != first.get(name)})
