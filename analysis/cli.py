@@ -98,9 +98,9 @@ def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
 
     All, or those of the metrics named.
     """
-    found = glossary.chosen(names)
+    found = glossary.find_terms(names)
     if as_json:
-        echo(json.dumps([term.described() for term in found], indent=2, ensure_ascii=False))
+        echo(json.dumps(glossary.as_json(found), indent=2, ensure_ascii=False))
     else:
         echo(glossary.markdown(found) if as_markdown else glossary.text(found))
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from analysis.assessment.other_tools import Reference, beside, number
 from analysis.assessment.other_tools import lines as reference_lines
+from analysis.metrics.catalogue import describe
 from analysis.summary.run_summary import Metrics, Summary
 from tracegen.errors import InputError, format_count
 
@@ -20,26 +21,29 @@ class Criterion:
 
     Attributes:
         metric: its name in a summary, and for `--threshold`; the unit is its last part.
-        relation: on which side of the threshold it is met.
         threshold: in the metric's unit; None: the metric is reported, not judged.
         absent: why a run has no such number, so that the criterion does not apply.
     """
 
     metric: str
-    relation: str
     threshold: float | None
     absent: str
+
+    @property
+    def relation(self) -> str:
+        """How a value that meets the threshold compares with it."""
+        return "<" if describe(self.metric).better == "lower" else ">"
 
 
 PROFILES: Final[dict[str, tuple[Criterion, ...]]] = {
     "latency": (
-        Criterion("nvme_write_p95_ms", "<", 500.0, "nothing was written to nvme"),
-        Criterion("nvme_read_p95_ms", "<", 200.0, "nothing was read from nvme"),
-        Criterion("cpu_write_p95_ms", "<", 150.0, "nothing was written to cpu"),
-        Criterion("cpu_read_p95_ms", "<", 150.0, "nothing was read from cpu"),
-        Criterion("hit_rate_reuse", ">", 0.3, "nothing was read that a request had not written itself"),
+        Criterion("nvme_write_p95_ms", 500.0, "nothing was written to nvme"),
+        Criterion("nvme_read_p95_ms", 200.0, "nothing was read from nvme"),
+        Criterion("cpu_write_p95_ms", 150.0, "nothing was written to cpu"),
+        Criterion("cpu_read_p95_ms", 150.0, "nothing was read from cpu"),
+        Criterion("hit_rate_reuse", 0.3, "nothing was read that a request had not written itself"),
     ),
-    "throughput": (Criterion("wall_clock_tok_s", ">", None, "it took no time"),),
+    "throughput": (Criterion("wall_clock_tok_s", None, "it took no time"),),
 }
 """kv-cache.py's criteria, with hit_rate_reuse for its hit rate; a new profile is one entry."""
 _USUAL: Final = {criterion.metric: criterion.threshold for criteria in PROFILES.values() for criterion in criteria}
@@ -58,7 +62,7 @@ def criteria_of(profile: str, settings: Sequence[str]) -> tuple[Criterion, ...]:
             near = difflib.get_close_matches(name, criteria, n=1)
             hint = f"did you mean {near[0]}?" if near else f"name one of {', '.join(criteria)}."
             raise InputError(f"--threshold {setting}: profile {profile} has no criterion {name!r}; {hint}")
-        criteria[name] = replace(criteria[name], threshold=_threshold(setting, text, share=name.startswith("hit_rate")))
+        criteria[name] = replace(criteria[name], threshold=_threshold(setting, text, share=describe(name).is_share))
     return tuple(criteria.values())
 
 

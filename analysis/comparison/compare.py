@@ -20,35 +20,15 @@ from analysis.comparison.matching import (
     match,
     shown,
 )
-from analysis.comparison.ratios import CANDIDATES, Ratio, budgets, named, notes, ratio, recommendation, same_ratios
+from analysis.comparison.ratios import Ratio, budgets, named, notes, ratio, recommendation, same_ratios
 from analysis.comparison.trials import Trial, load
+from analysis.metrics.catalogue import CATALOGUE
+from analysis.metrics.headlines import COMPARED, QUOTED, TOTALS
 from analysis.summary.run_summary import Summary
 from tracegen.errors import InputError
 
-METRICS: Final = (
-    "wall_clock_tok_s",
-    "storage_tok_s",
-    "decode_read_gib_s",
-    "elapsed_s",
-    "nvme_read_gib_s",
-    "nvme_write_gib_s",
-    "nvme_read_p95_ms",
-    "nvme_read_p99_ms",
-    "nvme_write_p95_ms",
-    "nvme_write_p99_ms",
-    "cpu_read_p95_ms",
-    "cpu_write_p95_ms",
-    "ttfb_p95_ms",
-    "ttfb_p99_ms",
-    "io_p95_ms",
-    "e2e_p95_ms",
-    "e2e_p99_ms",
-)
-WORK: Final = (
-    *("tokens_generated", "logged_ops", "decode_read_bytes", "prefill_write_bytes", "recomputed_tokens"),
-    *(f"{tier}_{side}_bytes" for tier in ("gpu", "cpu", "nvme") for side in ("read", "write")),
-)
-"""What equal plans make equal."""
+MOST_LISTED: Final = 12
+"""Counts that are named if runs differ in none of the totals."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +36,8 @@ class Pair:
     """Two sides.
 
     Attributes:
-        ratios: of every metric of the comparison, and of CANDIDATES.
-        by: of CANDIDATES, by what tells configurations apart: model, cpu_gib, users; then by its value. Only where
+        ratios: of every metric of the comparison, and of QUOTED.
+        by: of QUOTED, by what tells configurations apart: model, cpu_gib, users; then by its value. Only where
             there is more than one.
     """
 
@@ -133,7 +113,7 @@ def compare(
     Args:
         sides: runs by side; sides without names are named after their paths.
         vary: conditions that differ between sides on purpose.
-        metrics: names in a summary; None takes those of METRICS that the runs have.
+        metrics: names in a summary; None takes those of COMPARED that the runs have.
         workloads: the sides replayed unlike traces, to be put side by side.
 
     Raises:
@@ -180,7 +160,7 @@ def _workload(side: str, trials: Sequence[Trial]) -> Configuration:
 
 
 def _chosen(configurations: Sequence[Configuration], metrics: Sequence[str] | None) -> list[str]:
-    """The metrics asked for, or those of METRICS that all sides have and that are not 0 on all."""
+    """The metrics asked for, or those of COMPARED that all sides have and that are not 0 on all."""
     found = [one for c in configurations for side in c.summaries.values() for one in side]
     names = list(found[0].numbers)
     for name in metrics or ():
@@ -190,7 +170,7 @@ def _chosen(configurations: Sequence[Configuration], metrics: Sequence[str] | No
             raise InputError(f"--metric {name} is no number in a summary of these runs; {hint}")
     if metrics is not None and list(metrics):
         return list(dict.fromkeys(metrics))
-    return [name for name in METRICS if name in names and any(one.numbers.get(name) for one in found)]
+    return [name for name in COMPARED if name in names and any(one.numbers.get(name) for one in found)]
 
 
 def _judged(
@@ -200,7 +180,7 @@ def _judged(
     recommended, why = recommendation(configurations)
     speeds = {
         metric: {side: ratio(configurations, side, sides[0], metric).ratio for side in sides}
-        for metric in (*recommended, *CANDIDATES)
+        for metric in (*recommended, *QUOTED)
     }
     usable = [metric for metric, found in speeds.items() if None not in found.values()]
     kept = tuple(metric for metric in recommended if metric in usable) or (*usable, recommended[0])[:1]
@@ -226,8 +206,8 @@ def _pair(configurations: Sequence[Configuration], a: str, b: str, metrics: Sequ
         for one in sorted(configurations, key=lambda c: _order(value_of(c))):
             groups.setdefault(named(value_of(one)), []).append(one)
         if len(groups) > 1:
-            by[name] = {v: {m: ratio(found, a, b, m) for m in CANDIDATES} for v, found in groups.items()}
-    return Pair(a, b, {m: ratio(configurations, a, b, m) for m in dict.fromkeys([*metrics, *CANDIDATES])}, by)
+            by[name] = {v: {m: ratio(found, a, b, m) for m in QUOTED} for v, found in groups.items()}
+    return Pair(a, b, {m: ratio(configurations, a, b, m) for m in dict.fromkeys([*metrics, *QUOTED])}, by)
 
 
 def _order(value: Any) -> tuple[bool, float, str]:
@@ -253,9 +233,17 @@ def _varied(sides: Mapping[str, Sequence[Trial]], vary: Sequence[str]) -> dict[s
 
 
 def unequal_work(one: Configuration) -> list[str]:
-    """Names of WORK that are not the same in all trials of a configuration."""
-    found = [summary for side in one.summaries.values() for summary in side]
-    return [name for name in WORK if len({summary.metrics.get(name) for summary in found}) > 1]
+    """Return the counts of the work that differ between the trials of a configuration, TOTALS first."""
+    summaries = [summary for trials in one.summaries.values() for summary in trials]
+    counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
+    names = dict.fromkeys((*TOTALS, *counts))
+    return [name for name in names if len({summary.metrics.get(name) for summary in summaries}) > 1]
+
+
+def list_totals(names: Iterable[str]) -> list[str]:
+    """Return those of some counts that are TOTALS; the first few counts if none is."""
+    unequal = list(names)
+    return [name for name in unequal if name in TOTALS] or unequal[:MOST_LISTED]
 
 
 def _warnings(
@@ -285,8 +273,8 @@ def _warnings(
     for one in configurations:
         if one.same_plan and not one.cut and (names := unequal_work(one)):
             found.append(
-                f"{one.name}: runs of one plan were measured over unlike work ({', '.join(names)}): their warm-up ended"
-                " at different ops; replay with --warmup in ops, not in seconds."
+                f"{one.name}: runs of one plan were measured over unlike work ({', '.join(list_totals(names))}): their"
+                " warm-up ended at different ops; replay with --warmup in ops, not in seconds."
             )
     return found
 

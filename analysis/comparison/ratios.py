@@ -1,7 +1,6 @@
 """Ratios: one side over another in one metric, over matched configurations; which metric to quote."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -9,18 +8,11 @@ from typing import Any, Final, Literal
 
 from analysis.comparison.matching import Configuration
 from analysis.comparison.trials import interval, ratio_interval
-from analysis.metrics.catalogue import Better, judged
+from analysis.metrics.catalogue import describe
+from analysis.metrics.headlines import QUOTED
+from analysis.metrics.metric import Better
 from analysis.summary.run_summary import Summary
-from replayer.schema import TIERS
 
-CANDIDATES: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
-"""What a system may be judged by; which of them first depends on the CPU tier."""
-OVER_ELAPSED: Final = (
-    *("wall_clock_tok_s", "decode_read_gib_s", "nvme_tok_s", "requests_per_s", "elapsed_s"),
-    *(f"{tier}_{side}_gib_s" for tier in TIERS for side in ("read", "write")),
-)
-"""Work over elapsed_s, and elapsed_s itself: one number where the work is equal."""
-_TIER_RATE: Final = re.compile(rf"(steady_)?({'|'.join(TIERS)})_(read|write)_(gib_s|efficiency)")
 _EQUAL: Final = 1e-9  # floats of one number, computed in several ways
 FALSE_ALARMS: Final = {
     "trials a side": {2: 0.37, 3: 0.20, 4: 0.15, 5: 0.13, 7: 0.10, 10: 0.08},
@@ -66,8 +58,9 @@ class Ratio:
 
 def ratio(configurations: Sequence[Configuration], a: str, b: str, metric: str) -> Ratio:
     """A metric of side a over that of side b, over matched configurations."""
-    better = judged(metric)
-    if _TIER_RATE.fullmatch(metric) and not all(one.same_tiers for one in configurations):
+    described = describe(metric)
+    better = described.better_system
+    if described.needs_equal_tiers and not all(one.same_tiers for one in configurations):
         better = None  # a tier that is asked for less is no worse
     if metric == "elapsed_s" and any(one.cut for one in configurations):
         better = None  # the window that was asked for
@@ -115,15 +108,13 @@ def _verdict(
 def recommendation(configurations: Sequence[Configuration]) -> tuple[tuple[str, ...], str]:
     """The metrics to quote for these CPU budgets, and why."""
     if any(one.recomputes_unequally for one in configurations):
-        return CANDIDATES[1:2], "a side recomputed more tokens than another, which storage_tok_s does not count"
+        return QUOTED[1:2], "a side recomputed more tokens than another, which storage_tok_s does not count"
     budgets = {size != 0 for one in configurations for size in one.cpu_bytes}
     if budgets == {False}:
-        return CANDIDATES[
-            :2
-        ], "there is no CPU tier, and storage_tok_s divides by latencies summed over concurrent moves"
+        return QUOTED[:2], "there is no CPU tier, and storage_tok_s divides by latencies summed over concurrent moves"
     if budgets == {True}:
-        return CANDIDATES[2:], "with a CPU tier it counts the time in storage and leaves waiting out"
-    return CANDIDATES[1:2], "it means the same with a CPU tier and without one, and here are both"
+        return QUOTED[2:], "with a CPU tier it counts the time in storage and leaves waiting out"
+    return QUOTED[1:2], "it means the same with a CPU tier and without one, and here are both"
 
 
 def budgets(configurations: Sequence[Configuration]) -> dict[str, tuple[tuple[str, ...], str]]:
@@ -140,7 +131,7 @@ def named(value: Any) -> str:
 
 
 def same_ratios(equal_work: Sequence[Sequence[Summary]], metrics: Iterable[str]) -> dict[str, list[str]]:
-    """By metric, those after it that are the same number by construction: OVER_ELAPSED, in a fixed proportion.
+    """By metric, those after it that are the same number by construction: work over elapsed_s, in a fixed proportion.
 
     It holds where in each group their quotients (of elapsed_s: their products) are equal to 1e-9.
 
@@ -149,7 +140,7 @@ def same_ratios(equal_work: Sequence[Sequence[Summary]], metrics: Iterable[str])
         metrics: which to look at.
     """
     found: dict[str, list[str]] = {}
-    for metric in (name for name in metrics if name in OVER_ELAPSED):
+    for metric in (name for name in metrics if describe(name).over_elapsed):
         like = next((first for first in found if all(_proportional(some, first, metric) for some in equal_work)), None)
         if like is None:
             found[metric] = []
@@ -180,7 +171,7 @@ def false_alarm(configurations: Sequence[Configuration]) -> tuple[int, str, floa
 def notes(ratios: Mapping[str, Ratio], recommended: Sequence[str]) -> list[str]:
     """Whether the recommended metrics tell two sides apart, and whether another candidate does so better."""
     own = [ratios[metric] for metric in recommended if ratios[metric].ratio]
-    others = [ratios[metric] for metric in CANDIDATES if metric not in recommended and ratios[metric].ratio]
+    others = [ratios[metric] for metric in QUOTED if metric not in recommended and ratios[metric].ratio]
     if not own:
         return ["None of the metrics to quote is above 0 on both sides."]
     best = max(own, key=_strength)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from analysis.comparison.compare import GROUPS, WORK, Comparison, Pair, unequal_work
+from analysis.comparison.compare import GROUPS, Comparison, Pair, list_totals, unequal_work
 from analysis.comparison.matching import Configuration
-from analysis.comparison.ratios import CANDIDATES, Ratio, false_alarm
+from analysis.comparison.ratios import Ratio, false_alarm
 from analysis.comparison.trials import Statistics
+from analysis.metrics.headlines import QUOTED
 from tracegen.errors import format_count
 
 LISTED: Final = 12  # so many configurations have a line each
@@ -17,7 +18,7 @@ Rows = list[list[str]]
 
 def as_json(found: Comparison) -> dict[str, Any]:
     """All of a comparison in plain JSON; of the trials' summaries the statistics of the metrics compared."""
-    names = dict.fromkeys([*found.metrics, *CANDIDATES])
+    names = dict.fromkeys([*found.metrics, *QUOTED])
     configurations = [
         {
             "name": one.name,
@@ -110,11 +111,11 @@ def _same(found: Comparison) -> list[str]:
 
 
 def _breakdown(name: str, groups: dict[str, dict[str, Ratio]], found: Comparison) -> Rows:
-    heads = [cell for metric in CANDIDATES for cell in (metric, "wins")]
+    heads = [cell for metric in QUOTED for cell in (metric, "wins")]
     quoted = found.advice.by_cpu_gib if found.advice and name == "cpu_gib" else {}
     rows = [[f"by {name}", "configurations", *heads, *(["quote"] if quoted else [])]]
     for value, ratios in groups.items():
-        cells = [cell for m in CANDIDATES for cell in (_times(ratios[m].ratio), _share(ratios[m].win_rate))]
+        cells = [cell for m in QUOTED for cell in (_times(ratios[m].ratio), _share(ratios[m].win_rate))]
         cells += [quoted[value][0]] if quoted else []
         rows.append([f"  {value}", str(max(one.configurations for one in ratios.values())), *cells])
     return rows
@@ -198,7 +199,7 @@ def _foot(found: Comparison) -> list[str]:
 
 def _work(found: Comparison) -> list[str]:
     """One line where all did equal work, else the counts that differ."""
-    unlike = {name for one in found.configurations for name in unequal_work(one)}
+    unlike = dict.fromkeys(name for one in found.configurations for name in unequal_work(one))
     if not unlike:
         return [
             "Work is equal: tokens, hits and bytes follow from trace and plan; rates over elapsed_s differ as it does."
@@ -209,7 +210,7 @@ def _work(found: Comparison) -> list[str]:
     elif any(one.cut for one in found.configurations):
         why = "each run did what it could until it was cut"
     lines = [f"Work differs ({why}), and times with it; means over trials and configurations:"]
-    for name in (name for name in WORK if name in unlike):
+    for name in list_totals(unlike):
         means = {side: [one.statistics(side, name).mean or 0.0 for one in found.configurations] for side in found.sides}
         lines.append(f"  {name}: {_by_side({side: f'{sum(v) / len(v):,.0f}' for side, v in means.items()})}")
     return lines

@@ -1,7 +1,8 @@
-"""One metric, one short lazy expression over the log. A new metric is one function and one line in this table.
+"""Metrics: one function computes one or a few of them as a short lazy expression over the log.
 
-Each takes the log and returns a frame of one row; its columns are the metric's flat names, the unit the last part. Its
-docstring defines every name, and `analysis metrics` prints it. Quantiles interpolate linearly; 1 GiB = 2^30 bytes.
+A function takes the log and returns a frame with one row, whose columns are the metrics' names. Its
+docstring defines each of them with its formula. METRICS at the end of its module gives each one's
+unit, kind, label and better direction. Quantiles interpolate linearly; 1 GiB = 2^30 bytes.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,6 @@ import polars as pl
 from analysis.log.log import Log
 from analysis.metrics import (
     bandwidth,
-    contents,
     data,
     hit_rate,
     latency,
@@ -24,22 +24,21 @@ from analysis.metrics import (
     waits,
     wear,
 )
+from analysis.metrics.metric import Declared
 
-METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {
-    "throughput": throughput.throughput,
-    "steady": throughput.steady,
-    "data": data.data,
-    "hit_rate": hit_rate.hit_rate,
-    "moves": moves.moves,
-    "contents": contents.contents,
-    "latency": latency.latency,
-    "bandwidth": bandwidth.bandwidth,
-    "waits": waits.waits,
-    "qos": waits.qos,
-    "time_spent": time_spent.time_spent,
-    "break_even": time_spent.break_even,
-    "amplification": wear.amplification,
-    "device": wear.device,
-    "machine": machine.machine,
-    "ranks": ranks.ranks,
-}
+DECLARED: Final[Declared] = (
+    throughput.METRICS
+    | data.METRICS
+    | hit_rate.METRICS
+    | moves.METRICS
+    | latency.METRICS
+    | bandwidth.METRICS
+    | waits.METRICS
+    | time_spent.METRICS
+    | wear.METRICS
+    | machine.METRICS
+    | ranks.METRICS
+)
+"""All functions with their metrics, in the order of the glossary; a new module is one more line."""
+METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {function.__name__: function for function in DECLARED}
+"""All functions by their names."""

@@ -1,54 +1,100 @@
-"""What a metric's value says: which way is better, and how many samples it must rest on."""
+"""The catalogue: every number of a summary by its name, with its description."""
 
+import inspect
 import re
-from typing import Final, Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
-from analysis.doubts.checks import BEYOND_PERCENTILE
-from analysis.log.quantiles import QUANTILES, STATS
-from replayer.schema import TIERS
-from tracegen.schema import ENUMS
+import polars as pl
 
-Better = Literal["higher", "lower"]
+from analysis.log.log import Log
+from analysis.metrics import DECLARED
+from analysis.metrics.metric import Metric
 
-_BETTER: Final[tuple[tuple[str, Better | None], ...]] = (
-    (r"generation_\w+_ms", None),  # the workload's own
-    (r"\w+(_tok_s|_gib_s|_tokens_per_sec|_compliance|_kept|_efficiency)|requests_per_s|endurance_years", "higher"),
-    (r"(\w+_)?hit_rate(_\w+)?", "higher"),
-    (r"\w+(_ms|_wait_s|_wait_share)|(\w+_)?amplification", "lower"),
-    (r"(elapsed|steady|drain|storage_io|queue|device|host|verify|nvme_device_(read|write))_s", "lower"),
+
+@dataclass(frozen=True)
+class Group:
+    """The metrics that one function computes.
+
+    Attributes:
+        name: the function's name.
+        about: what all of its metrics have in common.
+        families: its metrics as they are declared, with their definitions.
+    """
+
+    name: str
+    about: str
+    families: tuple[Metric, ...]
+
+
+RUN: Final = (
+    Metric(
+        "drain_s",
+        "s",
+        "speed",
+        "drain after the cut",
+        "lower",
+        short="drain s",
+        definition="last end − cut; of several ranks the longest; 0 in a run that was not cut.",
+    ),
+    Metric(
+        "executed_ops",
+        "ops",
+        "work",
+        "ops executed",
+        definition="ops that were executed, including the warm-up.",
+    ),
+    Metric(
+        "users",
+        "users",
+        "work",
+        "users",
+        definition="users of the trace that the run replayed.",
+    ),
+    Metric(
+        "host_cores",
+        "cores",
+        "machine",
+        "cores of the hosts",
+        definition="cores of all hosts of the run.",
+    ),
 )
-"""Which values of a metric are better: the first pattern that matches its whole name holds, none: no value is."""
-_WORK: Final = r"(\w+_)?(hit_rate(_\w+)?|amplification)|endurance_years"
-"""What follows from the trace and the capacities: a target may be set for it, no system is better by it."""
+"""Numbers of a summary that run.json has and no function computes."""
 
-_STAT: Final = f"({'|'.join(STATS)})"
-_COUNTS: Final = (
-    (rf"({'|'.join(TIERS)})_(read|write)(_device|_host|_queue)?_{_STAT}_ms", r"\1_\2s"),
-    (rf"(io|queue|plan_wait|lateness|ttfb|generation|e2e)_{_STAT}_ms", "requests"),
-    (rf"({'|'.join(ENUMS['qos'])})_(ttfb_p95_ms|compliance|kept)", r"\1_requests"),
+
+def _read_group(function: Callable[[Log], pl.LazyFrame], metrics: tuple[Metric, ...]) -> Group:
+    """Give each metric of a function the definition in the function's docstring."""
+    name = function.__name__
+    about, _, body = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
+    definitions = dict(_read_definitions(body))
+    families = (replace(one, group=name, definition=definitions[one.name]) for one in metrics)
+    return Group(name, about, tuple(families))
+
+
+def _read_definitions(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each name with its definition from lines like `name, name: definition`."""
+    for entry in re.split(r"\n(?=\S)", text):
+        names, _, definition = entry.partition(": ")
+        for name in names.split(", "):
+            yield name, " ".join(definition.split())
+
+
+GROUPS: Final = (
+    *(_read_group(function, metrics) for function, metrics in DECLARED.items()),
+    Group("run", "Facts of the run, from run.json.", tuple(replace(one, group="run") for one in RUN)),
 )
-"""The metric that counts what a metric was computed from."""
+"""All metrics by the function that computes them, in the order of the glossary."""
+CATALOGUE: Final[dict[str, Metric]] = {
+    metric.name: metric for group in GROUPS for family in group.families for metric in family.expand()
+}
+"""Every metric by its name in a summary."""
 
 
-def better(metric: str) -> Better | None:
-    """Which values of a metric are better; None where none are, as of counts and bytes."""
-    return next((way for pattern, way in _BETTER if re.fullmatch(pattern, metric)), None)
+def describe(name: str) -> Metric:
+    """Return the description of a metric.
 
-
-def judged(metric: str) -> Better | None:
-    """The same of metrics by which a system is better; None of those that belong to the work, hit rates included."""
-    return None if re.fullmatch(_WORK, metric) else better(metric)
-
-
-def counted_by(metric: str) -> str | None:
-    """The metric that counts the samples of a quantile, mean or share; None where none does."""
-    found = ((re.fullmatch(pattern, metric), count) for pattern, count in _COUNTS)
-    return next((match.expand(count) for match, count in found if match), None)
-
-
-def least_samples(metric: str) -> int:
-    """How many samples a value must rest on, so that the next run's is not another: 100 for a P95, 500 for a P99."""
-    if re.fullmatch(r"\w+_(compliance|kept)", metric):
-        return least_samples("p95_ms")
-    stat = metric.removesuffix("_ms").rpartition("_")[2]
-    return round(BEYOND_PERCENTILE / (1 - QUANTILES[stat])) if metric.endswith("_ms") and stat in QUANTILES else 1
+    Raises:
+        KeyError: no number of a summary has this name.
+    """
+    return CATALOGUE[name]

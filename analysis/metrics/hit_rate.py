@@ -1,66 +1,81 @@
-"""Hit rates under each of their definitions; a hit rate without its definition means nothing."""
+"""Hit rates by each of their definitions: a hit rate means nothing without its definition."""
+
+from typing import Final
 
 import polars as pl
 
 from analysis.log.columns import FIRST_TOUCH, MAX_REQUESTS, OK, PROMPT, READS, SERVED
 from analysis.log.log import Log
+from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
-_ROWS, _TOKENS = pl.col("rows"), pl.col("tokens")
-_OWN = pl.col("source") == "user"
+_ROWS = pl.col("rows")
+_TOKENS = pl.col("tokens")
+_from_tier = pl.col("from_tier")
+_source = pl.col("source")
+_OWN = _source == "user"
 
 
 def hit_rate(log: Log) -> pl.LazyFrame:
-    """Shares of what was asked for that was found; null where nothing was. A read that failed is no hit.
+    """Hit rates by each of their definitions; null without a read. A read that failed is not a hit.
 
-    prompt_tokens: Σ tokens of what prompts consist of: reads and writes of phase prefill, documents that RAG ingests
-        left out.
-    compulsory_misses: the writes among them: what is touched for the first time, which no cache can hold.
-    compulsory_tokens: Σ their tokens.
-    hit_rate_prompt, hit_rate_prompt_tokens: hits among them / all of them, compulsory misses included, by ops (blocks)
-        and by tokens: what vLLM, Mooncake and WEKA call hit rate.
-    hit_rate_sessions: hit_rate_prompt_tokens of each session (conversation), as the mean over sessions with a prompt.
-    hit_rate_sessions_p5, hit_rate_sessions_p50: what 95% and half of the sessions have, or more.
-    hit_rate: hits / reads, by ops: compulsory misses left out.
-    hit_rate_tokens: the same by tokens.
-    hit_rate_reuse, hit_rate_reuse_tokens: without source user, a request's decode reads of its own object.
-    hit_rate_refs, hit_rate_refs_tokens: hits / (reads + writes) of all phases, decode reads included.
-    hit_rate_requests: hits / reads of each request, as the mean over requests that read.
+    prompt_tokens: Σ tokens of prompt ops: reads and writes of phase prefill, except writes of
+        documents that RAG ingests.
+    compulsory_misses: prompt ops that are writes: the first touch of an object, which no cache can
+        hit.
+    compulsory_tokens: Σ tokens of compulsory misses.
+    hit_rate_prompt: hits among prompt ops / prompt ops, including compulsory misses: by blocks,
+        what Mooncake calls hit rate.
+    hit_rate_prompt_tokens: Σ tokens of hits among prompt ops / prompt_tokens: what vLLM calls hit
+        rate.
+    hit_rate_sessions: mean of hit_rate_prompt_tokens over sessions (conversations) with a prompt:
+        what WEKA calls hit rate.
+    hit_rate_sessions_p5, hit_rate_sessions_p50: P5 and P50 of hit_rate_prompt_tokens over the same
+        sessions.
+    hit_rate: hits / reads, by ops, without compulsory misses.
+    hit_rate_tokens: Σ tokens of hits / Σ tokens of reads.
+    hit_rate_reuse: hits / reads, except ops of source user, a request's decode reads of its own
+        object.
+    hit_rate_reuse_tokens: Σ tokens of hits / Σ tokens of reads, with the same exception.
+    hit_rate_refs: hits / (reads + writes) of all phases, including decode reads.
+    hit_rate_refs_tokens: Σ tokens of hits / Σ tokens of reads and writes of all phases.
+    hit_rate_requests: mean of hits / reads over requests that read.
     {source}_hit_rate: hits / reads of the source.
-    {tier}_hit_rate: hits that the tier served / all reads.
-    {tier}_hit_rate_reuse: the same without source user.
+    {tier}_hit_rate: hits that the tier served / reads from any tier.
+    {tier}_hit_rate_reuse: the same, except ops of source user.
     """
     hit = OK & SERVED
-    of_requests = log.requests.filter(pl.col("reads") > 0).select(
-        hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean()
+    per_request = log.requests.filter(pl.col("reads") > 0).select(
+        hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
     )
-    of_ops = log.cells.select(
+    per_op = log.cells.select(
         prompt_tokens=_TOKENS.filter(PROMPT).sum(),
         compulsory_misses=_ROWS.filter(PROMPT & FIRST_TOUCH).sum(),
         compulsory_tokens=_TOKENS.filter(PROMPT & FIRST_TOUCH).sum(),
-        hit_rate_prompt=_rate(hit & PROMPT, PROMPT),
-        hit_rate_prompt_tokens=_rate(hit & PROMPT, PROMPT, _TOKENS),
-        hit_rate=_rate(hit, READS),
-        hit_rate_tokens=_rate(hit, READS, _TOKENS),
-        hit_rate_reuse=_rate(hit & ~_OWN, READS & ~_OWN),
-        hit_rate_reuse_tokens=_rate(hit & ~_OWN, READS & ~_OWN, _TOKENS),
-        hit_rate_refs=_rate(hit, READS | FIRST_TOUCH),
-        hit_rate_refs_tokens=_rate(hit, READS | FIRST_TOUCH, _TOKENS),
-        **{f"{source}_hit_rate": _rate(_of(hit, source), _of(READS, source)) for source in ENUMS["source"]},
-        **{f"{tier}_hit_rate": _rate(hit & (pl.col("from_tier") == tier), READS) for tier in TIERS},
+        hit_rate_prompt=_divide(hit & PROMPT, PROMPT),
+        hit_rate_prompt_tokens=_divide(hit & PROMPT, PROMPT, _TOKENS),
+        hit_rate=_divide(hit, READS),
+        hit_rate_tokens=_divide(hit, READS, _TOKENS),
+        hit_rate_reuse=_divide(hit & ~_OWN, READS & ~_OWN),
+        hit_rate_reuse_tokens=_divide(hit & ~_OWN, READS & ~_OWN, _TOKENS),
+        hit_rate_refs=_divide(hit, READS | FIRST_TOUCH),
+        hit_rate_refs_tokens=_divide(hit, READS | FIRST_TOUCH, _TOKENS),
         **{
-            f"{tier}_hit_rate_reuse": _rate(hit & ~_OWN & (pl.col("from_tier") == tier), READS & ~_OWN)
-            for tier in TIERS
+            f"{source}_hit_rate": _divide(hit & (_source == source), READS & (_source == source))
+            for source in ENUMS["source"]
         },
+        **{f"{tier}_hit_rate": _divide(hit & (_from_tier == tier), READS) for tier in TIERS},
+        **{f"{tier}_hit_rate_reuse": _divide(hit & ~_OWN & (_from_tier == tier), READS & ~_OWN) for tier in TIERS},
     )
-    return pl.concat([of_ops, of_requests, _of_sessions(log)], how="horizontal")
+    return pl.concat([per_op, per_request, _rate_sessions(log)], how="horizontal")
 
 
-def _of_sessions(log: Log) -> pl.LazyFrame:
+def _rate_sessions(log: Log) -> pl.LazyFrame:
+    """Compute the distribution of hit rates over sessions."""
     rank = pl.col("request") // MAX_REQUESTS
     sessions = log.requests.group_by(rank.alias("rank"), "session_id").agg(
-        pl.col("prompt_tokens", "prompt_hit_tokens").sum()
+        pl.col("prompt_tokens", "prompt_hit_tokens").sum(),
     )
     rate = pl.col("prompt_hit_tokens") / pl.col("prompt_tokens")
     return (
@@ -74,10 +89,36 @@ def _of_sessions(log: Log) -> pl.LazyFrame:
     )
 
 
-def _of(rows: pl.Expr, source: str) -> pl.Expr:
-    return rows & (pl.col("source") == source)
+def _divide(hits: pl.Expr, rows: pl.Expr, weight: pl.Expr = _ROWS) -> pl.Expr:
+    """Divide the weight of hits by the weight of rows; null without rows."""
+    total = weight.filter(rows).sum()
+    return pl.when(total > 0).then(weight.filter(hits).sum() / total)
 
 
-def _rate(part: pl.Expr, whole: pl.Expr, weight: pl.Expr = _ROWS) -> pl.Expr:
-    total = weight.filter(whole).sum()
-    return pl.when(total > 0).then(weight.filter(part).sum() / total)
+def _declare(name: str, label: str) -> Metric:
+    """Describe a hit rate."""
+    return Metric(name, "share", "work", label, "higher")
+
+
+METRICS: Final[Declared] = {
+    hit_rate: (
+        Metric("prompt_tokens", "tokens", "work", "prompt tokens"),
+        Metric("compulsory_misses", "ops", "work", "prompt ops that touch an object first"),
+        Metric("compulsory_tokens", "tokens", "work", "tokens touched first (compulsory misses)"),
+        _declare("hit_rate_prompt", "prompt blocks from the cache, first touches included"),
+        _declare("hit_rate_prompt_tokens", "prompt tokens from the cache, first touches included"),
+        _declare("hit_rate_sessions", "prompt tokens from the cache, mean of sessions"),
+        _declare("hit_rate_sessions_p5", "prompt tokens from the cache, P5 of sessions"),
+        _declare("hit_rate_sessions_p50", "prompt tokens from the cache, P50 of sessions"),
+        _declare("hit_rate", "re-reads that hit (hits / reads), first touches left out"),
+        _declare("hit_rate_tokens", "tokens of re-reads that hit"),
+        _declare("hit_rate_reuse", "hits / reads of reuse (own decode reads left out)"),
+        _declare("hit_rate_reuse_tokens", "tokens of reuse that hit (own decode reads left out)"),
+        _declare("hit_rate_refs", "hits / (reads + writes), decode included"),
+        _declare("hit_rate_refs_tokens", "tokens hit / (read + written), decode included"),
+        _declare("hit_rate_requests", "hits / reads per request, mean"),
+        _declare("{source}_hit_rate", "re-reads that hit, source {source}"),
+        _declare("{tier}_hit_rate", "re-reads that hit in {tier}"),
+        _declare("{tier}_hit_rate_reuse", "reuse that hits in {tier}"),
+    ),
+}

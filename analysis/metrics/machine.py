@@ -1,68 +1,82 @@
-"""What else the machine did while the run went, and what the run waited for."""
+"""Load on the machine from other processes, and times in which the run was held up."""
 
 from typing import Final
 
 import polars as pl
 
 from analysis.log.log import Log
+from analysis.metrics.metric import Declared, Metric
 
 SAMPLE_S: Final = 1.0
+"""Time between two samples of the counters."""
 PAUSE_S: Final = 2.0
+"""A longer time between two samples is a pause of the process."""
 
 
-def judged_ns(log: Log) -> pl.Expr:
-    """The part of a sample's interval after the warm-up, of a cut run until the cut."""
-    late = pl.lit(0.0) if log.cut_ns is None else (pl.col("time_ns") - log.cut_ns) / pl.col("interval_ns")
-    return pl.col("interval_ns") * (after_warm_up(log) - late.clip(0, 1)).clip(0)
+def clip_interval_ns(log: Log) -> pl.Expr:
+    """Return the part of each sample's interval between the warm-up and the cut, if any."""
+    late = pl.lit(0.0)
+    if log.cut_ns is not None:
+        late = (pl.col("time_ns") - log.cut_ns) / pl.col("interval_ns")
+    return pl.col("interval_ns") * (share_after_warm_up(log) - late.clip(0, 1)).clip(0)
 
 
-def after_warm_up(log: Log) -> pl.Expr:
-    """The share of a sample's interval after the warm-up."""
+def share_after_warm_up(log: Log) -> pl.Expr:
+    """Return the share of each sample's interval after the warm-up."""
     begin = log.warm_end_ns if log.warm_end_ns is not None else 0
     return ((pl.col("time_ns") - begin) / pl.col("interval_ns")).clip(0, 1)
 
 
 def machine(log: Log) -> pl.LazyFrame:
-    """What else the machine did in the time that cpu_share is of, and what workers waited for; null: not measured.
+    """Load from other processes and waits of workers, after the warm-up; null if not measured.
 
-    foreign_cpu: cores that other processes kept busy, mean: all that were, less those of the replayer's processes.
-    steal_cpu: cores that the hypervisor gave to other machines while this one wanted them, mean.
+    foreign_cpu: mean cores that other processes kept busy: all busy cores − those of the replayer's
+        processes.
+    steal_cpu: mean cores that the hypervisor gave to other machines while this one wanted them.
     foreign_cpu_share: (foreign_cpu + steal_cpu) / cores of the hosts.
-    run_delay_s: Σ time that workers were ready to run and waited for a CPU (/proc/self/task/*/schedstat).
-    run_delay_share: run_delay_s / Σ (read_ns + write_ns) of moves, of a cut run inside elapsed_s.
-    throttled_s: time that a CPU quota held the replayer's cgroup up, over all cores (cpu.stat); of ranks the longest.
-    longest_gap_s: the longest time between two samples, which are taken every second.
-    paused_s: Σ (that time − 1 s), where it is above 2 s without what the sampling thread waited for a CPU or a quota
-        held it up, which are left out: the process was stopped; of ranks the longest.
-    process_read_bytes, process_written_bytes: what devices read and wrote for the replayer's processes
-        (/proc/self/io), without the warm-up.
-    foreign_io_share: bytes that the device moved beyond those / all bytes that it moved.
+    run_delay_s: Σ time in which workers were ready to run and waited for a CPU
+        (/proc/self/task/*/schedstat).
+    run_delay_share: run_delay_s / Σ (read_ns + write_ns) of moves, in a cut run inside elapsed_s.
+    throttled_s: time in which a CPU quota stopped the replayer's cgroup, summed over cores
+        (cpu.stat); of several ranks the longest.
+    longest_gap_s: longest interval between two samples, which are taken every second.
+    paused_s: Σ (interval − 1 s) over intervals between samples above 2 s, without the time in which
+        the sampling thread waited for a CPU or a quota stopped it: the process was stopped; of
+        several ranks the longest.
+    process_read_bytes, process_written_bytes: bytes that devices read and wrote for the replayer's
+        processes (/proc/self/io), without the warm-up.
+    foreign_io_share: bytes that the device moved beyond those of the replayer / all bytes that it
+        moved.
     """
-    io = log.rated.select(io_ns=(pl.col("read_ns") + pl.col("write_ns")).sum())
+    io_time = log.rated.select(io_ns=(pl.col("read_ns") + pl.col("write_ns")).sum())
     taken = pl.col("foreign_cpu") + pl.col("steal_cpu").fill_null(0)
     return (
-        pl.concat([_cpu(log), _waits(log), io, _bytes(log)], how="horizontal")
+        pl.concat([_cpu(log), _waits(log), io_time, _bytes(log)], how="horizontal")
         .with_columns(
             foreign_cpu_share=taken / pl.lit(log.host_cores, pl.Float64),
-            run_delay_share=pl.when(pl.col("io_ns") > 0).then(pl.col("run_delay_s") * 1e9 / pl.col("io_ns")),
+            run_delay_share=pl.when(pl.col("io_ns") > 0).then(
+                pl.col("run_delay_s") * 1e9 / pl.col("io_ns"),
+            ),
         )
         .drop("io_ns")
     )
 
 
 def _cpu(log: Log) -> pl.LazyFrame:
-    """Each host's cores less those of all its ranks."""
+    """Sum over hosts the cores that other processes kept busy, and the stolen cores."""
     names = ("system_cpu", "process_cpu", "steal_cpu")
-    judged = judged_ns(log)
+    measured_ns = clip_interval_ns(log)
     ranks = log.device.group_by("host", "rank").agg(
-        judged.sum().alias("ns"), *((pl.col(name) * judged).sum() / judged.sum() for name in names), _known("steal_cpu")
+        measured_ns.sum().alias("ns"),
+        *((pl.col(name) * measured_ns).sum() / measured_ns.sum() for name in names),
+        _is_known("steal_cpu").alias("is_known"),
     )
     hosts = (
         ranks.filter(pl.col("ns") > 0)
         .group_by("host")
         .agg(
             foreign_cpu=(pl.col("system_cpu").mean() - pl.col("process_cpu").sum()).clip(0),
-            steal_cpu=pl.when(pl.col("known").all()).then(pl.col("steal_cpu").mean()),
+            steal_cpu=pl.when(pl.col("is_known").all()).then(pl.col("steal_cpu").mean()),
         )
     )
     return hosts.select(
@@ -70,41 +84,66 @@ def _cpu(log: Log) -> pl.LazyFrame:
     )
 
 
-def _known(name: str) -> pl.Expr:
-    """Whether every sample has a counter."""
-    return ((pl.col(name).null_count() == 0) & (pl.len() > 0)).alias("known")
+def _is_known(name: str) -> pl.Expr:
+    """Return whether every sample has a counter."""
+    return (pl.col(name).null_count() == 0) & (pl.len() > 0)
 
 
 def _waits(log: Log) -> pl.LazyFrame:
-    """How long workers, quotas and stops took."""
-    interval, share = pl.col("interval_ns"), judged_ns(log) / pl.col("interval_ns")
-    held = pl.col("sampler_delay_ns").fill_null(0) + pl.col("throttled_ns").fill_null(0)
-    gap = interval - held
+    """Compute how long workers waited for a CPU, quotas applied, and the process was stopped."""
+    interval = pl.col("interval_ns")
+    measured_ns = clip_interval_ns(log)
+    share = measured_ns / interval
+    delays = pl.col("sampler_delay_ns").fill_null(0) + pl.col("throttled_ns").fill_null(0)
+    gap = interval - delays
     ranks = log.device.group_by("rank").agg(
         *(
-            pl.when(_known(f"{name}_ns")).then((pl.col(f"{name}_ns") * share).sum() / 1e9).alias(f"{name}_s")
+            pl.when(_is_known(f"{name}_ns")).then((pl.col(f"{name}_ns") * share).sum() / 1e9).alias(f"{name}_s")
             for name in ("run_delay", "throttled")
         ),
-        longest_gap_s=interval.filter(judged_ns(log) > 0).max() / 1e9,
+        longest_gap_s=interval.filter(measured_ns > 0).max() / 1e9,
         paused_s=((gap / 1e9 - SAMPLE_S) * share).filter(gap > PAUSE_S * 1e9).sum(),
     )
     run_delay = pl.col("run_delay_s")
     return ranks.select(
-        pl.when(run_delay.count() > 0).then(run_delay.sum()), pl.col("throttled_s", "longest_gap_s", "paused_s").max()
+        pl.when(run_delay.count() > 0).then(run_delay.sum()),
+        pl.col("throttled_s", "longest_gap_s", "paused_s").max(),
     )
 
 
 def _bytes(log: Log) -> pl.LazyFrame:
-    """What devices moved, each counted once, and how much of it for the replayer's processes."""
-    names, weight, once = ("read_bytes", "written_bytes"), after_warm_up(log), ~pl.col("shared")
+    """Sum the bytes that devices moved, each device once, and those of the replayer's processes."""
+    names = ("read_bytes", "written_bytes")
+    weight = share_after_warm_up(log)
+    once = ~pl.col("shared")
     sums = {name: (pl.col(name) * weight).filter(once).sum() for name in names}
     sums |= {f"process_{name}": (pl.col(f"process_{name}") * weight).sum() for name in names}
     known = {name: pl.col(name).filter(once).count() > 0 for name in names}
-    known |= {f"process_{name}": _known(f"process_{name}") for name in names}
-    counted = log.device.select(pl.when(known[name]).then(value).alias(name) for name, value in sums.items())
+    known |= {f"process_{name}": _is_known(f"process_{name}") for name in names}
+    totals = log.device.select(pl.when(known[name]).then(value).alias(name) for name, value in sums.items())
     moved = pl.col("read_bytes") + pl.col("written_bytes")
-    foreign = sum(((pl.col(name) - pl.col(f"process_{name}")).clip(0) for name in names), pl.lit(0.0))
-    return counted.select(
+    foreign = sum(
+        ((pl.col(name) - pl.col(f"process_{name}")).clip(0) for name in names),
+        pl.lit(0.0),
+    )
+    return totals.select(
         *(pl.col(f"process_{name}").round().cast(pl.Int64) for name in names),
         foreign_io_share=pl.when(moved > 0).then(foreign / moved),
     )
+
+
+METRICS: Final[Declared] = {
+    machine: (
+        Metric("foreign_cpu", "cores", "machine", "cores that other processes kept busy"),
+        Metric("steal_cpu", "cores", "machine", "cores that the hypervisor took away"),
+        Metric("foreign_cpu_share", "share", "machine", "cores busy or taken elsewhere"),
+        Metric("run_delay_s", "s", "machine", "workers' wait for a CPU"),
+        Metric("run_delay_share", "share", "machine", "workers' wait for a CPU, share of I/O time"),
+        Metric("throttled_s", "s", "machine", "stopped by a CPU quota"),
+        Metric("longest_gap_s", "s", "machine", "longest interval between two samples"),
+        Metric("paused_s", "s", "machine", "process stopped"),
+        Metric("process_read_bytes", "bytes", "machine", "device reads for the replayer"),
+        Metric("process_written_bytes", "bytes", "machine", "device writes for the replayer"),
+        Metric("foreign_io_share", "share", "machine", "device I/O for other processes"),
+    ),
+}

@@ -1,51 +1,104 @@
-"""How many moves of each kind, what they moved, and what failed."""
+"""Moves of each kind, what they moved, what failed, and what they leave in the tiers."""
+
+from typing import Final
 
 import polars as pl
 
-from analysis.log.columns import OK, SERVED, SIDES, SIZE
+from analysis.log.columns import OK, SERVED, SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
+from analysis.metrics.metric import MOVE_COUNTS, Declared, Metric
 from replayer.schema import MOVES, TIERS
 
-NAMES = {kind: {"miss": "misses", "bypass": "bypasses"}.get(kind, f"{kind}s") for kind in MOVES}
 _ROWS = pl.col("rows")
 
 
 def moves(log: Log) -> pl.LazyFrame:
-    """Counts of the log.
+    """Counts of the rows in the log.
 
-    {moves}: rows of that kind.
+    {moves}: rows of that kind of move.
     {tier}_hits: hits and promotions that the tier served.
-    {tier}_{side}s: moves that read or wrote the tier, evictions included.
-    {tier}_{side}_bytes: bytes of those.
+    {tier}_{direction}s: moves that read or wrote the tier, including evictions.
+    {tier}_{direction}_bytes: Σ bytes of the same moves.
     logged_ops: ops, counted by their first rows.
-    evictions: demotions + drops.
-    read_write_ratio: bytes read / bytes written, all tiers.
-    recomputed_tokens: tokens of misses and bypasses, an op counted once.
+    evictions: demotes + drops.
+    read_write_ratio: Σ bytes read from all tiers / Σ bytes written to all tiers.
+    recomputed_tokens: Σ tokens of misses and bypasses, each op once.
     failed_moves: rows of status error.
-    upstream_moves: rows given up because an earlier move on their key had failed.
+    upstream_moves: rows of status upstream: given up because an earlier move of the same object
+        failed.
     """
-    return _counts(log.cells)
+    return _count(log.cells)
 
 
 def logged(log: Log) -> pl.LazyFrame:
-    """The same of every row, warm-up included, which is what the plan counts."""
-    return _counts(log.every_cell)
+    """Count every row, including the warm-up: the totals that the plan also counts."""
+    return _count(log.every_cell)
 
 
-def _counts(cells: pl.LazyFrame) -> pl.LazyFrame:
+def _count(cells: pl.LazyFrame) -> pl.LazyFrame:
+    """Add up the cells of a log."""
     read, written = (
-        pl.sum_horizontal(SIZE.filter(SIDES[f"{tier}_{side}"]).sum() for tier in TIERS) for side in ("read", "write")
+        pl.sum_horizontal(SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS) for direction in TOUCHES
     )
-    bypass = pl.col("move") == "bypass"
+    first_bypass = (pl.col("move") == "bypass") & pl.col("first")
+    recomputed = (pl.col("move") == "miss") | first_bypass
     return cells.select(
-        **{NAMES[kind]: _ROWS.filter(pl.col("move") == kind).sum() for kind in MOVES},
+        **{MOVE_COUNTS[kind]: _ROWS.filter(pl.col("move") == kind).sum() for kind in MOVES},
         **{f"{tier}_hits": _ROWS.filter(OK & SERVED & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
-        **{f"{side}s": _ROWS.filter(rows).sum() for side, rows in SIDES.items()},
-        **{f"{side}_bytes": SIZE.filter(rows).sum() for side, rows in SIDES.items()},
+        **{f"{touched}s": _ROWS.filter(rows).sum() for touched, rows in SIDES.items()},
+        **{f"{touched}_bytes": SIZE.filter(rows).sum() for touched, rows in SIDES.items()},
         logged_ops=_ROWS.filter("first").sum(),
         evictions=_ROWS.filter(pl.col("move").is_in(["demote", "drop"])).sum(),
         read_write_ratio=pl.when(written > 0).then(read / written),
-        recomputed_tokens=pl.col("tokens").filter((pl.col("move") == "miss") | (bypass & pl.col("first"))).sum(),
+        recomputed_tokens=pl.col("tokens").filter(recomputed).sum(),
         failed_moves=_ROWS.filter(pl.col("status") == "error").sum(),
         upstream_moves=_ROWS.filter(pl.col("status") == "upstream").sum(),
     )
+
+
+def contents(log: Log) -> pl.LazyFrame:
+    """Objects that each tier holds after the last move, including what the warm-up left there.
+
+    {tier}_left_objects: moves into the tier (stores, demotes) − moves out of it (demotes, drops,
+        promotes, deletes), without failed moves.
+    {tier}_left_bytes: Σ bytes of the same moves, in − out.
+    {tier}_left_share: left_objects / left_objects of all tiers; null if no tier holds an object.
+    """
+    moves_in = pl.col("move").is_in(["store", "demote"])
+    moves_out = pl.col("move").is_in(["demote", "drop", "promote", "delete"])
+
+    def remaining(value: pl.Expr, tier: str) -> pl.Expr:
+        entered = moves_in & (pl.col("to_tier") == tier)
+        left = moves_out & (pl.col("from_tier") == tier)
+        return value.filter(OK & entered).sum() - value.filter(OK & left).sum()
+
+    totals = log.every_cell.select(
+        **{f"{tier}_left_objects": remaining(_ROWS, tier) for tier in TIERS},
+        **{f"{tier}_left_bytes": remaining(SIZE, tier) for tier in TIERS},
+    )
+    objects = pl.sum_horizontal(f"{tier}_left_objects" for tier in TIERS)
+    return totals.with_columns(
+        pl.when(objects > 0).then(pl.col(f"{tier}_left_objects") / objects).alias(f"{tier}_left_share")
+        for tier in TIERS
+    )
+
+
+METRICS: Final[Declared] = {
+    moves: (
+        Metric("{moves}", "moves", "work", "{moves}"),
+        Metric("{tier}_hits", "moves", "work", "hits in {tier}"),
+        Metric("{tier}_{direction}s", "moves", "work", "{tier} {direction}s"),
+        Metric("{tier}_{direction}_bytes", "bytes", "work", "{tier} {direction}s"),
+        Metric("logged_ops", "ops", "work", "ops in the log"),
+        Metric("evictions", "moves", "work", "evictions"),
+        Metric("read_write_ratio", "ratio", "work", "bytes read / bytes written"),
+        Metric("recomputed_tokens", "tokens", "work", "tokens recomputed"),
+        Metric("failed_moves", "moves", "work", "failed moves"),
+        Metric("upstream_moves", "moves", "work", "moves given up after a failed one"),
+    ),
+    contents: (
+        Metric("{tier}_left_objects", "objects", "work", "objects left in {tier}"),
+        Metric("{tier}_left_bytes", "bytes", "work", "left in {tier}"),
+        Metric("{tier}_left_share", "share", "work", "objects left in {tier}, share of all"),
+    ),
+}

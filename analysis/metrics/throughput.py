@@ -1,32 +1,37 @@
-"""Tokens per second, by the wall clock and by time spent in storage."""
+"""Tokens per second: by the wall clock, by the time in storage, without ramp and drain."""
+
+from typing import Final
 
 import polars as pl
 
 from analysis.log.columns import GIB, OK, SERVED, SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
+from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
 
 _TOKENS = pl.col("new_tokens").sum()
 
 
 def throughput(log: Log) -> pl.LazyFrame:
-    """How much was generated, and how fast.
+    """Tokens generated, and how fast.
 
-    tokens_generated: Σ new_tokens of ops in the log.
-    elapsed_s: last end − first start; of a run that was cut, cut − end of the warm-up (where there was none, the first
-        start).
-    storage_io_s: Σ (end − start) over moves, of a cut run inside elapsed_s; waiting, making and checking bytes
-        excluded, evictions included.
+    tokens_generated: Σ new_tokens of the ops in the log.
+    elapsed_s: last end − first start; in a cut run, cut − end of the warm-up (first start if there
+        was no warm-up).
+    storage_io_s: Σ (end − start) over moves, in a cut run only the part inside elapsed_s. It
+        includes evictions, and excludes waiting and the making and checking of bytes.
     wall_clock_tok_s: tokens_generated / elapsed_s.
-    requests_per_s: requests that began, by their first start, inside elapsed_s / elapsed_s.
-    storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s; per unit of concurrency, so read it beside
-        mean_inflight. kv-cache.py's storage throughput and its name for it.
+    requests_per_s: requests whose first start is inside elapsed_s / elapsed_s.
+    storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s: throughput per unit of
+        concurrency, to be read together with mean_inflight. The second name is that of kv-cache.py,
+        which calls it storage throughput.
     mean_inflight: storage_io_s / elapsed_s.
-    drained_bytes, drained_tokens: bytes read from and written to tiers, and new_tokens, × share of start … end after
-        the cut; 0 where nothing was cut.
+    drained_bytes: Σ bytes read from and written to tiers × the share of start … end after the cut;
+        0 in a run that was not cut.
+    drained_tokens: Σ new_tokens × the same share.
     """
     io_s = pl.col("io_ns").sum() / 1e9
-    counted = log.cells.select(tokens_generated=_TOKENS)
+    totals = log.cells.select(tokens_generated=_TOKENS)
     rates = log.rated.select(
         elapsed_s=log.elapsed_s,
         storage_io_s=io_s,
@@ -35,44 +40,121 @@ def throughput(log: Log) -> pl.LazyFrame:
         cache_io_tokens_per_sec=_TOKENS / io_s,
         mean_inflight=io_s / log.elapsed_s,
     )
-    return pl.concat([counted, rates, _begun(log), _drained(log)], how="horizontal")
+    return pl.concat([totals, rates, _begin_rate(log), _sum_drain(log)], how="horizontal")
 
 
-def _begun(log: Log) -> pl.LazyFrame:
+def _begin_rate(log: Log) -> pl.LazyFrame:
+    """Compute the rate at which requests began."""
     begin, end = log.window or (0, 0)
-    begun = pl.col("start_ns").is_between(begin, end).sum()
-    return log.requests.select(requests_per_s=begun / log.elapsed_s)
+    count = pl.col("start_ns").is_between(begin, end).sum()
+    return log.requests.select(requests_per_s=count / log.elapsed_s)
 
 
-def _drained(log: Log) -> pl.LazyFrame:
+def _sum_drain(log: Log) -> pl.LazyFrame:
+    """Sum the bytes and tokens after the cut."""
     if log.cut_ns is None or log.span is None or log.span[1] <= log.cut_ns:
         return pl.LazyFrame({"drained_bytes": 0.0, "drained_tokens": 0.0})
     moved = pl.sum_horizontal(
-        SIZE.filter(SIDES[f"{tier}_{side}"]).sum() for tier in TIERS for side in ("read", "write")
+        SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS for direction in TOUCHES
     )
     return log.within(log.cut_ns, log.span[1]).select(drained_bytes=moved, drained_tokens=_TOKENS)
 
 
 def steady(log: Log) -> pl.LazyFrame:
-    """The same without ramp and drain: from the end of the warm-up to the cut, else to the last start.
+    """Rates without ramp and drain: from the end of the warm-up to the cut, else to the last start.
 
-    steady_s: that end − end of the warm-up (where there was none, the first start).
-    steady_tok_s: Σ new_tokens × share of start … end within / steady_s; moves of the warm-up that end later count, too.
-    steady_decode_read_gib_s: bytes of decode hits × that share / steady_s, in GiB.
-    steady_nvme_read_gib_s, steady_nvme_write_gib_s: bytes that nvme read or wrote × that share / steady_s, in GiB.
+    steady_s: length of that time; it begins with the first start if there was no warm-up.
+    steady_tok_s: Σ new_tokens × the share of start … end inside that time / steady_s; moves of the
+        warm-up that end inside it count as well.
+    steady_decode_read_gib_s: Σ bytes of decode hits × the same share / steady_s.
+    steady_nvme_{direction}_gib_s: Σ bytes that nvme read or wrote × the same share / steady_s.
     """
     sizes = {
         "steady_decode_read_gib_s": OK & SERVED & (pl.col("phase") == "decode"),
-        **{f"steady_nvme_{side}_gib_s": SIDES[f"nvme_{side}"] for side in TOUCHES},
+        **{f"steady_nvme_{direction}_gib_s": SIDES[f"nvme_{direction}"] for direction in TOUCHES},
     }
-    if log.window is None:  # all of it is warm-up
-        return pl.LazyFrame(schema=dict.fromkeys(("steady_s", "steady_tok_s", *sizes), pl.Float64)).clear(1)
+    if log.window is None:  # the whole run is warm-up
+        names = ("steady_s", "steady_tok_s", *sizes)
+        return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
     begin, end = log.window
     if log.cut_ns is None:
         begin = begin if log.warm_end_ns is None else log.warm_end_ns
         end = log.cells.select(pl.col("last_start_ns").max()).collect().item()
     seconds = (end - begin) / 1e9
-    rates = {name: SIZE.filter(which).sum() / GIB / seconds for name, which in sizes.items()}
+    rates = {name: SIZE.filter(rows).sum() / GIB / seconds for name, rows in sizes.items()}
     return log.within(begin, end).select(
-        pl.lit(seconds).alias("steady_s"), (_TOKENS / seconds).alias("steady_tok_s"), **rates
+        pl.lit(seconds).alias("steady_s"),
+        (_TOKENS / seconds).alias("steady_tok_s"),
+        **rates,
     )
+
+
+METRICS: Final[Declared] = {
+    throughput: (
+        Metric("tokens_generated", "tokens", "work", "tokens generated"),
+        Metric(
+            "elapsed_s",
+            "s",
+            "speed",
+            "elapsed, until the cut in a cut run",
+            "lower",
+            over_elapsed=True,
+        ),
+        Metric("storage_io_s", "s", "speed", "time in storage I/O, summed over moves", "lower"),
+        Metric(
+            "wall_clock_tok_s",
+            "tok/s",
+            "speed",
+            "throughput by the wall clock",
+            "higher",
+            short="tok/s",
+            over_elapsed=True,
+        ),
+        Metric(
+            "requests_per_s",
+            "requests/s",
+            "speed",
+            "requests begun",
+            "higher",
+            over_elapsed=True,
+        ),
+        Metric(
+            "storage_tok_s",
+            "tok/s",
+            "speed",
+            "storage throughput (per move in flight)",
+            "higher",
+            short="storage tok/s",
+        ),
+        Metric(
+            "cache_io_tokens_per_sec",
+            "tok/s",
+            "speed",
+            "storage throughput, by kv-cache.py's name",
+            "higher",
+        ),
+        Metric("mean_inflight", "ratio", "speed", "moves in flight, mean"),
+        Metric("drained_bytes", "bytes", "speed", "moved in the drain"),
+        Metric("drained_tokens", "tokens", "speed", "tokens generated in the drain"),
+    ),
+    steady: (
+        Metric("steady_s", "s", "speed", "time without ramp and drain", "lower"),
+        Metric("steady_tok_s", "tok/s", "speed", "throughput without ramp and drain", "higher"),
+        Metric(
+            "steady_decode_read_gib_s",
+            "GiB/s",
+            "speed",
+            "decode reads without ramp and drain",
+            "higher",
+        ),
+        Metric(
+            "steady_nvme_{direction}_gib_s",
+            "GiB/s",
+            "speed",
+            "nvme {direction}s without ramp and drain",
+            "higher",
+            tier="nvme",
+            needs_equal_tiers=True,
+        ),
+    ),
+}

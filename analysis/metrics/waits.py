@@ -1,6 +1,8 @@
-"""What requests wait for, and whether they keep their class's target."""
+"""Times of requests, what they wait for, and whether they keep the target of their QoS class."""
 
 import math
+from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
@@ -8,43 +10,60 @@ from analysis.log.columns import CAUSES, GIB
 from analysis.log.log import Log
 from analysis.log.quantiles import STATS
 from analysis.log.requests import REQUEST_TIMES
+from analysis.metrics.metric import Declared, Metric, samples_needed
 from tracegen.schema import ENUMS
+
+_KEPT_SHARE = 0.95
 
 
 def waits(log: Log) -> pl.LazyFrame:
-    """Times per request, evictions left out, then their distribution over requests; null under pace asap, but two.
+    """Times per request without its evictions, over all requests; null under pace asap except two.
 
-    requests: how many there were, under any pace.
-    io_{stat}_ms: time in start … end of any of its moves, so that what ran at once counts once.
-    queue_{stat}_ms: time in ready … start of any, none at work: a worker, a buffer or a permit was not free.
-    plan_wait_{stat}_ms: time in due … ready of any, none at work or in the queue. io + queue + plan_wait ≤ e2e.
-    {wait}_wait_mean_ms: the mean over requests of round(plan_wait × Σ of its moves' waits for that / Σ (ready − due)).
-    {wait}_wait_share: Σ of that over requests / Σ of their e2e.
-    lateness_{stat}_ms: first start − first due; under pace open due is the scheduled time, so that a late start counts.
-    ttfb_{stat}_ms: TTFT (storage part): last end of phase prefill − first due: queue, prefix, history and prefill, till
-        decoding can begin.
+    requests: requests in the log, under any pace.
+    io_{stat}_ms: time in which at least one of the request's moves was between start and end; moves
+        that ran at once count once.
+    queue_{stat}_ms: time in which none ran and at least one was between ready and start: no worker,
+        buffer or permit was free.
+    plan_wait_{stat}_ms: time in which none ran or was in the queue, and at least one was between
+        due and ready; io + queue + plan_wait ≤ e2e.
+    {wait}_wait_mean_ms: mean over requests of round(plan_wait × Σ waits of its moves for that cause
+        / Σ (ready − due) of its moves).
+    {wait}_wait_share: Σ over requests of the same term / Σ over requests of e2e.
+    lateness_{stat}_ms: first start − first due. Under pace open due is the scheduled time, so that
+        a late start counts.
+    ttfb_{stat}_ms: TTFT (storage part): last end of phase prefill − first due. It covers the queue,
+        the prefix, the history and the prefill, until decoding can begin.
     generation_{stat}_ms: Σ new_tokens × ms per token, under any pace.
-    e2e_{stat}_ms: first due to the last end + generation.
-    other_mean_ms: e2e_mean_ms − those of io, queue, plan_wait and generation: computing prefill, checking bytes; below
-        0 where ops of one step generate at once.
+    e2e_{stat}_ms: last end + generation − first due.
+    other_mean_ms: e2e_mean_ms − io_mean_ms − queue_mean_ms − plan_wait_mean_ms −
+        generation_mean_ms: computing prefill and checking bytes; below 0 if ops of one step
+        generate at once.
     """
-    found = {row["measure"]: row for row in log.waits.filter(pl.col("qos") == "all").iter_rows(named=True)}
-    values = {f"{name}_{stat}_ms": found.get(name, {}).get(f"{stat}_ms") for name in REQUEST_TIMES for stat in STATS}
-    counted = pl.LazyFrame(
-        {"requests": [found.get("generation", {"count": 0})["count"]]}, schema={"requests": pl.Int64}
-    )
+    every_class = log.waits.filter(pl.col("qos") == "all")
+    rows = {row["measure"]: row for row in every_class.iter_rows(named=True)}
+    values = {
+        f"{measure}_{stat}_ms": rows.get(measure, {}).get(f"{stat}_ms") for measure in REQUEST_TIMES for stat in STATS
+    }
+    count = rows.get("generation", {"count": 0})["count"]
+    requests = pl.LazyFrame({"requests": [count]}, schema={"requests": pl.Int64})
     values["other_mean_ms"] = _other(values)
-    times = pl.LazyFrame({n: [v] for n, v in values.items()}, schema=dict.fromkeys(values, pl.Float64))
-    return pl.concat([counted, times, _causes(log)], how="horizontal")
+    times = pl.LazyFrame(
+        {name: [value] for name, value in values.items()},
+        schema=dict.fromkeys(values, pl.Float64),
+    )
+    return pl.concat([requests, times, _causes(log)], how="horizontal")
 
 
 def _other(times: dict[str, float | None]) -> float | None:
-    whole, *parts = (times[f"{name}_mean_ms"] for name in ("e2e", "io", "queue", "plan_wait", "generation"))
+    """Subtract the known parts of a request's time from all of it, in ms."""
+    measures = ("e2e", "io", "queue", "plan_wait", "generation")
+    whole, *parts = (times[f"{measure}_mean_ms"] for measure in measures)
     return None if whole is None else whole - math.fsum(part or 0.0 for part in parts)
 
 
 def _causes(log: Log) -> pl.LazyFrame:
-    names = [f"{cause}_wait_{what}" for cause in CAUSES for what in ("mean_ms", "share")]
+    """Divide the plan waits of requests among their causes."""
+    names = [f"{cause}_wait_{ending}" for cause in CAUSES for ending in ("mean_ms", "share")]
     if not log.timed:
         return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
     e2e = REQUEST_TIMES["e2e"]
@@ -63,34 +82,99 @@ def _causes(log: Log) -> pl.LazyFrame:
 
 
 def qos(log: Log) -> pl.LazyFrame:
-    """Latency per QoS class against its target: 50, 100 and 1,000 ms, changed by --qos-ms, longer by --qos-ms-per-gib.
+    """Latency of QoS classes; targets 50, 100 and 1,000 ms, or `qos_ms` and `qos_ms_per_gib`.
 
-    {qos}_requests: requests of the class. Under pace asap, which times no requests, the others are null.
-    {qos}_ttfb_p95_ms: P95 of their time to first byte.
-    {qos}_compliance: share of them whose ttfb is at most target + ms per GiB × GiB moved before the first token.
-    {qos}_kept: 1 where that share is 95% or more, else 0.
+    {qos}_requests: requests of the class. The other metrics are null under pace asap, which times
+        no requests.
+    {qos}_ttfb_p95_ms: P95 of the class' time to first byte.
+    {qos}_compliance: share of the class' requests with ttfb ≤ target + ms per GiB × GiB moved
+        before the first token.
+    {qos}_kept: 1 if compliance is 95% or more, else 0.
     """
     targets = log.targets
+    codes = dict(enumerate(ENUMS["qos"]))
+    target_ms = {code: targets.qos_ms[name] for code, name in codes.items()}
     allowed_ms = targets.qos_ms_per_gib * pl.col("prefill_bytes") / GIB
     ttfb = REQUEST_TIMES["ttfb"] if log.timed else pl.lit(None, pl.Int64)
-    kept = ttfb / 1e6 <= pl.col("target_ms") + allowed_ms
-    target_ms = {code: targets.qos_ms[word] for code, word in enumerate(ENUMS["qos"])}
+    is_met = ttfb / 1e6 <= pl.col("target_ms") + allowed_ms
     by_class = (
-        log.requests.with_columns(target_ms=pl.col("qos").replace_strict(target_ms, default=None))
+        log.requests.with_columns(
+            target_ms=pl.col("qos").replace_strict(target_ms, default=None),
+        )
         .group_by("qos")
-        .agg(requests=pl.len().cast(pl.Int64), compliance=kept.mean())
-        .with_columns(kept=(pl.col("compliance") >= 0.95).cast(pl.Int64))
+        .agg(requests=pl.len().cast(pl.Int64), compliance=is_met.mean())
+        .with_columns(kept=(pl.col("compliance") >= _KEPT_SHARE).cast(pl.Int64))
     )
-    tails = {row["qos"]: row["p95_ms"] for row in log.waits.filter(pl.col("measure") == "ttfb").iter_rows(named=True)}
+    first_bytes = log.waits.filter(pl.col("measure") == "ttfb").iter_rows(named=True)
+    p95_ms = {row["qos"]: row["p95_ms"] for row in first_bytes}
     return by_class.select(
         *(
-            pl.col(name).filter(pl.col("qos") == code).first().alias(f"{word}_{name}")
-            for code, word in enumerate(ENUMS["qos"])
-            for name in ("compliance", "kept")
+            pl.col(column).filter(pl.col("qos") == code).first().alias(f"{name}_{column}")
+            for code, name in codes.items()
+            for column in ("compliance", "kept")
         ),
         *(
-            pl.col("requests").filter(pl.col("qos") == n).sum().alias(f"{w}_requests")
-            for n, w in enumerate(ENUMS["qos"])
+            pl.col("requests").filter(pl.col("qos") == code).sum().alias(f"{name}_requests")
+            for code, name in codes.items()
         ),
-        *(pl.lit(tails.get(word), pl.Float64).alias(f"{word}_ttfb_p95_ms") for word in ENUMS["qos"]),
+        *(pl.lit(p95_ms.get(name), pl.Float64).alias(f"{name}_ttfb_p95_ms") for name in codes.values()),
     )
+
+
+def _declare(measure: str, label: str) -> Metric:
+    """Describe the distribution of a time over requests."""
+    return Metric(
+        f"{measure}_{{stat}}_ms",
+        "ms",
+        "speed",
+        f"{label}, {{stat}} per request",
+        "lower",
+        counted_by="requests",
+    )
+
+
+METRICS: Final[Declared] = {
+    waits: (
+        Metric("requests", "requests", "work", "requests"),
+        _declare("io", "storage I/O"),
+        _declare("queue", "queue"),
+        _declare("plan_wait", "wait for the plan"),
+        Metric("{wait}_wait_mean_ms", "ms", "speed", "wait for {wait}, mean", "lower"),
+        Metric("{wait}_wait_share", "share", "speed", "wait for {wait}, share of e2e", "lower"),
+        _declare("lateness", "lateness"),
+        _declare("ttfb", "time to first byte (part of TTFT)"),
+        replace(_declare("generation", "generation"), kind="work", better=None),
+        _declare("e2e", "end to end"),
+        Metric("other_mean_ms", "ms", "speed", "computing prefill, checking bytes, mean", "lower"),
+    ),
+    qos: (
+        Metric("{qos}_requests", "requests", "work", "{qos} requests"),
+        Metric(
+            "{qos}_ttfb_p95_ms",
+            "ms",
+            "speed",
+            "time to first byte, {qos}, P95 per request",
+            "lower",
+            percentile="p95",
+            counted_by="{qos}_requests",
+        ),
+        Metric(
+            "{qos}_compliance",
+            "share",
+            "speed",
+            "{qos} requests within their target",
+            "higher",
+            least_samples=samples_needed("p95"),
+            counted_by="{qos}_requests",
+        ),
+        Metric(
+            "{qos}_kept",
+            "",
+            "speed",
+            "{qos} target kept (1) or missed (0)",
+            "higher",
+            least_samples=samples_needed("p95"),
+            counted_by="{qos}_requests",
+        ),
+    ),
+}

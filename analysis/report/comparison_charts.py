@@ -1,12 +1,13 @@
 """Charts of what is held against something: systems against each other, classes of service against their targets."""
 
-from typing import Any, Final
+from typing import Any
 
 import altair as alt
 import polars as pl
 
 from analysis.comparison.ratios import same_ratios
 from analysis.comparison.trials import statistics
+from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, below
 from analysis.report.charts import LEAST_MS, SYSTEMS, bar_rows, noted
 from analysis.report.data import Gathered
@@ -53,27 +54,15 @@ def qos(data: Gathered, width: int) -> Plot | None:
     return Plot(below(chart, panels), rows)
 
 
-COMPARED: Final = {
-    "wall_clock_tok_s": "throughput by the wall clock, tok/s",
-    "decode_read_gib_s": "decode reads, GiB/s",
-    "nvme_read_gib_s": "nvme reads, GiB/s",
-    "nvme_write_gib_s": "nvme writes, GiB/s",
-    "nvme_read_p95_ms": "nvme reads, P95 ms per object",
-    "nvme_write_p95_ms": "nvme writes, P95 ms per object",
-    "ttfb_p95_ms": "time to first byte, P95 ms per request",
-    "e2e_p95_ms": "end to end, P95 ms per request",
-}
-
-
 def compared(data: Gathered) -> pl.DataFrame:
     """Mean of the valid trials and its 95% interval, per metric and system, and each trial's value.
 
     Metrics that are in one proportion over all runs, as the work is equal, have one panel; `in_proportion` names them.
     """
     found = []
-    same = same_ratios([data.summaries], COMPARED)
+    same = same_ratios([data.summaries], CHARTED)
     others = {other for alike in same.values() for other in alike}
-    for metric, title in ((name, title) for name, title in COMPARED.items() if name not in others):
+    for metric in (name for name in CHARTED if name not in others):
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
             stats = statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
@@ -82,7 +71,7 @@ def compared(data: Gathered) -> pl.DataFrame:
                 {
                     "metric": metric,
                     "in_proportion": ", ".join(same.get(metric, [])),
-                    "panel": title,
+                    "panel": heading(metric),
                     "system": system,
                     "run": run.name,
                     "valid": run.summary.is_valid,

@@ -12,6 +12,7 @@ import polars as pl
 from msgspec.structs import asdict
 
 from analysis.log import plan_order as orders
+from analysis.metrics.headlines import REPORT
 from analysis.report import text as wording
 from analysis.report.data import Gathered
 from analysis.sql.csv_cells import as_text
@@ -103,7 +104,7 @@ def as_markdown(data: Gathered) -> bytes:
     ]
     lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
     lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
-    lines += ["", *told] if (told := note(wording.TABLE, [summary.metrics for summary in data.summaries])) else []
+    lines += ["", *told] if (told := note(REPORT, [summary.metrics for summary in data.summaries])) else []
     if data.ranking:
         lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---:|---|"]
         lines += [f"| {' | '.join(map(_cell, row))} |" for row in wording.ranking(data)]

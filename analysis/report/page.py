@@ -13,7 +13,9 @@ from markupsafe import Markup, escape
 from tqdm import tqdm
 
 from analysis.log.columns import GIB
-from analysis.metrics import METRICS
+from analysis.metrics.catalogue import CATALOGUE, GROUPS
+from analysis.metrics.headlines import REPORT
+from analysis.metrics.metric import PLACES
 from analysis.report import svg as drawing
 from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
@@ -21,12 +23,12 @@ from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.figures import SECTIONS, Figure
 from analysis.summary import glossary
 from analysis.summary import text as render
+from analysis.summary.distributions import HEADINGS
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, Machine, to_plain
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
-_HEADINGS = {"t_s": "time, s", "gib": "GiB", "room_gib": "room, GiB", "break_even_tok_s": "break-even, tok/s"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def html(data: Gathered) -> str:
         data=data,
         names=names,
         words=wording,
-        thin=note(wording.TABLE, [summary.metrics for summary in data.summaries]),
+        thin=note(REPORT, [summary.metrics for summary in data.summaries]),
         verdicts=render.verdict(data.summaries),
         ranking=Table("Systems against the baseline", wording.RANKING, wording.ranking(data)),
         sections=_sections(data),
@@ -73,9 +75,9 @@ def html(data: Gathered) -> str:
         settings=_table("Settings", settings, names),
         provenance=_table("Trace, plan and time", list(map(_provenance, data.runs)), names),
         every=_every(data),
-        metrics={metric: glossary.about(metric) for metric in METRICS},
+        metrics={group.name: group.about for group in GROUPS},
         terms=glossary.terms(),
-        places=glossary.PLACES,
+        places=PLACES,
     )
 
 
@@ -119,11 +121,15 @@ def _shown(caption: str, table: pl.DataFrame) -> Table:
 
 
 def _heading(name: str) -> str:
-    """Cpu read p95_ms: cpu read P95, ms."""
-    words = re.sub(r"\bp(\d+)_ms\b", r"P\1, ms", _HEADINGS.get(name, name))
-    return (
-        re.sub(r"_ms\b", ", ms", re.sub(r"\b_?gib_s\b|_gib_s\b", " GiB/s", words)).replace("_", " ").replace("  ", " ")
-    )
+    """Return the heading of a table's column; `cpu read gib_s` and `p95_ms_cpu read` are columns of a tier."""
+    for column, heading in HEADINGS.items():
+        if name == column:
+            return heading
+        if name.endswith(f" {column}"):
+            return f"{name.removesuffix(column)}{heading}"
+        if name.startswith(f"{column}_"):
+            return f"{name.removeprefix(f'{column}_')} {heading}"
+    return name.replace("_", " ")
 
 
 def _table(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Table:
@@ -163,12 +169,10 @@ def _figure(name: str, summary: Summary) -> str:
 
 
 def _every(data: Gathered) -> Table:
-    """All flat metrics that any run has."""
-    names = [name for term in glossary.terms() for name in term.expanded()]
-    more = [name for name, value in data.summaries[0].metrics.items() if isinstance(value, float)]
+    """Return the table of all metrics that any run has."""
     rows = [
         [name, wording.unit(name), *(_figure(name, summary) for summary in data.summaries)]
-        for name in dict.fromkeys(names + more)
+        for name in CATALOGUE
         if any(summary.values.get(name) is not None for summary in data.summaries)
     ]
     return Table("Every metric", ["metric", "unit", *(run.name for run in data.runs)], rows)

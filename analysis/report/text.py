@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from analysis.comparison.trials import statistics
 from analysis.log.columns import GIB
+from analysis.metrics.catalogue import CATALOGUE, describe
+from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered
 from analysis.summary import text as render
 from analysis.summary.across_runs import grouped, merged
@@ -13,20 +15,6 @@ from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tracegen.errors import format_count
 
-_UNITS: Final = (
-    ("requests_per_s", "requests/s"),
-    ("_tok_s", "tok/s"),
-    ("_per_sec", "tok/s"),
-    ("_gib_s", "GiB/s"),
-    ("_ms", "ms"),
-    ("_s", "s"),
-    ("_bytes_per_day", "bytes/day"),
-    ("_writes_per_day", "per day"),
-    ("_bytes", "bytes"),
-    ("_years", "years"),
-    ("_tokens", "tokens"),
-)
-_SHARES: Final = ("hit_rate", "_compliance", "_utilisation", "cpu_share", "_wait_share", "_left_share", "_efficiency")
 _HELD_BY: Final = {
     "cpu": "the cores, which the replayer, or something else on the machine, kept busy",
     "source": "the workload, which paused more than half of the time",
@@ -52,15 +40,9 @@ CLAIMS: Final = (
 
 
 def unit(name: str) -> str:
-    """The unit that a metric's name ends in; none of counts and ratios."""
-    if name == "tokens_generated" or name.endswith("tokens_processed"):
-        return "tokens"
-    return next((word for end, word in _UNITS if name.endswith(end) and not is_share(name)), "")
-
-
-def is_share(name: str) -> bool:
-    """Whether a metric is a share of 1, shown in percent."""
-    return any(part in name for part in _SHARES)
+    """Return the unit of an entry of a summary; empty for shares, ratios, words and entries that are no metric."""
+    metric = CATALOGUE.get(name)
+    return "" if metric is None or metric.unit in ("share", "ratio") else metric.unit
 
 
 def number(value: Any) -> str:
@@ -76,7 +58,7 @@ def number(value: Any) -> str:
 
 def shown(name: str, value: Any) -> str:
     """A metric's value without its unit."""
-    return number(value) if value is None or not is_share(name) else f"{value:.1%}"
+    return number(value) if value is None or not describe(name).is_share else f"{value:.1%}"
 
 
 def state(data: Gathered) -> str:
@@ -168,43 +150,14 @@ def worth(summary: Summary) -> str:
     return f"Reading this cache from {first[0]} beats recomputing below {tokens}."
 
 
-TABLE: Final[dict[str, str]] = {
-    "wall_clock_tok_s": "throughput by the wall clock",
-    "storage_tok_s": "throughput per unit of concurrency (storage throughput)",
-    "mean_inflight": "moves in flight, mean",
-    "requests_per_s": "requests begun",
-    "decode_read_gib_s": "decode reads",
-    **{f"{tier}_{side}_gib_s": f"{tier} {side}s" for tier in TIERS for side in ("read", "write")},
-    **{f"{tier}_{side}_p95_ms": f"{tier} {side}s, P95 per object" for tier in TIERS for side in ("read", "write")},
-    **{f"nvme_{side}_p99_ms": f"nvme {side}s, P99 per object" for side in ("read", "write")},
-    **{
-        f"{part}_{stat}_ms": f"{what}, {stat.upper() if stat != 'mean' else 'mean'} per request"
-        for part, what in {"ttfb": "time to first byte", "io": "storage I/O", "e2e": "end to end"}.items()
-        for stat in ("mean", "p95", "p99")
-    },
-    "hit_rate_prompt_tokens": "prompt tokens from the cache, first touches included",
-    "hit_rate_sessions_p50": "the same of a session, P50",
-    "hit_rate": "re-reads that hit (hits / reads, first touches left out)",
-    "hit_rate_reuse": "hits / reads of reuse (own decode reads left out)",
-    **{f"{tier}_left_share": f"objects left in {tier}, share of all" for tier in TIERS},
-    "read_amplification": "tokens read from nvme per token generated",
-    "drive_writes_per_day": "drive writes per day, at the replay's pace",
-    "tokens_generated": "tokens generated",
-    "elapsed_s": "elapsed, of a cut run until the cut",
-    "nvme_break_even_tok_s": "nvme: prefill speed that reading beats",
-    "bottleneck": "bottleneck",
-}
-"""The headline table: name and what it is called."""
-
-
 def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
     """Name, what it is called, unit, and each run's value; of what any run has."""
     found = []
-    for name, label in TABLE.items():
+    for name in REPORT:
         values = [summary.values.get(name) for summary in data.summaries]
         if any(values):
             cells = [bracketed(name, one.metrics, shown(name, one.values.get(name))) for one in data.summaries]
-            found.append((name, label, unit(name), cells))
+            found.append((name, describe(name).label, unit(name), cells))
     return found
 
 

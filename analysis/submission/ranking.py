@@ -6,23 +6,16 @@ from typing import Any, Final
 
 from analysis.comparison.compare import compare
 from analysis.comparison.ratios import Ratio, false_alarm
+from analysis.metrics.catalogue import describe
+from analysis.metrics.headlines import RANKED
 from analysis.submission.package_tree import Package, opened_as
 from analysis.submission.rules import Option
 from analysis.submission.summary_json import Trial, claims
 from analysis.submission.validate import validate
 from tracegen.errors import InputError
 
-SHOWN: Final = {
-    "decode GiB/s": "decode_read_gib_s",
-    "tok/s": "wall_clock_tok_s",
-    "storage tok/s": "storage_tok_s",
-    "read GiB/s": "nvme_read_gib_s",
-    "write GiB/s": "nvme_write_gib_s",
-    "read P95 ms": "nvme_read_device_p95_ms",
-    "write P95 ms": "nvme_write_device_p95_ms",
-    "drain s": "drain_s",
-}
-"""Columns: rates summed over ranks, mean of trials; P95 of device times, the worst of ranks and trials."""
+_HEADS: Final = {describe(name).short: name for name in RANKED}
+"""The columns' heads and metrics: rates summed over ranks, mean of trials; times of the worst rank and trial."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +136,10 @@ def render(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> str:
     for found in rankings:
         option = found.option
         lines += ["", f"{option.name}, {option.title}: ranked by {option.primary}, summed over ranks, mean of trials"]
-        lines.append(f"  #  {'system':{width}} ranks" + "".join(f"  {name:>11}" for name in SHOWN))
+        lines.append(f"  #  {'system':{width}} ranks" + "".join(f"  {name:>11}" for name in _HEADS))
         for place, system in enumerate(found.names, 1):
             values = by_name[system][option.name]
-            cells = "".join(f"  {_number(values[metric]):>{max(11, len(name))}}" for name, metric in SHOWN.items())
+            cells = "".join(f"  {_number(values[metric]):>{max(11, len(name))}}" for name, metric in _HEADS.items())
             lines.append(f"  {place}  {system:{width}} {values['rank_count']:>5}{cells}")
         lines += _common(found)
     return "\n".join(lines).strip()

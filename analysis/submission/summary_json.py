@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
+from analysis.metrics.catalogue import describe
+from analysis.metrics.headlines import CLAIMED, CLAIMED_WORK
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.submission.package_tree import SCHEMA, About, number, opened_as, ranks_of
@@ -15,17 +17,12 @@ from analysis.summary.run_summary import Summary
 from analysis.summary.summary import checked, summarise
 from replayer.schema import RunInfo, Window
 
-RATES: Final = (
-    "decode_read_gib_s", "steady_decode_read_gib_s", "nvme_read_gib_s", "nvme_write_gib_s", "steady_nvme_read_gib_s",
-    "steady_nvme_write_gib_s", "wall_clock_tok_s", "steady_tok_s", "storage_tok_s",
-)  # fmt: skip
+RATES: Final = tuple(name for name in CLAIMED if describe(name).better == "higher")
 """Summed over ranks, then averaged over trials."""
-WORST: Final = (
-    "nvme_read_device_p95_ms", "nvme_write_device_p95_ms", "nvme_read_p95_ms", "nvme_write_p95_ms", "ttfb_p95_ms",
-    "e2e_p95_ms", "elapsed_s", "drain_s",
-)  # fmt: skip
+WORST: Final = tuple(name for name in CLAIMED if describe(name).better == "lower")
 """The largest over ranks and trials."""
-WORK: Final = ("tokens_generated", "decode_read_bytes", "prefill_write_bytes", "nvme_read_bytes", "nvme_write_bytes")
+_UNITS: Final = {"GiB/s": "2^30 bytes/s", "tok/s": "tokens/s"}
+"""Units as a package spells them out."""
 _GB: Final = 2**30 / 1e9
 CLOSE: Final = 1e-9  # relative: what sums in another order may differ by
 
@@ -118,7 +115,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         **{metric: sum(rank[metric] or 0.0 for rank in ranks) for metric in RATES},
         **{metric: _largest(rank[metric] for rank in ranks) for metric in WORST},
         "executed_ops": sum(rank["executed_ops"] or 0 for rank in ranks),
-        **{metric: sum(rank[metric] for rank in ranks) for metric in WORK},
+        **{metric: sum(rank[metric] for rank in ranks) for metric in CLAIMED_WORK},
         "ranks": ranks,
     }
 
@@ -132,7 +129,7 @@ def _rank(info: RunInfo, summary: Summary) -> dict[str, Any]:
         "executed_ops": info.executed_ops,
         "executed_fingerprint": info.executed_fingerprint,
         "window": {name: getattr(window, name) for name in ("duration_s", "cut_s", "issued_s")},
-        **{metric: summary.metrics[metric] for metric in (*RATES, *WORST, *WORK)},
+        **{metric: summary.metrics[metric] for metric in (*RATES, *WORST, *CLAIMED_WORK)},
     }
 
 
@@ -150,7 +147,9 @@ def _times(value: float | None, factor: float) -> float | None:
 
 
 def _unit(name: str) -> str:
-    return {"gib_s": "2^30 bytes/s", "tok_s": "tokens/s"}.get("_".join(name.split("_")[-2:]), name.rsplit("_", 1)[1])
+    """Return the unit of a metric as a package spells it out."""
+    unit = describe(name).unit
+    return _UNITS.get(unit, unit)
 
 
 def unlike(claimed: Any, computed: Any, place: str = "") -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""What does not fit one number: distributions, shares and courses over time, a row per mark of a chart."""
+"""Distributions: tables for what does not fit one number, a row for each mark of a chart."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,157 +8,234 @@ import polars as pl
 from analysis.log.columns import GIB, OK, READS, SERVED, SIZE, TOUCHES
 from analysis.log.log import SPLITS, Log
 from analysis.log.quantiles import sort
+from analysis.metrics.metric import PLACES
 from replayer.schema import TIERS
 
 BINS: Final = 120
-_NICE_S: Final = [m * 10.0**e for e in range(-3, 6) for m in (1, 2, 5)]
+_WIDTHS_S: Final = [m * 10.0**e for e in range(-3, 6) for m in (1, 2, 5)]
+HEADINGS: Final = {
+    "t_s": "time, s",
+    "gib": "GiB",
+    "room_gib": "room, GiB",
+    "gib_s": "GiB/s",
+    "read_gib_s": "read GiB/s",
+    "written_gib_s": "written GiB/s",
+    "break_even_tok_s": "break-even, tok/s",
+    **{f"{stat}_ms": f"{label}, ms" for stat, label in PLACES["stat"].items()},
+}
+"""The headings of columns with a unit; other columns are headed by their names."""
 
 
 def latency(log: Log) -> pl.DataFrame:
-    """Times per object: per tier, side, clock (total, device, host, queue), split, group; count, mean_ms … max_ms."""
+    """Times per object.
+
+    By tier, side, clock (total, device, host, queue), split and group: count, mean_ms … max_ms.
+    """
     return log.latency
 
 
 def curves(log: Log) -> pl.DataFrame:
-    """Distribution of total times per tier and side: `share` of the moves took `ms` or less."""
+    """Distributions of total times.
+
+    By tier and side: the `share` of the moves that took `ms` or less.
+    """
     return log.curves
 
 
 def requests(log: Log) -> pl.DataFrame:
-    """Times per request: per measure (asap: generation alone) and qos (all, or a class); count, mean_ms … max_ms."""
+    """Times per request.
+
+    By measure (under pace asap generation alone) and qos (all, or a class): count, mean_ms … max_ms.
+    """
     return log.waits
 
 
 def traffic(log: Log) -> pl.DataFrame:
-    """What went where and why: per tier, side, source and cause (foreground, eviction); moves, gib, tokens."""
-    eviction = pl.when(pl.col("move") == "demote").then(pl.lit("eviction")).otherwise(pl.lit("foreground"))
-    found = [
+    """Data moved.
+
+    By tier, side, source and cause (foreground, eviction): moves, gib, tokens.
+    """
+    eviction = pl.when(pl.col("move") == "demote").then(pl.lit("eviction"))
+    cause = eviction.otherwise(pl.lit("foreground")).alias("cause")
+    tables = [
         log.cells.filter(touching)
-        .group_by(pl.col(tier).alias("tier"), pl.lit(side).alias("side"), "source", eviction.alias("cause"))
+        .group_by(pl.col(tier).alias("tier"), pl.lit(direction).alias("side"), "source", cause)
         .agg(moves=pl.col("rows").sum(), gib=SIZE.sum() / GIB, tokens=pl.col("tokens").sum())
-        for side, (tier, touching) in TOUCHES.items()
+        for direction, (tier, touching) in TOUCHES.items()
     ]
-    return pl.concat(found).sort("side", "tier", "source", "cause").collect()
+    return pl.concat(tables).sort("side", "tier", "source", "cause").collect()
 
 
 def hits(log: Log) -> pl.DataFrame:
-    """Who served reads: per source and served_by (a tier, or recomputed); reads, tokens, share of the source."""
+    """Reads by what served them.
+
+    By source and served_by (a tier, or recomputed): reads, tokens, share of the source.
+    """
     served_by = pl.when(OK & SERVED).then("from_tier").otherwise(pl.lit("recomputed"))
-    found = log.cells.filter(READS).group_by("source", served_by.alias("served_by"))
-    counted = found.agg(reads=pl.col("rows").sum(), tokens=pl.col("tokens").sum())
+    groups = log.cells.filter(READS).group_by("source", served_by.alias("served_by"))
+    totals = groups.agg(reads=pl.col("rows").sum(), tokens=pl.col("tokens").sum())
     share = pl.col("reads") / pl.col("reads").sum().over("source")
-    return counted.with_columns(share=share).sort("source", "served_by").collect()
+    return totals.with_columns(share=share).sort("source", "served_by").collect()
 
 
 def sizes(log: Log) -> pl.DataFrame:
-    """Sizes of the objects moved: per tier, side and size (lower bound of the class, which ends at four times that)."""
-    found = [
+    """Sizes of the objects moved.
+
+    By tier, side and size (from this size up to four times it): moves, gib.
+    """
+    tables = [
         log.cells.filter(touching)
-        .group_by(pl.col(tier).alias("tier"), pl.lit(side).alias("side"), "size_class")
+        .group_by(pl.col(tier).alias("tier"), pl.lit(direction).alias("side"), "size_class")
         .agg(moves=pl.col("rows").sum(), gib=SIZE.sum() / GIB)
-        for side, (tier, touching) in TOUCHES.items()
+        for direction, (tier, touching) in TOUCHES.items()
     ]
-    return pl.concat(found).sort("side", "tier", "size_class").with_columns(_size_name()).collect()
+    return pl.concat(tables).sort("side", "tier", "size_class").with_columns(_size_name()).collect()
 
 
 def break_even(log: Log) -> pl.DataFrame:
-    """Prefill speed above which recomputing beats reading: per tier and size; hits, break_even_tok_s."""
-    served = log.cells.filter(OK & SERVED).group_by(pl.col("from_tier").alias("tier"), "size_class")
+    """Prefill speed above which recomputing is quicker than reading.
+
+    By tier and size: hits, break_even_tok_s.
+    """
+    served = log.cells.filter(OK & SERVED)
+    groups = served.group_by(pl.col("from_tier").alias("tier"), "size_class")
     seconds = pl.col("read_ns").sum() / 1e9
     speed = pl.when(seconds > 0).then(pl.col("tokens").sum() / seconds)
-    found = served.agg(hits=pl.col("rows").sum(), break_even_tok_s=speed).sort("tier", "size_class")
-    return found.with_columns(_size_name()).collect()
+    table = groups.agg(hits=pl.col("rows").sum(), break_even_tok_s=speed).sort("tier", "size_class")
+    return table.with_columns(_size_name()).collect()
 
 
 def time_spent(log: Log) -> pl.DataFrame:
-    """Where moves spent their time: per tier touched first, and part (queue, host, device, eviction); seconds."""
+    """Time of the moves.
+
+    By the tier touched first, and part (queue, host, device, eviction): seconds.
+    """
     work = pl.col("read_ns") + pl.col("write_ns")
     device = pl.col("device_read_ns") + pl.col("device_write_ns")
-    own = pl.col("move") != "demote"
+    is_own = pl.col("move") != "demote"
     parts = {
-        "queue": pl.col("queue_ns").filter(own).sum(),
-        "host": (work - device).filter(own).sum().clip(0),
-        "device": device.filter(own).sum(),
-        "eviction": work.filter(~own).sum(),
+        "queue": pl.col("queue_ns").filter(is_own).sum(),
+        "host": (work - device).filter(is_own).sum().clip(0),
+        "device": device.filter(is_own).sum(),
+        "eviction": work.filter(~is_own).sum(),
     }
     tier = pl.coalesce("from_tier", "to_tier").alias("tier")
     rows = log.cells.filter(OK & pl.col("move").is_in(["hit", "promote", "store", "demote"]))
-    found = rows.group_by(tier).agg(**{name: value / 1e9 for name, value in parts.items()})
-    return found.unpivot(index="tier", variable_name="part", value_name="seconds").sort("tier", "part").collect()
+    table = rows.group_by(tier).agg(**{name: value / 1e9 for name, value in parts.items()})
+    long = table.unpivot(index="tier", variable_name="part", value_name="seconds")
+    return long.sort("tier", "part").collect()
 
 
 def bandwidth_over_time(log: Log) -> pl.DataFrame:
-    """Bytes of the moves that ended in each interval: per t_s (its begin), tier and side; gib_s."""
-    width, count = _bins(log)
-    found = [
+    """Bandwidth of the moves that ended in each interval.
+
+    By t_s (its begin), tier and side: gib_s.
+    """
+    width, count = _intervals(log)
+    tables = [
         log.moves.filter(touching)
-        .group_by(_bin(log, "end_ns"), pl.col(tier).cast(pl.String).alias("tier"), pl.lit(side).alias("side"))
+        .group_by(
+            _interval(log, "end_ns"),
+            pl.col(tier).cast(pl.String).alias("tier"),
+            pl.lit(direction).alias("side"),
+        )
         .agg(gib_s=SIZE.sum() / GIB / width)
-        for side, (tier, touching) in TOUCHES.items()
+        for direction, (tier, touching) in TOUCHES.items()
     ]
-    return _timed(_dense(pl.concat(found).collect(engine="streaming"), count, "side", "tier"), width)
+    table = pl.concat(tables).collect(engine="streaming")
+    return _with_time(_fill_gaps(table, count, "side", "tier"), width)
 
 
 def latency_over_time(log: Log) -> pl.DataFrame:
-    """Total times of the moves that ended in each interval: per t_s, tier and side; count, p50_ms, p95_ms, p99_ms."""
-    width, count = _bins(log)
-    found = []
-    for side, (tier, touching) in TOUCHES.items():
+    """Total times of the moves that ended in each interval.
+
+    By t_s, tier and side: count, p50_ms, p95_ms, p99_ms.
+    """
+    width, count = _intervals(log)
+    tables = []
+    for direction, (tier, touching) in TOUCHES.items():
         rows = [stretch.filter(touching) for stretch in log.stretches]
-        classes = {"tier": (pl.col(tier).to_physical(), len(TIERS)), "bin": (_bin(log, "end_ns"), count)}
-        ((_, values),) = sort(rows, classes, {side: pl.col(f"{side}_ns")})
+        classes = {
+            "tier": (pl.col(tier).to_physical(), len(TIERS)),
+            "bin": (_interval(log, "end_ns"), count),
+        }
+        ((_, values),) = sort(rows, classes, {direction: pl.col(f"{direction}_ns")})
+        columns = ("count", "p50_ms", "p95_ms", "p99_ms")
         spread = values.spread(["tier", "bin"])
-        found.append(spread.select("tier", "bin", pl.lit(side).alias("side"), "count", "p50_ms", "p95_ms", "p99_ms"))
-    named = pl.concat(found).with_columns(_named("tier", dict(enumerate(TIERS))))
-    return _timed(named, width).sort("side", "tier", "t_s")
+        tables.append(spread.select("tier", "bin", pl.lit(direction).alias("side"), *columns))
+    table = pl.concat(tables).with_columns(_name_codes("tier", dict(enumerate(TIERS))))
+    return _with_time(table, width).sort("side", "tier", "t_s")
 
 
 def depth_over_time(log: Log) -> pl.DataFrame:
-    """How many moves were under way: per t_s; in_flight and waiting (ready, not started), means over the interval."""
-    width, count = _bins(log)
+    """Moves in flight.
+
+    By t_s: in_flight and waiting (ready, not started), means over the interval.
+    """
+    width, count = _intervals(log)
     bins = pl.DataFrame({"bin": range(count)}, schema={"bin": pl.Int64})
     for stamp in ("ready_ns", "start_ns", "end_ns"):
-        at = _bin(log, stamp).clip(0)  # what was ready before the first start waits from then on
+        at = _interval(log, stamp).clip(
+            0,
+        )  # a move that was ready before the first start waits from then on
         late = (at + 1) * width - _seconds(log, stamp).clip(0)
-        counted = log.moves.group_by(at).agg(n=pl.len().cast(pl.Int64), late=late.sum())
+        moves = log.moves.group_by(at).agg(n=pl.len().cast(pl.Int64), late=late.sum())
         area = pl.col("n").cum_sum().shift(1, fill_value=0) * width + pl.col("late")
-        joined = bins.select("bin").join(counted.collect(engine="streaming"), on="bin", how="left").fill_null(0)
-        bins = bins.with_columns(joined.sort("bin").select(area.alias(stamp)))
+        joined = bins.select("bin").join(moves.collect(engine="streaming"), on="bin", how="left")
+        bins = bins.with_columns(joined.fill_null(0).sort("bin").select(area.alias(stamp)))
     depth = bins.select(
         "bin",
         in_flight=(pl.col("start_ns") - pl.col("end_ns")) / width,
         waiting=(pl.col("ready_ns") - pl.col("start_ns")) / width,
     )
-    return _timed(depth, width)
+    return _with_time(depth, width)
 
 
 def occupancy_over_time(log: Log) -> pl.DataFrame:
-    """What lay in a tier at the end of each interval, warm-up included: per t_s and tier; gib."""
-    width, count = _bins(log)
+    """Data in each tier at the end of each interval, including the warm-up.
+
+    By t_s and tier: gib.
+    """
+    width, count = _intervals(log)
     flows = [
         log.every_move.filter(OK & pl.col("move").is_in(kinds) & pl.col(tier).is_not_null())
-        .group_by(_bin(log, "end_ns").clip(0, count - 1), pl.col(tier).cast(pl.String).alias("tier"))
+        .group_by(
+            _interval(log, "end_ns").clip(0, count - 1),
+            pl.col(tier).cast(pl.String).alias("tier"),
+        )
         .agg(gib=SIZE.sum() * sign / GIB)
         for tier, kinds, sign in (
             ("to_tier", ["store", "demote"], 1),
             ("from_tier", ["demote", "drop", "promote", "delete"], -1),
         )
     ]
-    flow = pl.concat(flows).group_by("bin", "tier").agg(pl.col("gib").sum()).collect(engine="streaming")
-    return _timed(_dense(flow, count, "tier").with_columns(pl.col("gib").cum_sum().over("tier")), width)
+    flow = pl.concat(flows).group_by("bin", "tier").agg(pl.col("gib").sum())
+    table = _fill_gaps(flow.collect(engine="streaming"), count, "tier")
+    return _with_time(table.with_columns(pl.col("gib").cum_sum().over("tier")), width)
 
 
 def lateness_over_time(log: Log) -> pl.DataFrame:
-    """How late requests began, by when they were due: per t_s; requests, p50_ms, p95_ms. None under pace asap."""
-    width, count = _bins(log)
-    requests = log.requests.filter(log.timed)
-    due = _bin(log, "due_ns").clip(0, max(0, count - 1))
-    ((_, late),) = sort([requests], {"bin": (due, count)}, {"late": pl.col("start_ns") - pl.col("due_ns")})
-    return _timed(late.spread(["bin"]).select("bin", pl.col("count").alias("requests"), "p50_ms", "p95_ms"), width)
+    """Lateness of requests by their due time; empty under pace asap.
+
+    By t_s: requests, p50_ms, p95_ms.
+    """
+    width, count = _intervals(log)
+    rows = log.requests.filter(log.timed)
+    due = _interval(log, "due_ns").clip(0, max(0, count - 1))
+    late_ns = pl.col("start_ns") - pl.col("due_ns")
+    ((_, late),) = sort([rows], {"bin": (due, count)}, {"late": late_ns})
+    table = late.spread(["bin"])
+    return _with_time(
+        table.select("bin", pl.col("count").alias("requests"), "p50_ms", "p95_ms"),
+        width,
+    )
 
 
 def device_over_time(log: Log) -> pl.DataFrame:
-    """The kernel's counters: per t_s and rank; read_gib_s, written_gib_s, utilisation, cores busy with replaying."""
+    """Counters of the kernel.
+
+    By t_s and rank: read_gib_s, written_gib_s, utilisation, cores_busy (by the replayer).
+    """
     seconds = pl.col("interval_ns") / 1e9
     return log.device.select(
         t_s=_seconds(log, "time_ns") - seconds,
@@ -186,41 +263,49 @@ TABLES: Final[dict[str, Callable[[Log], pl.DataFrame]]] = {
     "lateness_over_time": lateness_over_time,
     "device_over_time": device_over_time,
 }
+"""All tables by their names; a new one is one function and one line."""
 
 
-def _named(column: str, words: dict[int, str]) -> pl.Expr:
-    named: pl.Expr = pl.col(column).replace_strict(words, default=None, return_dtype=pl.String)
+def _name_codes(column: str, names: dict[int, str]) -> pl.Expr:
+    """Replace the codes in a column by names."""
+    named: pl.Expr = pl.col(column).replace_strict(names, default=None, return_dtype=pl.String)
     return named
 
 
 def _size_name() -> pl.Expr:
-    return _named("size_class", SPLITS["size"]).alias("size")
+    return _name_codes("size_class", SPLITS["size"]).alias("size")
 
 
-def _bins(log: Log) -> tuple[float, int]:
-    """Width in s and number of intervals: the least nice width that gives at most BINS."""
-    first, last = log.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max()).collect().row(0)
+def _intervals(log: Log) -> tuple[float, int]:
+    """Return the width in s and the number of intervals: the least width with at most BINS."""
+    bounds = log.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max())
+    first, last = bounds.collect().row(0)
     if first is None:
-        return _NICE_S[0], 0
-    width = next((width for width in _NICE_S if (last - first) // round(width * 1e9) < BINS), _NICE_S[-1])
+        return _WIDTHS_S[0], 0
+    fitting = (width for width in _WIDTHS_S if (last - first) // round(width * 1e9) < BINS)
+    width = next(fitting, _WIDTHS_S[-1])
     return width, (last - first) // round(width * 1e9) + 1
 
 
+def _first_ns(log: Log) -> int:
+    first: int | None = log.cells.select(pl.col("start_ns").min()).collect().item()
+    return first or 0
+
+
 def _seconds(log: Log, stamp: str) -> pl.Expr:
-    """Since the first start."""
-    first = log.cells.select(pl.col("start_ns").min()).collect().item() or 0
-    since: pl.Expr = (pl.col(stamp) - first) / 1e9
+    """Return the seconds between the first start and a stamp."""
+    since: pl.Expr = (pl.col(stamp) - _first_ns(log)) / 1e9
     return since
 
 
-def _bin(log: Log, stamp: str) -> pl.Expr:
-    width, _ = _bins(log)
-    first = log.cells.select(pl.col("start_ns").min()).collect().item() or 0
-    return ((pl.col(stamp) - first) // round(width * 1e9)).alias("bin")
+def _interval(log: Log, stamp: str) -> pl.Expr:
+    """Return the number of the interval that a stamp is in, as column `bin`."""
+    width, _ = _intervals(log)
+    return ((pl.col(stamp) - _first_ns(log)) // round(width * 1e9)).alias("bin")
 
 
-def _dense(table: pl.DataFrame, count: int, *by: str) -> pl.DataFrame:
-    """A row for every interval, zero where there was none, sorted."""
+def _fill_gaps(table: pl.DataFrame, count: int, *by: str) -> pl.DataFrame:
+    """Add a row of zeros for every interval without one; sort."""
     bins = pl.DataFrame({"bin": range(count)}, schema={"bin": pl.Int64})
     return (
         table.select(by)
@@ -232,7 +317,7 @@ def _dense(table: pl.DataFrame, count: int, *by: str) -> pl.DataFrame:
     )
 
 
-def _timed(table: pl.DataFrame, width: float) -> pl.DataFrame:
-    return (
-        table.with_columns(t_s=(pl.col("bin") * width).round(6)).drop("bin").select("t_s", ~pl.selectors.by_name("t_s"))
-    )
+def _with_time(table: pl.DataFrame, width: float) -> pl.DataFrame:
+    """Replace the number of the interval by its begin in s."""
+    timed = table.with_columns(t_s=(pl.col("bin") * width).round(6)).drop("bin")
+    return timed.select("t_s", ~pl.selectors.by_name("t_s"))

@@ -16,6 +16,7 @@ from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import recomputed
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
+from analysis.metrics.catalogue import CATALOGUE
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.run_summary import MachineName, Provenance, Summary
@@ -23,8 +24,8 @@ from replayer.schema import Machine
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-_OF_SYSTEM: Final = ("valid", "device_", "process_", "host_cores")
-SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "executed_ops")
+SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
+"""Entries of a summary that are no counts, and equal in runs that did the same work."""
 
 
 def summarise(path: Path, targets: Targets | None = None) -> Summary:
@@ -147,11 +148,7 @@ def _finite(value: Any) -> Any:
 
 
 def differences(summaries: list[Summary]) -> list[str]:
-    """Return the names under which runs did unlike work: fingerprints and every count of the log, not of the system."""
+    """Return the names under which runs did unlike work: fingerprints, conditions and every count of the work."""
     first, *others = [summary.to_json() for summary in summaries]
-    counts = [
-        name
-        for name, value in first.items()
-        if isinstance(value, int) and not name.startswith(_OF_SYSTEM) and not name.endswith("_kept")
-    ]
-    return sorted({name for name in (*SAME_WORK, *counts) for other in others if other[name] != first[name]})
+    counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
+    return sorted({name for name in (*SAME_WORK, *counts) for other in others if other.get(name) != first.get(name)})

@@ -11,6 +11,9 @@ from msgspec.structs import asdict
 from analysis.doubts.checks import STILL_RUNNING
 from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.metrics.catalogue import describe
+from analysis.metrics.headlines import SUMMARY, heading
+from analysis.metrics.metric import Metric
 from analysis.summary.across_runs import LISTED, configurations, grouped, merged
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
@@ -20,6 +23,8 @@ from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 
 Format = Callable[[Any], str]
+Line = tuple[str, str, Format]
+"""A line of a summary: its label, its metric, and how the value is shown."""
 
 
 def _count(value: int) -> str:
@@ -42,101 +47,20 @@ def _tb(value: float) -> str:
     return _number(value / 1e12)
 
 
-Line = tuple[str, str, Format]
-SIDES: Final = [(tier, side) for tier in TIERS for side in ("read", "write")]
-WORK: Final[list[Line]] = [
-    ("requests", "requests", _count),
-    ("tokens generated", "tokens_generated", _count),
-    ("decode read GiB", "decode_read_bytes", _gib),
-    *((f"  from {tier}", f"{tier}_decode_read_bytes", _gib) for tier in TIERS),
-    ("prefill written GiB", "prefill_write_bytes", _gib),
-    *((f"  to {tier}", f"{tier}_prefill_write_bytes", _gib) for tier in TIERS),
-    ("nvme tokens processed", "nvme_tokens_processed", _count),
-    ("read / write ratio", "read_write_ratio", _number),
-    ("read amplification (nvme tokens read per generated)", "read_amplification", _number),
-    ("bytes written to nvme / bytes stored", "nvme_write_amplification", _number),
-    ("evictions", "evictions", _count),
-    *((f"objects left in {tier}", f"{tier}_left_objects", _count) for tier in TIERS),
-    *((f"  share of all, {tier}", f"{tier}_left_share", _percent) for tier in TIERS),
-    *((f"  GiB, {tier}", f"{tier}_left_bytes", _gib) for tier in TIERS),
-    ("tokens recomputed", "recomputed_tokens", _count),
-    ("failed moves", "failed_moves", _count),
-]
-HITS: Final[list[Line]] = [
-    ("prompt tokens from the cache, first touches included", "hit_rate_prompt_tokens", _percent),
-    ("  by ops (blocks)", "hit_rate_prompt", _percent),
-    ("  by session: mean", "hit_rate_sessions", _percent),
-    ("  by session: P5", "hit_rate_sessions_p5", _percent),
-    ("  by session: P50", "hit_rate_sessions_p50", _percent),
-    ("  tokens touched first (compulsory misses)", "compulsory_tokens", _count),
-    ("re-reads that hit (hits / reads), first touches left out", "hit_rate", _percent),
-    ("  by tokens", "hit_rate_tokens", _percent),
-    *((f"  from {tier}", f"{tier}_hit_rate", _percent) for tier in TIERS),
-    ("without own decode reads (reuse)", "hit_rate_reuse", _percent),
-    *((f"  {name.replace('_', ' ')}", f"{name}_hit_rate", _percent) for name in ENUMS["source"] if name != "user"),
-    ("hits / (reads + writes), decode included (refs)", "hit_rate_refs", _percent),
-    ("hits / reads, mean of requests", "hit_rate_requests", _percent),
-]
-SPEED: Final[list[Line]] = [
-    ("elapsed s", "elapsed_s", _number),
-    ("  drain, after it", "drain_s", _number),
-    ("  GiB moved in it", "drained_bytes", _gib),
-    ("wall-clock throughput tok/s", "wall_clock_tok_s", _number),
-    ("  without ramp and drain", "steady_tok_s", _number),
-    ("requests per s", "requests_per_s", _number),
-    ("storage throughput tok/s", "storage_tok_s", _number),
-    ("  at mean moves in flight", "mean_inflight", _number),
-    ("decode read GiB/s", "decode_read_gib_s", _number),
-    *((f"{tier} {side} GiB/s", f"{tier}_{side}_gib_s", _number) for tier, side in SIDES),
-    *((f"  {tier} {side} while busy", f"{tier}_{side}_busy_gib_s", _number) for tier, side in SIDES),
-    *((f"{tier} {side} efficiency", f"{tier}_{side}_efficiency", _percent) for tier, side in SIDES),
-    ("written to nvme per day, TB", "nvme_write_bytes_per_day", _tb),
-    ("  drive writes per day (DWPD)", "drive_writes_per_day", _number),
-    ("  drive endurance, years", "endurance_years", _number),
-    ("bottleneck", "bottleneck", str),
-]
-WAITED_FOR: Final = {
-    "data": "for the same object's earlier moves",
-    "eviction": "for its own evictions",
-    "room": "for room that other ops free",
-    "order": "for ops that were not due themselves",
-    "window": "for the replayer's window",
-}
-PARTS: Final = {
-    "queue": "in the queue",
-    "io": "storage I/O",
-    "generation": "generation",
-    "plan_wait": "waiting for the plan",
-}
-"""What the time of a request consists of."""
-REQUESTS: Final[list[Line]] = [
-    ("end to end mean ms =", "e2e_mean_ms", _number),
-    *((f"  + {what}", f"{part}_mean_ms", _number) for part, what in PARTS.items()),
-    *((f"      {what}", f"{cause}_wait_mean_ms", _number) for cause, what in WAITED_FOR.items()),
-    ("  + the rest: computing prefill, checking bytes", "other_mean_ms", _number),
-    *(
-        (f"{what} {stat.upper()} ms", f"{part}_{stat}_ms", _number)
-        for part, what in {"io": "storage I/O", "queue": "queue", "plan_wait": "plan wait"}.items()
-        for stat in ("p50", "p95", "p99")
-    ),
-    ("lateness P99 ms", "lateness_p99_ms", _number),
-    ("TTFT (storage part: time to first byte) P95 ms", "ttfb_p95_ms", _number),
-    ("  P99 ms", "ttfb_p99_ms", _number),
-    *((f"  {name} P95 ms", f"{name}_ttfb_p95_ms", _number) for name in ENUMS["qos"]),
-    *((f"  {name} within target", f"{name}_compliance", _percent) for name in ENUMS["qos"]),
-    *((f"end to end {stat.upper()} ms", f"e2e_{stat}_ms", _number) for stat in ("p50", "p95", "p99")),
-]
-LATENCY: Final[list[Line]] = [
-    (f"{tier} {side} {name.upper() if name != 'max' else 'max'} ms", f"{tier}_{side}_{name}_ms", _number)
-    for tier, side in SIDES
-    for name in ("p50", "p95", "p99", "max")
-]
-SECTIONS: Final = {
-    "Work (equal wherever the trace and the tiers are equal)": WORK,
-    "Hit rates (of the workload and the capacities)": HITS,
-    "Speed (of this system)": SPEED,
-    "Times per request, waiting included": REQUESTS,
-    "Latency of whole objects, waiting excluded": LATENCY,
+def _format_of(metric: Metric) -> Format:
+    """Return how a metric is shown: bytes in GiB, bytes per day in TB, shares in percent."""
+    by_unit: dict[str, Format] = {"bytes": _gib, "bytes/day": _tb, "share": _percent, "": str}
+    return by_unit.get(metric.unit, _count if metric.is_count else _number)
+
+
+def _line(entry: str) -> Line:
+    """Make a line of an entry of SUMMARY, e.g. `  + io_mean_ms`."""
+    name = entry.strip(" +=")
+    return entry.replace(name, heading(name)), name, _format_of(describe(name))
+
+
+SECTIONS: Final[dict[str, list[Line]]] = {
+    title: [_line(entry) for entry in entries] for title, entries in SUMMARY.items()
 }
 
 
@@ -253,16 +177,16 @@ def short(paths: Sequence[Path]) -> list[str]:
 def _matters(name: str, summary: Summary) -> bool:
     """Whether a line says something: tiers and sources that saw nothing are left out."""
     value = summary.values[name]
-    if name.startswith("lateness") and summary.provenance.conditions.pace != "open":  # no schedule to be late for
+    metric = describe(name)
+    if metric.family == "lateness_{stat}_ms" and summary.provenance.conditions.pace != "open":  # no schedule
         return False
     if name in ("drain_s", "drained_bytes") and not summary.provenance.is_cut:
         return False
     if name == "generation_mean_ms" and summary.metrics["e2e_mean_ms"] is None:  # a part of nothing
         return False
-    if name.removesuffix("_wait_mean_ms") in WAITED_FOR and value == 0:
+    if metric.family == "{wait}_wait_mean_ms" and value == 0:
         return False
-    of_tier = name.startswith(TIERS)
-    return value is not None and not (of_tier and value == 0)
+    return value is not None and not (metric.tier and value == 0)
 
 
 def _conditions(summary: Summary) -> str:

@@ -87,7 +87,7 @@ def test_sessions_count_alike_however_long_they_are(tmp_path: Path) -> None:
 def test_the_parts_of_a_requests_time_add_up(tmp_path: Path) -> None:
     rows = [row(n, **HIT, request_id=n // 3, start_ns=n * S + S // 4, end_ns=(n + 1) * S + S // 4) for n in range(9)]
     text = render([summarise(write_run(tmp_path / "run", rows, token_ms=100.0))])
-    whole = float(line_of(text, "end to end mean ms =")[0].replace(",", ""))
+    whole = float(line_of(text, "end to end, mean per request, ms =")[0].replace(",", ""))
     parts = re.findall(r"^ +\+ .*? (-?[\d.,]+)$", text, re.M)
     assert len(parts) == 5
     assert sum(float(part.replace(",", "")) for part in parts) == pytest.approx(whole, abs=0.5)

@@ -177,15 +177,14 @@ def test_tables_show_the_brackets_and_say_what_they_mean(one: Path) -> None:
 
 @pytest.mark.parametrize("alias", glossary.ALIASES)
 def test_aliases_name_metrics(alias: str) -> None:
-    (term,) = glossary.chosen([alias.upper()])
+    (term,) = glossary.find_terms([alias.upper()])
     assert glossary.ALIASES[alias] in (*term.names, *term.expanded())
 
 
 def test_ttft_is_found_and_shown() -> None:
     assert "ttfb_{stat}_ms (lower is better): TTFT (storage part): " in call("metrics", "ttft").stdout
-    labels = [line[0] for line in render.REQUESTS]
-    at = labels.index("TTFT (storage part: time to first byte) P95 ms")
-    assert render.REQUESTS[at + 1][:2] == ("  P99 ms", "ttfb_p99_ms")
+    labels = {name: label for lines in render.SECTIONS.values() for label, name, _ in lines}
+    assert labels["ttfb_p99_ms"] == "time to first byte (part of TTFT), P99 per request, ms"
 
 
 def test_words_of_definitions_are_found() -> None:

@@ -43,8 +43,8 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
     "while what is unfinished is removed": ("parts", ["tracegen.files.outputs", "remove"], "before"),
-    "before analysis has begun": ("metrics", ["analysis.summary.glossary", "chosen"], "before"),
-    "in analysis": ("metrics", ["analysis.summary.glossary", "chosen"], "after"),
+    "before analysis has begun": ("metrics", ["analysis.summary.glossary", "find_terms"], "before"),
+    "in analysis": ("metrics", ["analysis.summary.glossary", "find_terms"], "after"),
     "before an export": ("export", [*EXPORT, "read_requests"], "before"),
     "in an export": ("export", [*EXPORT, "require_even_blocks"], "after"),
 }

@@ -36,7 +36,7 @@ def test_rates_leave_out_what_draining_moved(tmp_path: Path) -> None:
     (doubt,) = [doubt for doubt in summary["doubts"] if doubt["kind"] == "long drain"]
     assert "192.7 s past the 300 s" in doubt["text"]
     assert summary["valid"]
-    assert "drain, after it" in call("summary", tmp_path / "run").stdout
+    assert "drain after the cut" in call("summary", tmp_path / "run").stdout
 
 
 def test_gib_are_gib(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_gib_are_gib(tmp_path: Path) -> None:
     assert summary["nvme_read_bytes"] == pytest.approx(1e10)
     assert summary["nvme_read_gib_s"] == pytest.approx(9.3132, rel=1e-4)
     assert not [name for name in summary if "gbps" in name or "_gb_" in name]
-    assert re.search(r"nvme read GiB/s +9\.31\n", call("summary", tmp_path / "run").stdout)
+    assert re.search(r"nvme reads, GiB/s +9\.31\n", call("summary", tmp_path / "run").stdout)
     assert "nvme_read_gib_s" in json.loads(call("summary", tmp_path / "run", "--json").stdout)
 
 

@@ -252,4 +252,4 @@ def test_what_times_of_requests_can_show_is_said_once(
     told = call("summary", run.save(tmp_path / "run")).stdout
     notes = [line for line in told.splitlines() if line.startswith(("QoS classes", "No times per request"))]
     assert [line.startswith(note or "") for line in notes] == [True] * (note is not None)
-    assert ("end to end P95 ms" in told) == (changes["pace"] != "asap")
+    assert ("end to end, P95 per request" in told) == (changes["pace"] != "asap")

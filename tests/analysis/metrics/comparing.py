@@ -1,4 +1,4 @@
-"""Logs made of rows, and comparisons of what analysis computes with what the oracle does."""
+"""Logs made of rows, and comparisons of the metrics of analysis with those of the oracle."""
 
 import re
 from pathlib import Path
@@ -18,20 +18,20 @@ from tests.analysis.metric_oracle.facts import Rows
 from tests.support.logs import TOKEN_NS, write_run
 
 
-def opened(path: Path, targets: dict[str, Any] | None = None) -> Log:
+def open_log_of(path: Path, targets: dict[str, Any] | None = None) -> Log:
     return summary.open_log(open_run(path), Targets(**(targets or {})))
 
 
 def log_of(rows: Rows, **settings: Any) -> Log:
-    """A log without files."""
+    """Make a log without files."""
     kinds = {name: pl.Enum(words) for name, words in LOG_ENUMS.items()} | {"warmup": pl.Boolean}
     columns = ["warmup", *KEPT]
     frame = pl.DataFrame({n: [row[n] for row in rows] for n in columns}, {n: kinds.get(n, pl.Int64) for n in columns})
     return Log(log.held(frame.lazy(), len(rows), len(rows)), token_ns=TOKEN_NS, **settings)
 
 
-def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Whole numbers and words exactly, others to 1e-9."""
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Assert that values are equal: whole numbers and words exactly, others to 1e-9."""
     unlike = {}
     for name, value in expected.items():
         wanted = pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value
@@ -40,23 +40,23 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert not unlike, f"(found, expected): {unlike}"
 
 
-def of_rows(place: Path, rows: Rows, **info: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What analysis says of a run, and plain Python."""
+def summarise_both_ways(place: Path, rows: Rows, **info: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the summary of a run by analysis, and the one by the oracle."""
     write_run(place, rows, **info)
     return summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place))
 
 
-def differ(found: dict[str, Any], expected: dict[str, Any], names: str) -> None:
-    same(found, {name: value for name, value in expected.items() if re.fullmatch(names, name)})
+def assert_names_agree(found: dict[str, Any], expected: dict[str, Any], names: str) -> None:
+    assert_same(found, {name: value for name, value in expected.items() if re.fullmatch(names, name)})
 
 
 MARKS = ("t_s", "share", "rank", "size_class")
 
 
-"""What tells a table's rows apart, beside its words."""
+"""The columns that identify a row of a table, together with its words."""
 
 
-def by_mark(rows: Rows) -> dict[tuple[Any, ...], dict[str, Any]]:
+def index_rows(rows: Rows) -> dict[tuple[Any, ...], dict[str, Any]]:
     found = {}
     for row in rows:
         words = {n: round(v, 9) if n == "t_s" else v for n, v in row.items() if n in MARKS or isinstance(v, str)}
@@ -65,12 +65,12 @@ def by_mark(rows: Rows) -> dict[tuple[Any, ...], dict[str, Any]]:
     return found
 
 
-def same_table(found: pl.DataFrame, expected: Rows) -> None:
-    one, other = by_mark(found.rows(named=True)), by_mark(expected)
+def assert_same_table(found: pl.DataFrame, expected: Rows) -> None:
+    one, other = index_rows(found.rows(named=True)), index_rows(expected)
     assert set(one) == set(other)
     for mark, row in other.items():
         assert set(one[mark]) == set(row)
-        same(one[mark], row)
+        assert_same(one[mark], row)
 
 
 ABOUT = {
@@ -79,12 +79,12 @@ ABOUT = {
 }  # fmt: skip
 
 
-"""What a summary says beside numbers."""
+"""The entries of a summary that are not metrics of its log."""
 
 
 def numbers(found: Log) -> dict[str, Any]:
     return summary.measure(found)
 
 
-def _facts(rows: Rows) -> metric_oracle.Facts:
+def facts_of(rows: Rows) -> metric_oracle.Facts:
     return metric_oracle.Facts(rows, TOKEN_NS, None, [], 1, 1, 1, 0.0, {}, 0.0, (None, None), None)

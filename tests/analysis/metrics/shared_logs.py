@@ -12,13 +12,13 @@ GIB = 2**30
 
 
 def followed(place: Path) -> Path:
-    """Three tiers, a warm-up that ends within a sample of the counters."""
+    """Write a run with three tiers, whose warm-up ends within a sample of the counters."""
     rows = follow(1, warm_ops=30)
     return write_run(place, rows, device=samples(1, 4), warmup={"ops": 30, "end_ns": warm_end(rows)})
 
 
 def ranks(place: Path) -> Path:
-    """Processes with the same requests, let go at other times, on two hosts; two share a device, the third has none."""
+    """Write a run of three ranks on two hosts; two share a device, the third has none."""
     for rank, zero in enumerate((0, -7 * 10**8, 123_456_789)):
         rows = follow(10 + rank, 120, warm_ops=10 * rank)
         for row in rows:
@@ -32,7 +32,7 @@ def ranks(place: Path) -> Path:
 
 
 def busy(place: Path) -> Path:
-    """Two processes that keep both cores of their host busy, half each."""
+    """Write a run of two ranks that keep one core of their host busy each."""
     for rank in range(2):
         rows = [row | {"rank": rank} for row in make_rows(rank, 50)]
         counted = [row | {"process_cpu": 0.95} for row in samples(rank, 2)]

@@ -1,6 +1,7 @@
-"""The glossary and docs/metrics.md define every name.
+"""The glossary and docs/metrics.md define every metric.
 
-`python -m tests.analysis.metrics.test_glossary` writes docs/metrics.md anew."""
+`python -m tests.analysis.metrics.test_glossary` writes the tables of docs/metrics.md again.
+"""
 
 import re
 
@@ -8,67 +9,64 @@ from click.testing import CliRunner
 
 from analysis.cli import main
 from analysis.metrics import METRICS
+from analysis.metrics.catalogue import CATALOGUE, RUN
 from analysis.summary import glossary
 from analysis.summary.distributions import TABLES
-from replayer.schema import LOG_ENUMS, TIERS
-from tests.analysis import metric_oracle
 from tests.analysis.metrics.comparing import log_of, numbers
 from tests.support.logs import make_rows
 from tests.support.paths import ROOT
 
 
-def test_the_glossary_defines_every_name_and_no_other() -> None:
+def test_the_glossary_defines_every_metric_once() -> None:
     names = [name for term in glossary.terms() for name in term.expanded()]
     assert len(names) == len(set(names)), "a name is defined twice"
-    assert set(names) == set(numbers(log_of(make_rows(1, 50))))
-    for metric, function in METRICS.items():
-        assert set(function(log_of(make_rows(1, 50))).collect_schema()) == {
-            name for term in glossary.terms() if term.metric == metric for name in term.expanded()
+    log = log_of(make_rows(1, 50))
+    assert set(names) - {metric.name for metric in RUN} == set(numbers(log))
+    for group, function in METRICS.items():
+        assert set(function(log).collect_schema()) == {
+            name for term in glossary.terms() if term.metric == group for name in term.expanded()
         }
-        assert function.__name__ == metric
-        assert glossary.about(metric)
+        assert glossary.about(group)
     assert all(re.search(r"\w", term.definition) for term in glossary.terms())
 
 
-UNITS = "s ms cpu bytes tokens tok_s gib_s rate ratio amplification years efficiency share sec per_s day compliance utilisation"
-COUNTS = (
-    "requests tokens_generated nvme_tokens_processed mean_inflight evictions logged_ops failed_moves upstream_moves"
-    " compulsory_misses left_objects"
-)
+def test_metrics_with_one_definition_share_unit_kind_and_direction() -> None:
+    for term in glossary.terms():
+        assert len({(one.unit, one.kind, one.better) for one in term.families}) == 1, term.names
 
 
-WITHOUT = {
-    "bottleneck",
-    "hit_rate_reuse",
-    "hit_rate_refs",
-    "hit_rate_requests",
-    "hit_rate_prompt",
-    "hit_rate_sessions",
-    "hit_rate_sessions_p5",
-    "hit_rate_sessions_p50",
-    "kept",
-    "reads",
-    "writes",
-    *metric_oracle.MOVES.values(),
+ENDINGS = {
+    "s": ("_s",),
+    "ms": ("_ms",),
+    "tok/s": ("_tok_s", "_tokens_per_sec"),
+    "GiB/s": ("_gib_s",),
+    "requests/s": ("_per_s",),
+    "bytes": ("_bytes",),
+    "bytes/day": ("_bytes_per_day",),
+    "per day": ("_per_day",),
+    "years": ("_years",),
+    "cores": ("_cpu", "_cores"),
 }
 
 
-def test_names_carry_their_units() -> None:
-    for name in (name for term in glossary.terms() for name in term.expanded()):
-        of, _, plain = name.partition("_")
-        counted = {name, plain if of in (*TIERS, *LOG_ENUMS["qos"]) else name} & {*COUNTS.split(), *WITHOUT}
-        assert name.endswith(tuple(f"_{unit}" for unit in UNITS.split())) or counted, name
+def test_names_end_in_their_units() -> None:
+    """Counts, shares and ratios end in what they count or divide."""
+    for name, metric in CATALOGUE.items():
+        if metric.unit in ENDINGS:
+            assert name.endswith(ENDINGS[metric.unit]), name
+        else:
+            assert not name.endswith(("_s", "_ms", "_bytes", "_per_day", "_years")), name
 
 
 DOC = ROOT / "docs" / "metrics.md"
-WRITE = "; python -m tests.analysis.metrics.test_glossary writes docs/metrics.md anew"
+WRITE = "; python -m tests.analysis.metrics.test_glossary writes its tables again"
 
 
 def generated() -> dict[str, str]:
-    """What stands between the markers of docs/metrics.md, by section."""
-    told = CliRunner().invoke(main, ["metrics", "--markdown"], catch_exceptions=False).stdout.strip()
+    """Return the text between the markers of docs/metrics.md, by section."""
+    glossary_text = CliRunner().invoke(main, ["metrics", "--markdown"], catch_exceptions=False).stdout.strip()
     rows = [f"| `{name}` | {' '.join((table.__doc__ or '').split())} |" for name, table in TABLES.items()]
-    return {"metrics": told, "tables": "\n".join(["| table | rows |", "|---|---|", *rows])}
+    return {"metrics": glossary_text, "tables": "\n".join(["| table | rows |", "|---|---|", *rows])}
 
 
 def marked(text: str) -> dict[str, str]:
@@ -81,10 +79,10 @@ def test_the_docs_say_what_the_code_says() -> None:
 
 def write_docs() -> None:
     text = DOC.read_text()
-    for name, told in generated().items():
+    for name, section in generated().items():
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
         head, _, rest = text.partition(begin)
-        text = head + begin + told + "\n" + rest[rest.index(end) :]
+        text = head + begin + section + "\n" + rest[rest.index(end) :]
     DOC.write_text(text)
 
 

@@ -11,7 +11,7 @@ from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import GOLDEN_TARGETS
-from tests.analysis.metrics.comparing import ABOUT, opened, same, same_table
+from tests.analysis.metrics.comparing import ABOUT, assert_same, assert_same_table, open_log_of
 
 GOLDEN = metric_oracle.DATA / "golden"
 AGAIN = "; where the definition was meant to change: python -m tests.analysis.metric_oracle"
@@ -24,15 +24,17 @@ def test_the_golden_metrics_of_the_shipped_run() -> None:
         for row in pq.read_table(GOLDEN / "metrics.parquet").to_pylist()
     }
     assert set(found) - ABOUT == set(golden), f"other names{AGAIN}"
-    same(found, golden)
+    assert_same(found, golden)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_golden_tables_of_the_shipped_run(name: str) -> None:
-    same_table(TABLES[name](opened(metric_oracle.DATA / "run")), pq.read_table(GOLDEN / f"{name}.parquet").to_pylist())
+    assert_same_table(
+        TABLES[name](open_log_of(metric_oracle.DATA / "run")), pq.read_table(GOLDEN / f"{name}.parquet").to_pylist()
+    )
 
 
-def test_golden_answers_are_of_the_reference_not_of_analysis() -> None:
+def test_golden_answers_come_from_the_oracle_not_from_analysis() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == {"metrics", *TABLES}
     for path in Path(metric_oracle.__file__).parent.glob("*.py"):
         assert not re.search(r"^(import|from) (analysis|polars|numpy)", path.read_text(), re.M)

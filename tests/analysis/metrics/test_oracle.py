@@ -11,24 +11,24 @@ from analysis.log.log import Targets
 from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle
-from tests.analysis.metrics.comparing import ABOUT, opened, same, same_table
+from tests.analysis.metrics.comparing import ABOUT, assert_same, assert_same_table, open_log_of
 from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.latencies import latencies_known
 from tests.support.logs import as_version_1, follow, make_rows, samples, warm_end, write_run
 
 
-def plain(place: Path, seed: int, count: int, parts: int) -> Path:
+def make_run(place: Path, seed: int, count: int, parts: int) -> Path:
     return write_run(place, make_rows(seed, count), parts)
 
 
-def long(place: Path) -> Path:
+def make_long_run(place: Path) -> Path:
     """Longer than 10 s; nothing counts its block device."""
     rows = follow(2, 200, span_s=25.0)
     machine = {"cores": 3, "storage": {"device": None}}
     return write_run(place, rows, device=samples(2, 20, counted=False, measured=False), token_ms=0.0, machine=machine)
 
 
-def instant(place: Path) -> Path:
+def make_instant_run(place: Path) -> Path:
     """One move that took no time."""
     times = dict.fromkeys(("due_ns", "ready_ns", "start_ns", "end_ns"), 5)
     spent = dict.fromkeys(("read_ns", "write_ns", "device_read_ns", "device_write_ns", "window_ns", "order_ns"), 0)
@@ -83,19 +83,19 @@ def cut_ranks(place: Path) -> Path:
 
 
 def older(place: Path) -> Path:
-    """Of version 1, which knows no order and not what a move waited for."""
+    """Write a run of version 1, which has no order and no causes of waits."""
     return as_version_1(write_run(place, make_rows(8, 200)))
 
 
 CASES: dict[str, Callable[[Path], Path]] = {
-    "hundreds of rows": lambda place: plain(place, 1, 400, 3),
-    "tens of rows": lambda place: plain(place, 2, 30, 1),
-    "one row": lambda place: plain(place, 3, 1, 1),
+    "hundreds of rows": lambda place: make_run(place, 1, 400, 3),
+    "tens of rows": lambda place: make_run(place, 2, 30, 1),
+    "one row": lambda place: make_run(place, 3, 1, 1),
     "no token": lambda place: write_run(place, [row | {"new_tokens": 0} for row in make_rows(7, 100)]),
     "followed": followed,
-    "long": long,
+    "long": make_long_run,
     "ranks": ranks,
-    "instant": instant,
+    "instant": make_instant_run,
     "misses alone": misses_alone,
     "idle": idle,
     "busy": busy,
@@ -127,16 +127,16 @@ def test_every_metric_against_plain_python(tmp_path: Path, case: str) -> None:
     for targets, found in zip((None, HELD), summaries, strict=True):
         expected = metric_oracle.summary(metric_oracle.read(place, targets))
         assert set(found) - ABOUT == set(expected), "no metric goes unchecked"
-        same(found, expected)
+        assert_same(found, expected)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_table_against_plain_python(tmp_path: Path, case: str) -> None:
     place = CASES[case](tmp_path / "run")
-    found, facts = opened(place), metric_oracle.read(place)
+    found, facts = open_log_of(place), metric_oracle.read(place)
     assert set(TABLES) == set(metric_oracle.TABLES), "no table goes unchecked"
     for name, table in TABLES.items():
-        same_table(table(found), metric_oracle.TABLES[name](facts))
+        assert_same_table(table(found), metric_oracle.TABLES[name](facts))
 
 
 def test_rows_of_the_warm_up_do_not_count(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_rows_of_the_warm_up_do_not_count(tmp_path: Path) -> None:
 
 
 def test_a_run_of_no_duration_has_no_rates(tmp_path: Path) -> None:
-    found = summary.summarise(instant(tmp_path / "run")).to_json()
+    found = summary.summarise(make_instant_run(tmp_path / "run")).to_json()
     assert found["elapsed_s"] == 0
     assert found["tokens_generated"] == 3
     assert found["wall_clock_tok_s"] is None
@@ -170,4 +170,4 @@ def test_a_rank_that_began_before_the_first(tmp_path: Path) -> None:
             place / f"rank_{rank}", [row | {"rank": rank} for row in by_hand()], rank=rank, clock={"zero_ns": zero}
         )
     (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 2, "status": "failed"}))
-    same(summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)))
+    assert_same(summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)))

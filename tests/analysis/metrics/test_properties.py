@@ -18,7 +18,7 @@ from replayer.schema import TIERS
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import in_ms
 from tests.analysis.metric_oracle.facts import Rows
-from tests.analysis.metrics.comparing import _facts, log_of, numbers, opened, same, same_table
+from tests.analysis.metrics.comparing import assert_same, assert_same_table, facts_of, log_of, numbers, open_log_of
 from tests.analysis.metrics.shared_logs import logs
 from tests.support.logs import follow, write_run
 
@@ -35,7 +35,7 @@ def classed(draw: st.DrawFn) -> Rows:
 
 @settings(max_examples=60)
 @given(rows=classed(), by=st.sampled_from([[], ["a"], ["b"], ["a", "b"]]))
-def test_spreads_of_any_classes(rows: Rows, by: list[str]) -> None:
+def test_quantiles_of_any_classes(rows: Rows, by: list[str]) -> None:
     frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.Boolean, "v": pl.Int64})
     classes = {"a": (pl.col("a"), 5), "b": (pl.col("b"), 2)}
     ((_, values),) = spreads.sort([frame.lazy()], classes, {"v": pl.col("v")})
@@ -47,14 +47,14 @@ def test_spreads_of_any_classes(rows: Rows, by: list[str]) -> None:
     points = values.points(by, (0.0, 0.3, 1.0)).rows(named=True) if by else []
     for row in found:
         mine = sorted(one["v"] for one in groups[tuple(row[name] for name in by)])
-        same(row, {"count": len(mine)} | in_ms(mine))
+        assert_same(row, {"count": len(mine)} | in_ms(mine))
         curve = [point["ms"] for point in points if all(point[name] == row[name] for name in by)]
         assert not by or curve == pytest.approx(
             [mine[0] / 1e6, metric_oracle.quantile(mine, 3000) / 1e6, mine[-1] / 1e6]
         )
 
 
-def test_spreads_of_nothing() -> None:
+def test_quantiles_of_no_rows() -> None:
     ((_, values),) = spreads.sort([pl.LazyFrame(schema={"v": pl.Int64})], {}, {"v": pl.col("v")})
     assert values.spread(["all"]).height == values.points(["all"], (0.5,)).height == 0
 
@@ -63,34 +63,36 @@ def latencies(rows: Rows) -> dict[str, Any]:
     return METRICS["latency"](log_of(rows)).collect().row(0, named=True)
 
 
-def agree(one: Log, other: Log) -> None:
-    same(numbers(one), numbers(other))
+def assert_logs_agree(one: Log, other: Log) -> None:
+    assert_same(numbers(one), numbers(other))
     for table in TABLES.values():
-        same_table(table(one), table(other).rows(named=True))
+        assert_same_table(table(one), table(other).rows(named=True))
 
 
 @settings(max_examples=6)
 @given(rows=logs(), order=st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(rows: Rows, order: random.Random) -> None:
     shuffled = order.sample(rows, len(rows))
-    agree(log_of(shuffled), log_of(rows))
+    assert_logs_agree(log_of(shuffled), log_of(rows))
 
 
 @pytest.mark.parametrize("parts", [1, 7])
-def test_how_rows_lie_in_parts_does_not_matter(tmp_path: Path, parts: int) -> None:
+def test_the_division_of_rows_into_parts_does_not_matter(tmp_path: Path, parts: int) -> None:
     rows = follow(6, 100)
-    agree(opened(write_run(tmp_path / "run", random.Random(0).sample(rows, len(rows)), parts)), log_of(rows))
+    assert_logs_agree(
+        open_log_of(write_run(tmp_path / "run", random.Random(0).sample(rows, len(rows)), parts)), log_of(rows)
+    )
 
 
 @settings(max_examples=6)
 @given(rows=logs())
-def test_a_log_in_stretches_says_the_same(rows: Rows) -> None:
+def test_a_log_read_in_stretches_gives_the_same_metrics(rows: Rows) -> None:
     with pytest.MonkeyPatch.context() as patch:
         whole = log_of(rows)
         numbers(whole)  # taken at once, and kept
         patch.setattr(log, "STRETCH", 7)
         patch.setattr(log, "AT_ONCE", 1)
-        agree(log_of(rows), whole)
+        assert_logs_agree(log_of(rows), whole)
 
 
 @settings(max_examples=10)
@@ -100,7 +102,7 @@ def test_latencies_of_a_tier_are_its_own(rows: Rows, tier: str) -> None:
     alone = [row for row in rows if tier in (row["from_tier"], row["to_tier"])] or rows
     mine, found = ({n: v for n, v in latencies(some).items() if n.startswith(tier)} for some in (rows, alone))
     assert len(mine) == 2 * 6 * 8
-    same(found, mine)
+    assert_same(found, mine)
 
 
 @settings(max_examples=15)
@@ -108,7 +110,7 @@ def test_latencies_of_a_tier_are_its_own(rows: Rows, tier: str) -> None:
 def test_depth_adds_up_to_the_time_spent(rows: Rows) -> None:
     measured = [row for row in rows if not row["warmup"]]
     found = TABLES["depth_over_time"](log_of(rows))
-    width = metric_oracle.intervals(_facts(rows))[0] / 1e9
+    width = metric_oracle.intervals(facts_of(rows))[0] / 1e9
     first = min(row["start_ns"] for row in measured)
     assert found["in_flight"].sum() * width == pytest.approx(
         sum(row["end_ns"] - row["start_ns"] for row in measured) / 1e9, abs=1e-9

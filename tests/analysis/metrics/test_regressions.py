@@ -10,13 +10,20 @@ from analysis.log.log import Targets
 from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle
-from tests.analysis.metrics.comparing import _facts, differ, log_of, of_rows, opened, same_table
+from tests.analysis.metrics.comparing import (
+    assert_names_agree,
+    assert_same_table,
+    facts_of,
+    log_of,
+    open_log_of,
+    summarise_both_ways,
+)
 from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.logs import write_run
 
 
 def test_without_counters_the_cpu_is_not_the_bottleneck(tmp_path: Path) -> None:
-    found, expected = of_rows(tmp_path / "run", by_hand(), token_ms=100.0)
+    found, expected = summarise_both_ways(tmp_path / "run", by_hand(), token_ms=100.0)
     assert found["bottleneck"] == expected["bottleneck"] == "device"
 
 
@@ -27,24 +34,24 @@ def test_ranks_share_the_cpu(tmp_path: Path) -> None:
 
 
 def test_tokens_are_generated_whatever_row_carries_them(tmp_path: Path) -> None:
-    differ(*of_rows(tmp_path / "run", by_hand(), token_ms=100.0), "generation_.*")
+    assert_names_agree(*summarise_both_ways(tmp_path / "run", by_hand(), token_ms=100.0), "generation_.*")
 
 
 def test_generation_begins_when_the_op_has_ended(tmp_path: Path) -> None:
     """A miss at 8 s with 20 tokens, stored by 9 s: done at 11 s, due at 1."""
     rows = by_hand()
     rows[-1] |= {"move": "store", "to_tier": "nvme", "end_ns": 9 * S, "write_ns": S}
-    found, _ = of_rows(tmp_path / "run", rows, token_ms=100.0)
+    found, _ = summarise_both_ways(tmp_path / "run", rows, token_ms=100.0)
     assert found["e2e_max_ms"] == 10_000
 
 
 def test_requests_of_a_class_are_counted(tmp_path: Path) -> None:
-    found, expected = of_rows(tmp_path / "run", [row | {"phase": "decode"} for row in by_hand()])
+    found, expected = summarise_both_ways(tmp_path / "run", [row | {"phase": "decode"} for row in by_hand()])
     assert [expected[f"{name}_requests"] for name in metric_oracle.QOS] == [1, 0, 1]
-    differ(found, expected, "(interactive|responsive|batch)_requests")
+    assert_names_agree(found, expected, "(interactive|responsive|batch)_requests")
 
 
-def test_only_what_moved_prolongs_the_target(tmp_path: Path) -> None:
+def test_only_bytes_that_moved_extend_the_target(tmp_path: Path) -> None:
     place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
     assert summary.summarise(place, targets=Targets(qos_ms_per_gib=1600.0)).to_json()["batch_kept"] == 0
 
@@ -52,23 +59,25 @@ def test_only_what_moved_prolongs_the_target(tmp_path: Path) -> None:
 def test_the_best_ten_seconds_of_a_side_that_ended_early(tmp_path: Path) -> None:
     rows = by_hand()
     rows[-1] |= {"end_ns": 30 * S}
-    found, expected = of_rows(tmp_path / "run", rows)
+    found, expected = summarise_both_ways(tmp_path / "run", rows)
     assert expected["cpu_read_best10_gib_s"] == 2 / 10
-    differ(found, expected, "cpu_read_best10_gib_s")
+    assert_names_agree(found, expected, "cpu_read_best10_gib_s")
 
 
 def test_hosts_without_a_device_do_not_dilute_its_utilisation(tmp_path: Path) -> None:
     place = ranks(tmp_path / "run")
-    differ(summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)), "device_utilisation")
+    assert_names_agree(
+        summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)), "device_utilisation"
+    )
 
 
 def test_counters_have_the_same_axis_as_moves(tmp_path: Path) -> None:
     place = followed(tmp_path / "run")
     expected = [row["t_s"] for row in metric_oracle.TABLES["device_over_time"](metric_oracle.read(place))]
-    assert TABLES["device_over_time"](opened(place))["t_s"].to_list() == pytest.approx(expected)
+    assert TABLES["device_over_time"](open_log_of(place))["t_s"].to_list() == pytest.approx(expected)
 
 
-def test_what_the_warm_up_stored_late_lies_there_too() -> None:
+def test_objects_that_the_warm_up_stored_late_count_as_contents() -> None:
     rows = by_hand()
     rows[0] |= {"warmup": True, "end_ns": 20 * S}
     lies = TABLES["occupancy_over_time"](log_of(rows)).filter(tier="cpu")
@@ -76,13 +85,13 @@ def test_what_the_warm_up_stored_late_lies_there_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["bandwidth_over_time", "latency_over_time"])
-def test_what_ends_on_a_bound_ends_in_the_interval_that_begins_there(name: str) -> None:
+def test_a_move_that_ends_on_a_bound_counts_in_the_next_interval(name: str) -> None:
     times = {"due_ns": 0, "ready_ns": 0, "start_ns": 0, "end_ns": 43 * 10**6}
     rows = [by_hand()[1] | times]
-    same_table(TABLES[name](log_of(rows)), metric_oracle.TABLES[name](_facts(rows)))
+    assert_same_table(TABLES[name](log_of(rows)), metric_oracle.TABLES[name](facts_of(rows)))
 
 
-def test_targets_go_by_name(tmp_path: Path) -> None:
+def test_targets_are_matched_by_name(tmp_path: Path) -> None:
     place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
     one, other = (
         {"interactive": 1500.0, "responsive": 1.0, "batch": 1.0},

@@ -11,7 +11,7 @@ from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from replayer.schema import WAITS
 from tests.analysis.metric_oracle.facts import Rows
-from tests.analysis.metrics.comparing import differ, log_of, of_rows, same
+from tests.analysis.metrics.comparing import assert_names_agree, assert_same, log_of, summarise_both_ways
 from tests.analysis.metrics.shared_logs import S, by_hand, logs
 from tests.support.logs import follow, make_rows, write_run
 
@@ -19,16 +19,16 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_generation_where_ops_are_one_row(tmp_path: Path, seed: int) -> None:
+def test_generation_if_each_op_is_one_row(tmp_path: Path, seed: int) -> None:
     rows = [row for row in make_rows(seed, 200) if row["move"] not in ("demote", "drop")]
-    found, expected = of_rows(tmp_path / "run", rows)
+    found, expected = summarise_both_ways(tmp_path / "run", rows)
     assert expected["generation_max_ms"]
-    differ(found, expected, "(generation|e2e)_.*")
+    assert_names_agree(found, expected, "(generation|e2e)_.*")
 
 
 @settings(max_examples=15)
 @given(rows=logs())
-def test_a_tier_ends_up_with_what_was_stored_and_not_evicted(rows: Rows) -> None:
+def test_a_tier_ends_with_what_was_stored_and_not_evicted(rows: Rows) -> None:
     found = TABLES["occupancy_over_time"](log_of(rows))
     for tier, lies in found.group_by("tier", maintain_order=True).agg(pl.col("gib").last()).rows():
         ok = [row for row in rows if row["status"] == "ok"]
@@ -52,32 +52,32 @@ def test_curves_rise_to_the_largest(rows: Rows) -> None:
 
 @settings(max_examples=25)
 @given(rows=logs())
-def test_times_of_a_request_fit_into_it(rows: Rows) -> None:
+def test_parts_of_a_request_are_not_longer_than_it(rows: Rows) -> None:
     found = log_of(rows).requests.collect()
     e2e, parts = found["done_ns"] - found["due_ns"], found.select("io_ns", "queue_ns", "plan_wait_ns")
     assert (parts.sum_horizontal() <= e2e).all()
     assert parts.select(pl.min_horizontal(pl.all()) >= 0).to_series().all()
 
 
-def test_what_a_request_has_at_once_counts_once(tmp_path: Path) -> None:
+def test_moves_of_a_request_that_overlap_count_once(tmp_path: Path) -> None:
     """Ten hits due at 0, one after the other at work from 1 to 11 s: a queue of 1 s, not of 1 + 2 + … + 10."""
     hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 0, "window_ns": 0, "order_ns": 0}
     rows = [hit | {"op_id": n, "position": n, "start_ns": (n + 1) * S, "end_ns": (n + 2) * S} for n in range(10)]
-    found, _ = of_rows(tmp_path / "run", rows, token_ms=0.0)
-    same(found, {"queue_max_ms": 1000.0, "io_max_ms": 10_000.0, "plan_wait_max_ms": 0.0, "e2e_max_ms": 11_000.0})
+    found, _ = summarise_both_ways(tmp_path / "run", rows, token_ms=0.0)
+    assert_same(found, {"queue_max_ms": 1000.0, "io_max_ms": 10_000.0, "plan_wait_max_ms": 0.0, "e2e_max_ms": 11_000.0})
 
 
 @pytest.mark.parametrize("cause", ["data", "eviction", "room", "order", "window", None])
-def test_what_a_request_waited_for(tmp_path: Path, cause: str | None) -> None:
+def test_waits_of_a_request_have_their_cause(tmp_path: Path, cause: str | None) -> None:
     """Due at 0, ready at 3 s, done at 4."""
     row = by_hand()[1] | {"due_ns": 0, "ready_ns": 3 * S, "start_ns": 3 * S, "end_ns": 4 * S}
     row |= {"waited_for": cause if cause in WAITS else None, "window_ns": 0, "order_ns": 0}
     row |= {f"{cause}_ns": 3 * S} if cause in ("order", "window") else {}
-    found, _ = of_rows(tmp_path / "run", [row], token_ms=0.0, workers=8)
+    found, _ = summarise_both_ways(tmp_path / "run", [row], token_ms=0.0, workers=8)
     names = ("data", "eviction", "room", "order", "window")
-    same(found, {f"{name}_wait_mean_ms": 3000.0 * (name == cause) for name in names})
-    same(found, {f"{name}_wait_share": 0.75 * (name == cause) for name in names})
-    same(found, {f"{name}_wait_s": 3.0 * (name == cause) for name in names} | {"plan_wait_s": 3.0})
+    assert_same(found, {f"{name}_wait_mean_ms": 3000.0 * (name == cause) for name in names})
+    assert_same(found, {f"{name}_wait_share": 0.75 * (name == cause) for name in names})
+    assert_same(found, {f"{name}_wait_s": 3.0 * (name == cause) for name in names} | {"plan_wait_s": 3.0})
     assert found["bottleneck"] == (cause or "plan")
 
 
@@ -96,7 +96,7 @@ def test_the_bottleneck_is_where_busy_workers_are(
     hit = by_hand()[1] | {"due_ns": 0, "ready_ns": 20 * S, "start_ns": 20 * S, "end_ns": 30 * S, "waited_for": "data"}
     hit |= {"read_ns": 10 * S} | {name: value * S for name, value in times.items()}
     rows = [hit | {"op_id": n, "position": n} for n in range(10)]
-    found, expected = of_rows(tmp_path / "run", rows, workers=workers)
+    found, expected = summarise_both_ways(tmp_path / "run", rows, workers=workers)
     assert found["bottleneck"] == expected["bottleneck"] == bottleneck
 
 

@@ -7,7 +7,7 @@ import polars as pl
 from analysis.log.log import Targets
 from analysis.summary import summary
 from analysis.summary.distributions import TABLES
-from tests.analysis.metrics.comparing import opened, same
+from tests.analysis.metrics.comparing import assert_same, open_log_of
 from tests.analysis.metrics.shared_logs import by_hand
 from tests.support.logs import write_run
 
@@ -18,7 +18,7 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
     place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
     held = Targets(qos_ms_per_gib=1600.0, tier_gib_s={"nvme": (1.0, 2.0), "cpu": (4.0, 4.0)}, tbw=1.0, drive_tb=2.0)
     found = summary.summarise(place, targets=held).to_json()
-    same(
+    assert_same(
         found,
         {
             # 10 + 5 + 20 tokens; from 0 to 8 s; 1 + 0.5 + 2 + 1 + 2 s of I/O
@@ -74,7 +74,7 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
 
 
 def test_tables_worked_by_hand(tmp_path: Path) -> None:
-    log = opened(write_run(tmp_path / "run", by_hand(), token_ms=100.0))
+    log = open_log_of(write_run(tmp_path / "run", by_hand(), token_ms=100.0))
     lies = TABLES["occupancy_over_time"](log).filter(pl.col("t_s").round(3).is_in([0.0, 1.0, 4.0, 5.0, 8.0]))
     assert lies.filter(tier="cpu")["gib"].to_list() == [0, 1, 0, 2, 2]  # stored at 1 s, demoted at 4, 2 GiB stored at 5
     assert lies.filter(tier="nvme")["gib"].to_list() == [0, 0, 1, 1, 1]

@@ -1,0 +1,214 @@
+"""Selections of metrics: the names that each page, table and file shows, in its order."""
+
+from typing import Final
+
+from analysis.metrics.catalogue import CATALOGUE
+from analysis.metrics.metric import COUNT_UNITS
+from replayer.schema import TIERS
+from tracegen.schema import ENUMS
+
+_TOUCHED: Final = [f"{tier}_{direction}" for tier in TIERS for direction in ("read", "write")]
+_HEADINGS: Final = {"bytes": "GiB", "bytes/day": "TB/day"}
+"""Units that people read in another one."""
+
+
+def heading(name: str) -> str:
+    """Return a metric's label with the unit that people read; counts name what they count."""
+    metric = CATALOGUE[name]
+    is_plain = metric.unit in ("", "share", "ratio", *COUNT_UNITS)
+    unit = _HEADINGS.get(metric.unit, "" if is_plain else metric.unit)
+    return f"{metric.label}, {unit}" if unit else metric.label
+
+
+# The summary of a run. Indented lines are parts of the line above, + and = show sums.
+
+_WORK: Final = (
+    "requests",
+    "tokens_generated",
+    "decode_read_bytes",
+    *(f"  {tier}_decode_read_bytes" for tier in TIERS),
+    "prefill_write_bytes",
+    *(f"  {tier}_prefill_write_bytes" for tier in TIERS),
+    "nvme_tokens_processed",
+    "read_write_ratio",
+    "read_amplification",
+    "nvme_write_amplification",
+    "evictions",
+    *(f"{tier}_left_objects" for tier in TIERS),
+    *(f"  {tier}_left_share" for tier in TIERS),
+    *(f"  {tier}_left_bytes" for tier in TIERS),
+    "recomputed_tokens",
+    "failed_moves",
+)
+_HITS: Final = (
+    "hit_rate_prompt_tokens",
+    "  hit_rate_prompt",
+    "  hit_rate_sessions",
+    "  hit_rate_sessions_p5",
+    "  hit_rate_sessions_p50",
+    "  compulsory_tokens",
+    "hit_rate",
+    "  hit_rate_tokens",
+    *(f"  {tier}_hit_rate" for tier in TIERS),
+    "hit_rate_reuse",
+    *(f"  {source}_hit_rate" for source in ENUMS["source"] if source != "user"),
+    "hit_rate_refs",
+    "hit_rate_requests",
+)
+_SPEED: Final = (
+    "elapsed_s",
+    "  drain_s",
+    "  drained_bytes",
+    "wall_clock_tok_s",
+    "  steady_tok_s",
+    "requests_per_s",
+    "storage_tok_s",
+    "  mean_inflight",
+    "decode_read_gib_s",
+    *(f"{touched}_gib_s" for touched in _TOUCHED),
+    *(f"  {touched}_busy_gib_s" for touched in _TOUCHED),
+    *(f"{touched}_efficiency" for touched in _TOUCHED),
+    "nvme_write_bytes_per_day",
+    "  drive_writes_per_day",
+    "  endurance_years",
+    "bottleneck",
+)
+_REQUESTS: Final = (
+    "e2e_mean_ms =",
+    "  + queue_mean_ms",
+    "  + io_mean_ms",
+    "  + generation_mean_ms",
+    "  + plan_wait_mean_ms",
+    *(f"      {cause}_wait_mean_ms" for cause in ("data", "eviction", "room", "order", "window")),
+    "  + other_mean_ms",
+    *(f"{part}_{stat}_ms" for part in ("io", "queue", "plan_wait") for stat in ("p50", "p95", "p99")),
+    "lateness_p99_ms",
+    "ttfb_p95_ms",
+    "ttfb_p99_ms",
+    *(f"  {qos}_ttfb_p95_ms" for qos in ENUMS["qos"]),
+    *(f"  {qos}_compliance" for qos in ENUMS["qos"]),
+    *(f"e2e_{stat}_ms" for stat in ("p50", "p95", "p99")),
+)
+_LATENCY: Final = tuple(f"{touched}_{stat}_ms" for touched in _TOUCHED for stat in ("p50", "p95", "p99", "max"))
+SUMMARY: Final[dict[str, tuple[str, ...]]] = {
+    "Work (equal wherever the trace and the tiers are equal)": _WORK,
+    "Hit rates (of the workload and the capacities)": _HITS,
+    "Speed (of this system)": _SPEED,
+    "Times per request, waiting included": _REQUESTS,
+    "Latency of whole objects, waiting excluded": _LATENCY,
+}
+"""The sections of a summary, a line each. The metric's label replaces its name: `  + io_mean_ms`."""
+
+# The comparison of systems.
+
+QUOTED: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
+"""The metrics that systems may be ranked by; which of them to quote first depends on the CPU tier."""
+COMPARED: Final = (
+    "wall_clock_tok_s",
+    "storage_tok_s",
+    "decode_read_gib_s",
+    "elapsed_s",
+    "nvme_read_gib_s",
+    "nvme_write_gib_s",
+    "nvme_read_p95_ms",
+    "nvme_read_p99_ms",
+    "nvme_write_p95_ms",
+    "nvme_write_p99_ms",
+    "cpu_read_p95_ms",
+    "cpu_write_p95_ms",
+    "ttfb_p95_ms",
+    "ttfb_p99_ms",
+    "io_p95_ms",
+    "e2e_p95_ms",
+    "e2e_p99_ms",
+)
+"""The metrics that `compare` shows unless others are named."""
+TOTALS: Final = (
+    "tokens_generated",
+    "logged_ops",
+    "decode_read_bytes",
+    "prefill_write_bytes",
+    "recomputed_tokens",
+    *(f"{touched}_bytes" for touched in _TOUCHED),
+)
+"""The counts that `compare` shows first of runs that did unlike work."""
+
+# The report.
+
+REPORT: Final = (
+    "wall_clock_tok_s",
+    "storage_tok_s",
+    "mean_inflight",
+    "requests_per_s",
+    "decode_read_gib_s",
+    *(f"{touched}_gib_s" for touched in _TOUCHED),
+    *(f"{touched}_p95_ms" for touched in _TOUCHED),
+    "nvme_read_p99_ms",
+    "nvme_write_p99_ms",
+    *(f"{part}_{stat}_ms" for part in ("ttfb", "io", "e2e") for stat in ("mean", "p95", "p99")),
+    "hit_rate_prompt_tokens",
+    "hit_rate_sessions_p50",
+    "hit_rate",
+    "hit_rate_reuse",
+    *(f"{tier}_left_share" for tier in TIERS),
+    "read_amplification",
+    "drive_writes_per_day",
+    "tokens_generated",
+    "elapsed_s",
+    "nvme_break_even_tok_s",
+    "bottleneck",
+)
+"""The table at the head of a report."""
+CHARTED: Final = (
+    "wall_clock_tok_s",
+    "decode_read_gib_s",
+    "nvme_read_gib_s",
+    "nvme_write_gib_s",
+    "nvme_read_p95_ms",
+    "nvme_write_p95_ms",
+    "ttfb_p95_ms",
+    "e2e_p95_ms",
+)
+"""The chart that compares systems: a panel per metric."""
+
+# The submission: its files have these metrics in every release.
+
+CLAIMED: Final = (
+    "decode_read_gib_s",
+    "steady_decode_read_gib_s",
+    "nvme_read_gib_s",
+    "nvme_write_gib_s",
+    "steady_nvme_read_gib_s",
+    "steady_nvme_write_gib_s",
+    "wall_clock_tok_s",
+    "steady_tok_s",
+    "storage_tok_s",
+    "nvme_read_device_p95_ms",
+    "nvme_write_device_p95_ms",
+    "nvme_read_p95_ms",
+    "nvme_write_p95_ms",
+    "ttfb_p95_ms",
+    "e2e_p95_ms",
+    "elapsed_s",
+    "drain_s",
+)
+"""The speed that a package claims."""
+CLAIMED_WORK: Final = (
+    "tokens_generated",
+    "decode_read_bytes",
+    "prefill_write_bytes",
+    "nvme_read_bytes",
+    "nvme_write_bytes",
+)
+"""The work that a package claims, summed over ranks."""
+RANKED: Final = (
+    "decode_read_gib_s",
+    "wall_clock_tok_s",
+    "storage_tok_s",
+    "nvme_read_gib_s",
+    "nvme_write_gib_s",
+    "nvme_read_device_p95_ms",
+    "nvme_write_device_p95_ms",
+    "drain_s",
+)
+"""The columns of a ranking of packages, by their short heads."""

@@ -1,0 +1,213 @@
+"""The catalogue: an entry with unit, kind, direction and samples for each number of a summary."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from analysis.assessment.criteria import PROFILES
+from analysis.metrics import DECLARED, METRICS, headlines
+from analysis.metrics.catalogue import CATALOGUE, GROUPS, describe
+from analysis.metrics.metric import COUNT_UNITS, places_of
+from analysis.submission.rules import RULES
+from analysis.summary.summary import summarise
+from analysis.summary.text import SECTIONS
+from tests.analysis import metric_oracle
+from tests.analysis.metrics.shared_logs import ranks
+from tests.support.command_line import Run
+from tests.support.paths import ROOT
+
+FAMILIES = [family for group in GROUPS for family in group.families]
+UNITS = {
+    *COUNT_UNITS, "s", "ms", "tok/s", "GiB/s", "requests/s", "bytes/day", "per day", "years", "cores", "share",
+    "ratio", "",
+}  # fmt: skip
+
+
+# Completeness
+
+
+def test_every_number_of_a_summary_has_an_entry_and_every_entry_is_in_a_summary(
+    tmp_path: Path,
+) -> None:
+    for place in (metric_oracle.DATA / "run", ranks(tmp_path / "ranks")):
+        summary = summarise(place)
+        numbers = {
+            name for name, value in summary.items() if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        assert numbers <= set(CATALOGUE)
+        assert set(CATALOGUE) <= set(summary)
+
+
+def test_counts_of_the_work_are_whole_numbers_and_other_work_is_not() -> None:
+    summary = summarise(metric_oracle.DATA / "run")
+    for name, metric in CATALOGUE.items():
+        if metric.kind == "work" and summary[name] is not None:
+            assert isinstance(summary[name], int) == metric.is_equal_work, name
+
+
+def test_a_docstring_defines_exactly_the_metrics_that_are_declared() -> None:
+    for function, families in DECLARED.items():
+        body = (function.__doc__ or "").partition("\n\n")[2]
+        defined = [name for line in re.findall(r"^    (\S[^:\n]*): ", body, re.M) for name in line.split(", ")]
+        assert defined == [family.name for family in families]
+        assert METRICS[function.__name__] is function
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_every_entry_is_complete(family: object) -> None:
+    (found,) = [one for one in FAMILIES if one is family]
+    assert found.unit in UNITS
+    assert found.definition.endswith(".")
+    assert found.group
+    assert set(places_of(found.label)) <= set(places_of(found.name))
+    for metric in found.expand():
+        assert "{" not in metric.name + metric.label + metric.short + (metric.counted_by or "")
+        assert metric.family == found.name
+        assert metric.counted_by is None or CATALOGUE[metric.counted_by].unit in (
+            "moves",
+            "requests",
+        )
+
+
+def test_labels_and_units_tell_metrics_apart() -> None:
+    described = [(metric.label, metric.unit, metric.percentile) for metric in CATALOGUE.values()]
+    assert sorted({one for one in described if described.count(one) > 1}) == []
+
+
+def test_no_module_takes_a_unit_or_a_direction_from_the_end_of_a_name() -> None:
+    """Conditions such as usable_bytes are not metrics, and may be told by their names."""
+    endings = r"_(?:ms|s|gib_s|tok_s|per_s|per_sec|bytes|tokens|share|rate|kept|compliance|efficiency|years|per_day)\""
+    rule = re.compile(rf"(?:endswith|removesuffix|fullmatch)\(.*{endings}")
+    for folder in ("analysis", "replayer/experiments"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            lines = [line for line in path.read_text().splitlines() if rule.search(line)]
+            assert [line for line in lines if "usable_bytes" not in line] == [], path
+
+
+# Direction
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cache_io_tokens_per_sec",
+        "hit_rate_reuse",
+        "hit_rate_tokens",
+        "nvme_hit_rate",
+        "system_hit_rate",
+        "interactive_compliance",
+        "nvme_read_efficiency",
+        "wall_clock_tok_s",
+        "endurance_years",
+    ],
+)
+def test_higher_rates_and_shares_are_better(name: str) -> None:
+    assert describe(name).better == "higher"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "requests",
+        "nvme_read_bytes",
+        "bottleneck",
+        "device_utilisation",
+        "generation_mean_ms",
+        "idle_s",
+        "cpu_share",
+    ],
+)
+def test_neither_direction_is_better_for_counts_words_and_the_workloads_own_times(
+    name: str,
+) -> None:
+    assert describe(name).better is None
+
+
+def test_a_system_is_better_only_by_its_speed() -> None:
+    for metric in CATALOGUE.values():
+        assert metric.better_system == (metric.better if metric.kind == "speed" else None), metric.name
+    for name in ("hit_rate", "rag_hit_rate", "nvme_write_amplification", "endurance_years"):
+        assert describe(name).better is not None
+        assert describe(name).better_system is None
+    assert describe("ttfb_p95_ms").better_system == "lower"
+    assert describe("nvme_read_gib_s").better_system == "higher"
+
+
+def test_times_and_rates_that_speed_determines_have_a_direction() -> None:
+    undirected = {"idle_s", "mean_inflight", "drained_bytes", "drained_tokens", "bottleneck"}
+    for metric in CATALOGUE.values():
+        if metric.kind == "speed" and metric.name not in undirected:
+            assert metric.better == (
+                "lower" if metric.unit in ("s", "ms") or "_wait_share" in metric.name else "higher"
+            )
+
+
+def test_criteria_are_bounds_on_the_worse_side() -> None:
+    relations = {one.metric: one.relation for criteria in PROFILES.values() for one in criteria}
+    assert (relations["nvme_read_p95_ms"], relations["hit_rate_reuse"]) == ("<", ">")
+
+
+# Samples
+
+
+def test_samples_are_counted_by_metrics() -> None:
+    assert describe("ttfb_p95_ms").counted_by == "requests"
+    assert describe("nvme_read_device_p99_ms").counted_by == "nvme_reads"
+    assert describe("batch_ttfb_p95_ms").counted_by == "batch_requests"
+    assert describe("batch_compliance").counted_by == "batch_requests"
+    assert describe("nvme_read_eviction_p95_ms").counted_by is None
+
+
+@pytest.mark.parametrize(
+    ("name", "samples"),
+    [
+        ("ttfb_p50_ms", 10),
+        ("ttfb_p95_ms", 100),
+        ("e2e_p99_ms", 500),
+        ("batch_kept", 100),
+        ("ttfb_max_ms", 1),
+    ],
+)
+def test_percentiles_need_samples(name: str, samples: int) -> None:
+    assert describe(name).least_samples == samples
+
+
+# Selections
+
+
+def test_selections_name_metrics() -> None:
+    named = {
+        *headlines.QUOTED, *headlines.COMPARED, *headlines.TOTALS, *headlines.REPORT, *headlines.CHARTED,
+        *headlines.CLAIMED, *headlines.CLAIMED_WORK, *headlines.RANKED,
+        *(name for lines in SECTIONS.values() for _, name, _ in lines),
+    }  # fmt: skip
+    assert named <= set(CATALOGUE)
+    assert {option.primary for rules in RULES.values() for option in rules.options} <= set(
+        headlines.QUOTED,
+    )
+
+
+def test_labels_of_the_summary_fit_their_column() -> None:
+    assert max(len(label) for lines in SECTIONS.values() for label, _, _ in lines) <= 56
+
+
+def test_ranked_metrics_have_heads_of_their_own() -> None:
+    heads = [describe(name).short for name in headlines.RANKED]
+    assert all(heads)
+    assert len(set(heads)) == len(heads)
+
+
+# The command
+
+
+def test_the_command_describes_a_metric_for_people_and_machines(run: Run) -> None:
+    (entry,) = json.loads(run("analysis", "metrics", "nvme_read_p95_ms", "--json").stdout)
+    assert entry["name"] == "{tier}_{direction}_{stat}_ms"
+    assert (entry["unit"], entry["better"], entry["kind"]) == ("ms", "lower", "speed")
+    assert entry["label"] == "{tier} {direction}s, {stat} per object"
+    assert entry["definition"].startswith("total time")
+    assert entry["samples"]["nvme_read_p95_ms"] == {"counted_by": "nvme_reads", "least": 100}
+    text = run("analysis", "metrics", "nvme_read_p95_ms").stdout
+    assert "{tier}_{direction}_{stat}_ms (lower is better): total" in text
