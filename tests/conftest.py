@@ -12,6 +12,7 @@ import pytest
 import vl_convert
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from analysis.doubts import against_trace as replanned
 from analysis.submission import traces as remade
@@ -43,12 +44,52 @@ TOGETHER = (
 )
 
 
+# Files and folders that take longest, longest first. Workers begin with them, so that none of them ends the suite alone.
+LONGEST = (
+    "tests/analysis/report",
+    "tests/endtoend/test_howtos.py",
+    "tests/endtoend/test_ranks.py",
+    "tests/analysis/submission/hand_made",
+    "tests/tracegen/test_combine.py",
+    "tests/analysis/submission/test_replayed_forgeries.py",
+    "tests/replayer/sweep",
+    "tests/endtoend/test_machine.py",
+    "tests/endtoend/test_run_signals.py",
+    "tests/replayer/test_autoscale.py",
+    "tests/endtoend/test_pages.py",
+    "tests/analysis/submission/test_real_replays.py",
+    "tests/analysis/doubts/test_tampered_logs.py",
+    "tests/tracegen/test_cli.py",
+    "tests/analysis/metrics/test_oracle.py",
+    "tests/tracegen/test_generators.py",
+    "tests/replayer/test_scenarios.py",
+    "tests/replayer/run/test_log_and_plan.py",
+    "tests/endtoend/test_habits.py",
+    "tests/endtoend/test_extras.py",
+    "tests/tracegen/test_info.py",
+    "tests/tracegen/test_recipes.py",
+    "tests/analysis/doubts/test_thresholds.py",
+    "tests/analysis/metrics/test_properties.py",
+    "tests/tracegen/readers/test_bad_files.py",
+    "tests/tracegen/readers/test_anything.py",
+    "tests/tracegen/test_tokens.py",
+    "tests/analysis/sql",
+    "tests/analysis/assessment",
+)
+
+
 class FolderScheduling(LoadFileScheduling):
-    """Give a worker whole files, or whole folders of those in TOGETHER."""
+    """Give a worker whole files, or the whole folders in TOGETHER; those in LONGEST first."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
         return next((folder for folder in TOGETHER if file.startswith(f"{folder}/")), file)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        longest = next((scope for scope in LONGEST if scope in self.workqueue), None)
+        if longest is not None:
+            self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderScheduling | None:
