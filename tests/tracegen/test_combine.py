@@ -69,7 +69,7 @@ def test_shards_and_jobs_give_the_single_process_trace(tmp_path: Path, block: in
     assert not difference(Trace(tmp_path / "jobs.parquet"), merged).text.count("differ")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(recipes, st.integers(2, 5))
 def test_any_recipes_parts_merge_to_the_whole(recipe: Recipe, count: int) -> None:
     recipe = replace(recipe, mix=replace(recipe.mix, sharegpt=0, personas=recipe.mix.personas or 1))
@@ -205,7 +205,7 @@ def test_scaled_users_have_objects_of_their_own_but_share_prompts_and_chunks(exa
     assert whole(found)["time_ns"].max() == of["time_ns"].max() // 2
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.integers(1, 3), st.sampled_from(["1", "0.5", "1/3", "1.7"]), st.tuples(st.integers(0, 90), st.integers(1, 90))
 )
@@ -232,14 +232,14 @@ def test_a_slice_that_deletes_what_it_does_not_store_is_refused(tmp_path: Path) 
     assert found["key"].tolist() == [0]
 
 
-def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, requests=44_000, users=100)
+def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegen.files.trace_writer.ROW_GROUP", 26_000)  # parts are whole row groups
+    recipe = replace(RECIPE, requests=4_400, users=100)
     folder, single = tmp_path / "parts", tmp_path / "single.parquet"
-    assert generate(recipe, folder, part_ops=100_000, quiet=True) == generate(recipe, single, quiet=True)
+    assert generate(recipe, folder, part_ops=10_000, quiet=True) == generate(recipe, single, quiet=True)
     assert len(list(folder.iterdir())) == 3
     assert "valid" in run("tracegen", "validate", folder).stdout
-    plans = [run("replayer", "plan", path, "--cpu-mem-gb", 20, "--json").stdout for path in (folder, single)]
-    assert plans[0] == plans[1]
+    assert len({run("replayer", "plan", path, "--cpu-mem-gb", 20, "--json").stdout for path in (folder, single)}) == 1
     sentence(run("tracegen", "slice", folder, "--requests", 5, "-o", folder, ok=False), "--force")
     with pytest.raises(InputError, match="is a folder"):
         generate(recipe, tmp_path, force=True, quiet=True)

@@ -43,7 +43,7 @@ def per_request(batch: Columns) -> dict[str, NDArray[np.int64]]:
 )
 def test_personas(name: str, context: tuple[int, int], generation: tuple[int, int], think: tuple[float, float]) -> None:
     kinds = {other: replace(one, weight=int(other == name)) for other, one in BARE.personas.items()}
-    recipe = replace(BARE, users=2000, duration_s=60, decode_token_ms=0, personas=kinds)
+    recipe = replace(BARE, users=1000, duration_s=60, decode_token_ms=0, personas=kinds)
     found = per_request(made(recipe))
     for values, (low, high) in ((found["C"], context), (found["G"], generation)):
         assert values.min() >= low / 4
