@@ -5,17 +5,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import vl_convert
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from analysis.doubts import against_trace as replanned
+from analysis.submission import begin as beginning
+from analysis.submission import system
 from analysis.submission import traces as remade
 from replayer.experiments import children
+from replayer.machine import description
+from replayer.schema import code_digests
 from tests.support.command_line import Run, capture_here, child_here, here, run_logged_here
 from tests.support.latencies import latencies_known
 from tests.support.paths import DEMO, ROOT
@@ -42,12 +49,52 @@ TOGETHER = (
 )
 
 
+# Files and folders that take longest, longest first. Workers begin with them, so that none of them ends the suite alone.
+LONGEST = (
+    "tests/analysis/report",
+    "tests/endtoend/test_howtos.py",
+    "tests/endtoend/test_ranks.py",
+    "tests/analysis/submission/hand_made",
+    "tests/tracegen/test_shards.py",
+    "tests/analysis/submission/test_replayed_forgeries.py",
+    "tests/replayer/sweep",
+    "tests/endtoend/test_machine.py",
+    "tests/endtoend/test_run_signals.py",
+    "tests/replayer/experiments/test_autoscale.py",
+    "tests/endtoend/test_pages.py",
+    "tests/analysis/submission/test_real_replays.py",
+    "tests/analysis/doubts/test_tampered_logs.py",
+    "tests/tracegen/test_cli.py",
+    "tests/analysis/metrics/test_oracle.py",
+    "tests/tracegen/workload/test_distributions.py",
+    "tests/replayer/experiments/test_scenarios.py",
+    "tests/replayer/run/test_log_and_plan.py",
+    "tests/endtoend/test_habits.py",
+    "tests/endtoend/test_extras.py",
+    "tests/tracegen/test_info.py",
+    "tests/tracegen/recipe/test_shipped_recipes.py",
+    "tests/analysis/doubts/test_thresholds.py",
+    "tests/analysis/metrics/test_properties.py",
+    "tests/tracegen/readers/test_bad_files.py",
+    "tests/tracegen/readers/test_anything.py",
+    "tests/tracegen/sources/test_tokenizers.py",
+    "tests/analysis/sql",
+    "tests/analysis/assessment",
+)
+
+
 class FolderScheduling(LoadFileScheduling):
-    """Give a worker whole files, or whole folders of those in TOGETHER."""
+    """Give a worker whole files, or the whole folders in TOGETHER; those in LONGEST first."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
         return next((folder for folder in TOGETHER if file.startswith(f"{folder}/")), file)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        longest = next((scope for scope in LONGEST if scope in self.workqueue), None)
+        if longest is not None:
+            self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderScheduling | None:
@@ -55,11 +102,43 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderSchedu
     return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled modules in pytest's cache where Python is told to write none.
+
+    Otherwise each worker, and each process that a test starts, compiles all modules anew: 0.1 s to 7 s of CPU each.
+    """
+    if sys.dont_write_bytecode and hasattr(config, "cache"):
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = str(config.cache.mkdir("bytecode"))
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
 @pytest.fixture(scope="session", autouse=True)
 def tokenizers_once() -> Iterator[None]:
     """Loading a bundled tokenizer takes a second, and most traces are made with one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "_load_tekken", functools.cache(tokens._load_tekken))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installation_once() -> Iterator[None]:
+    """Digests of our code and versions of packages, which every run.json names, are computed once: 40 ms of CPU."""
+
+    @functools.cache
+    def distributions() -> list[SimpleNamespace]:
+        return [
+            SimpleNamespace(metadata={"Name": each.metadata["Name"]}, version=each.version)
+            for each in metadata.distributions()
+        ]
+
+    digests = functools.cache(code_digests)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (description, system, beginning):
+            patch.setattr(module, "code_digests", digests)
+        patch.setattr(description, "version", functools.cache(metadata.version))
+        patch.setattr(beginning, "metadata", SimpleNamespace(distributions=distributions))
         yield
 
 

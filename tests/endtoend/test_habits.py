@@ -87,6 +87,7 @@ def test_ranks_of_a_run_are_no_runs(tmp_path: Path) -> None:
     assert runs_in([tmp_path / "series"]) == [tmp_path / "series" / "run"]
 
 
+@pytest.mark.usefixtures("latencies_once")
 def test_every_command_takes_a_series(sweep: Path) -> None:
     told = json.loads(call("summary", sweep, "--json").stdout)
     assert [str(Path(found["run"]).relative_to(sweep)) for found in told] == ORDER

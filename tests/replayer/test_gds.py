@@ -3,6 +3,7 @@
 import os
 import sys
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from tests.support import traces
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")  # found, as its import takes 2 s
 UNIT = 70_272  # bytes per token: no multiple of a sector
 
 

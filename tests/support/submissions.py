@@ -44,6 +44,7 @@ from tracegen.schema import Trace
 Change = Callable[[Package], object]
 
 
+CODE: Final = code_digests()
 DURATION_S, TRIALS, GAP_S = 2.0, 2, 60
 
 
@@ -71,7 +72,7 @@ def replayed(option: Option, trial: int, rank: int = 0, ranks: int = 1, slower: 
     info["conditions"] = option.closed | {"ranks": ranks}
     info["window"] |= {"cut_s": DURATION_S}
     info["trace"] |= {"seed": 42 + rank}
-    info["machine"] |= {"host": platform.node(), **code_digests()}
+    info["machine"] |= {"host": platform.node(), **CODE}
     info["machine"]["packages"] = info["machine"]["packages"] | {"kv-tier-bench": version("kv-tier-bench")}
     info["payload_nonce"] = f"{number}{trial}{rank}".rjust(16, "0")
     info |= {"rank": rank, "clock": {"offset_ns": 0, "round_trip_ns": 0, "zero_ns": born_ns + rank * 1000}}

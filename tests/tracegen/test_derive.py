@@ -93,7 +93,7 @@ def test_scaled_users_have_objects_of_their_own_but_share_prompts_and_chunks(exa
     assert read_ops(found)["time_ns"].max() == of["time_ns"].max() // 2
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.integers(1, 3), st.sampled_from(["1", "0.5", "1/3", "1.7"]), st.tuples(st.integers(0, 90), st.integers(1, 90))
 )

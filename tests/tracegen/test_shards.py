@@ -38,7 +38,7 @@ def test_shards_and_jobs_give_the_single_process_trace(tmp_path: Path, block: in
     assert not compare_traces(Trace(tmp_path / "jobs.parquet"), merged).text.count("differ")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(recipes, st.integers(2, 5))
 def test_the_shards_of_any_recipe_merge_to_the_whole(recipe: Recipe, count: int) -> None:
     recipe = replace(recipe, mix=replace(recipe.mix, sharegpt=0, personas=recipe.mix.personas or 1))

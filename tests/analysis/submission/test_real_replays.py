@@ -33,6 +33,7 @@ duration_s = 4
 """
 
 
+@pytest.mark.usefixtures("charts_that_draw_nothing")
 def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) -> None:
     """What replayer leaves, of two ranks where there is MPI, is what CLOSED fixes; the cpu tier holds all of it."""
     ranks = 2 if shutil.which("mpirun") else 1

@@ -45,7 +45,7 @@ def test_personas_have_the_lengths_and_pauses_of_kv_cache_py(
     name: str, context: tuple[int, int], generation: tuple[int, int], think: tuple[float, float]
 ) -> None:
     kinds = {other: replace(one, weight=int(other == name)) for other, one in BARE.personas.items()}
-    recipe = replace(BARE, users=2000, duration_s=60, decode_token_ms=0, personas=kinds)
+    recipe = replace(BARE, users=1000, duration_s=60, decode_token_ms=0, personas=kinds)
     measured = per_request(made(recipe))
     for values, (low, high) in ((measured["C"], context), (measured["G"], generation)):
         assert values.min() >= low / 4
