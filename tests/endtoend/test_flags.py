@@ -204,7 +204,7 @@ def test_a_simulated_device_gets_one_warning(small: Trace, tmp_path: Path, flags
     done = here("replayer", "run", small.path, "--model", "tiny-1b", "--layout", "null", *flags, "-o", tmp_path / "r")
     assert done.returncode == 0, done.stderr
     run = json.loads((tmp_path / "r" / "run.json").read_text())
-    (warning,) = (text for text in map(str, run["warnings"]) if "times" in text)
+    (warning,) = (warning["text"] for warning in run["warnings"] if "times" in warning["text"])
     assert "the null layout: nothing is stored, its times are " in warning
     for text in (warning, done.stderr):
         assert f"{times}." in text

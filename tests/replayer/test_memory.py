@@ -99,5 +99,5 @@ def test_a_container_that_is_too_small_is_refused_before_the_kernel_kills_it(tmp
     finally:
         group.rmdir()
     assert done.returncode == 2, done.stderr
-    assert "Error: --cpu-mem-gb: 1.0 GiB, but 0." in done.stderr
+    assert "Error: --cpu-mem-gb: the tier takes 1.0 GiB, but 0." in done.stderr
     assert f"({group}/memory.limit_in_bytes allows 200 MiB); pass at most 0." in done.stderr

@@ -186,9 +186,12 @@ BAD_RUN = {
     "cache dir is a file": (["-o", "{dir}/run", "--cache-dir", "{sample}"], ["--cache-dir", "file"]),
     "no workers": (
         ["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--workers", "0"],
-        ["--workers 0"],
+        ["'--workers': 0"],
     ),
-    "no window": (["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--window", "0"], ["--window 0"]),
+    "no window": (
+        ["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--window", "0"],
+        ["'--window': 0"],
+    ),
     "no output": (["--make-cache-dir", "--cache-dir", "{dir}/c"], ["-o"]),
     "gpu": (["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--gpu-mem-gb", "1"], ["--gpu-mem-gb"]),
     "too much memory": (

@@ -22,7 +22,7 @@ from tracegen.errors import InputError
 from tracegen.generate import batches, generate, open_sources
 from tracegen.recipe.recipe import Mix, Persona, Prefix, Recipe
 from tracegen.schema import Fingerprint, Metadata, Trace
-from tracegen.workload.schedule import Schedule, survey
+from tracegen.workload.schedule import Schedule, list_users, survey
 
 
 @pytest.mark.parametrize("block", [0, 64])
@@ -48,7 +48,7 @@ def test_the_shards_of_any_recipe_merge_to_the_whole(recipe: Recipe, count: int)
     prints = []
     for ops in (
         batches(recipe, sources, (0, 1), cut),
-        merge_shards(parts, Schedule(recipe, sources, cut=cut).users),
+        merge_shards(parts, list_users(recipe, sources, end=cut)),
     ):
         fingerprint = Fingerprint()
         for batch in ops:
@@ -79,7 +79,7 @@ def test_no_user_is_forgotten_while_another_has_no_session_left(seed: int, users
     )  # fmt: skip
     sources = open_sources(recipe, Metadata(0, {}, ""))
     counts = [
-        sum(len(batch["user"]) for batch in Schedule(recipe, sources, part).batches())
+        sum(len(turns) for turns in Schedule(recipe, sources, part).batches())
         for part in [(0, 1), *((user, users) for user in range(users))]
     ]
     assert counts[0] == sum(counts[1:])

@@ -39,7 +39,7 @@ def test_scenarios_that_need_a_missing_tier_are_skipped_with_the_reason(run: Run
 @pytest.mark.parametrize("cpu", [GIB // 2, 8 * GIB, 512 * GIB])
 def test_sizes_fit_the_machine(model: str, cpu: int) -> None:
     hardware = Hardware(0, cpu, 100 * GIB, 4, "disk", {"gpu": "none"})
-    per_token = models.find(model).sizes("fp16", 1).per_token
+    per_token = models.find_model(model).sizes("fp16", 1).per_token
     sizes = size_scenarios(hardware, per_token, 60)
     assert sizes.working_set <= min(cpu, 100 * GIB) / 4
     assert sizes.working_set <= 16 * GIB

@@ -90,7 +90,9 @@ def test_the_root_file_system_is_a_doubt_that_does_not_invalidate(
 ) -> None:
     monkeypatch.setattr(machine, "storage", lambda _: FACTS | {"mount_point": "/"})
     info = replayed(trace, tmp_path)
-    assert f"{tmp_path}/cache is on the root file system (ext4), which the whole machine uses." in info["warnings"]
+    assert f"{tmp_path}/cache is on the root file system (ext4), which the whole machine uses." in [
+        warning["text"] for warning in info["warnings"]
+    ]
     doubts = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if "root file system" in doubt["text"]]
     assert [(doubt["kind"], doubt["invalidates"]) for doubt in doubts] == [("root file system", False)]
 

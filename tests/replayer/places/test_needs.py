@@ -68,5 +68,5 @@ def test_a_cut_run_says_when_it_ends(trace: Trace, tmp_path: Path, span: Span, l
 def test_a_cut_run_says_that_the_disk_holds_only_a_part(trace: Trace, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "small", "2m") as place:
         info = replayed(trace, tmp_path, cache_dir=place, span=Span(300, 30), reserve=Reserve(bytes=MIB))
-    (line,) = [text for text in info["warnings"] if "GiB at its peak" in text]
+    (line,) = [warning["text"] for warning in info["warnings"] if "GiB at its peak" in warning["text"]]
     assert "this disk cannot hold the whole plan; if the run gets that far within 300 s, its stores fail." in line

@@ -72,7 +72,8 @@ def end_sweep(started: subprocess.Popen[str], number: signal.Signals) -> int:
 def has_begun(run: Path) -> bool:
     """Whether a run has begun to move data."""
     try:
-        return "zero_ns" in (json.loads((run / "run.json").read_text()).get("clock") or {})
+        clock = json.loads((run / "run.json").read_text())["clock"]
+        return clock is not None and clock["zero_ns"] is not None
     except OSError:
         return False
 

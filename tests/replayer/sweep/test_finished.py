@@ -89,9 +89,9 @@ def test_a_trial_that_fails_ends_the_sweep(run: Run, place: Path, tmp_path: Path
     trial = tmp_path / "sweep" / "a-duration=1e-09" / "trial_1"
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert f"Error: {trial}: no op was executed " in done.stderr, "the trial's own error"
+    assert f"Error: {trial}: no op was executed" in done.stderr, "the trial's own error"
     *_, last = done.stderr.splitlines()
-    assert last.startswith(f"Error: {trial}: the replay failed: no op was executed ")
+    assert last.startswith(f"Error: {trial}: the replay failed: no op was executed")
     assert last.endswith("; complete trials stay: mend the cause, then repeat the command.")
     assert done.stdout == ""
     assert (trial.parent / "log-trial_1.txt").read_text().endswith("exit 1\n")

@@ -54,8 +54,8 @@ def lru(path: Path, capacity: int, *, fifo: bool = False) -> int:
 def test_a_plan_of_the_excerpt_hits_as_an_lru_cache_does(capacity: int, tmp_path: Path) -> None:
     trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet", tail="full")
     summary = planned(trace, [0, capacity])
-    assert summary["hits"]["nvme"] == lru(EXCERPT, capacity) > 0
-    assert summary["hits"]["nvme"] == {100: 576, 1000: 638, 3000: 1028}[capacity]
+    assert summary.hits.nvme == lru(EXCERPT, capacity) > 0
+    assert summary.hits.nvme == {100: 576, 1000: 638, 3000: 1028}[capacity]
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs Mooncake's whole conversation trace")
@@ -65,10 +65,10 @@ def test_plans_of_mooncakes_trace_have_the_published_hits(tmp_path: Path) -> Non
     assert trace.metadata.counts["requests"] == 12_031
     assert trace.metadata.counts["keys"] == 182_790
     for capacity, hits in ((1000, 12_831), (10_000, 60_921), (30_000, 93_967), (50_000, 102_290), (None, 105_710)):
-        assert planned(trace, [0, capacity])["hits"]["nvme"] == hits
+        assert planned(trace, [0, capacity]).hits.nvme == hits
     two = planned(trace, [1000, 9000], promote=True)
-    assert (two["hits"]["cpu"], two["hits"]["nvme"]) == (12_831, 48_090)
-    assert (two["promotions"], two["demotions"]["cpu>nvme"], two["drops"]) == (48_090, 274_669, 217_579)
+    assert (two.hits.cpu, two.hits.nvme) == (12_831, 48_090)
+    assert (two.promotions, two.demotions.cpu_nvme, two.drops) == (48_090, 274_669, 217_579)
     back = tmp_path / "back.jsonl"
     export_trace("mooncake", imported("mooncake", FULL, tmp_path / "t.parquet"), back, ExportOptions())
     assert [json.loads(a) for a in back.read_text().splitlines()] == [
