@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.paths import ROOT
@@ -11,16 +12,41 @@ from tests.support.paths import ROOT
 PACKAGES = ("tracegen", "replayer", "analysis")
 BUILD = ROOT / "replayer" / "core" / "build_backend.py"  # pip runs it; it is not installed
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != BUILD)
-TREES = {path: ast.parse(path.read_text()) for path in MODULES}
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
-NODES = [(path, node) for path, tree in TREES.items() for node in ast.walk(tree)]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Parsed modules: their trees, all nodes of the trees, and their lines with their numbers."""
+
+    trees: dict[Path, ast.Module]
+    nodes: list[tuple[Path, ast.AST]]
+    lines: list[tuple[Path, int, str]]
+
+
+def parse(sources: dict[Path, str]) -> Code:
+    """Parse modules by their paths."""
+    trees = {path: ast.parse(source) for path, source in sources.items()}
+    return Code(
+        trees,
+        [(path, node) for path, tree in trees.items() for node in ast.walk(tree)],
+        [
+            (path, number, line)
+            for path, source in sources.items()
+            for number, line in enumerate(source.splitlines(), 1)
+        ],
+    )
+
+
+CODE = parse({path: path.read_text() for path in MODULES})
+TREES = CODE.trees
 
 
 def syntax_nodes_of_functions() -> dict[str, int]:
     """Count the nodes of each function's syntax tree, without its docstring."""
     return {
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": sum(1 for _ in ast.walk(node))
-        for path, node in NODES
+        for path, node in CODE.nodes
         if isinstance(node, FUNCTION)
     }
 
@@ -28,7 +54,7 @@ def syntax_nodes_of_functions() -> dict[str, int]:
 def attributes_of_classes() -> dict[str, int]:
     """Count the attributes that each class assigns to `self`."""
     counts = {}
-    for path, node in NODES:
+    for path, node in CODE.nodes:
         if isinstance(node, ast.ClassDef):
             names = {
                 target.attr
@@ -45,7 +71,7 @@ def packed_assignments() -> list[str]:
     """List the tuple assignments that set three or more attributes."""
     return [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path, node in NODES
+        for path, node in CODE.nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Tuple) and sum(isinstance(one, ast.Attribute) for one in target.elts) >= 3
@@ -54,20 +80,14 @@ def packed_assignments() -> list[str]:
 
 def long_lines(limit: int = 100) -> list[str]:
     """List the lines of more than `limit` columns."""
-    return [
-        f"{path.relative_to(ROOT)}:{number}"
-        for path in MODULES
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        if len(line) > limit
-    ]
+    return [f"{path.relative_to(ROOT)}:{number}" for path, number, line in CODE.lines if len(line) > limit]
 
 
 def untyped_dictionaries() -> list[str]:
     """List the uses of dict[str, Any]."""
     return [
         f"{path.relative_to(ROOT)}:{number}"
-        for path in MODULES
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for path, number, line in CODE.lines
         for _ in re.findall(r"\bdict\[str, Any\]", line)
     ]
 
@@ -76,7 +96,7 @@ def names_defined_twice() -> list[str]:
     """List the public functions and classes that two modules define at their top level."""
     places = Counter(
         node.name
-        for tree in TREES.values()
+        for tree in CODE.trees.values()
         for node in tree.body
         if isinstance(node, (*FUNCTION, ast.ClassDef)) and not node.name.startswith("_")
     )
@@ -87,7 +107,7 @@ def user_interface_in_depths() -> list[str]:
     """List the modules below the commands that import click or tqdm."""
     return sorted(
         str(path.relative_to(ROOT))
-        for path, tree in TREES.items()
+        for path, tree in CODE.trees.items()
         if not _is_of_the_command_line(path) and {name.split(".")[0] for name in imported(tree)} & {"click", "tqdm"}
     )
 
@@ -101,7 +121,7 @@ def flags_in_depths() -> list[str]:
     """List the texts below the commands that name a flag."""
     return [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path, node in NODES
+        for path, node in CODE.nodes
         if not _is_of_the_command_line(path) and isinstance(node, ast.Constant) and isinstance(node.value, str)
         if re.search(r"(?<![\w-])--[a-z]", node.value)
     ]
@@ -123,7 +143,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 def docstrings() -> Iterator[tuple[str, str]]:
     """Give each docstring with its place."""
-    for path, node in NODES:
+    for path, node in CODE.nodes:
         if isinstance(node, (*FUNCTION, ast.ClassDef, ast.Module)) and (text := ast.get_docstring(node)):
             yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text
 
@@ -144,8 +164,7 @@ def banned_words() -> list[str]:
     """List the docstrings, comments and texts with words that readers stumble over."""
     return [
         f"{path.relative_to(ROOT)}:{number} {match[0]}"
-        for path in MODULES
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for path, number, line in CODE.lines
         for match in BANNED_WORDS.finditer(line)
     ]
 
@@ -158,7 +177,7 @@ def functions_named_by_participles() -> list[str]:
     )
     return [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
-        for path, node in NODES
+        for path, node in CODE.nodes
         if isinstance(node, FUNCTION) and words.match(node.name) and not _is_property(node)
     ]
 

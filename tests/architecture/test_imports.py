@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 STACKS = {
     "tracegen": (
         "__main__ cli commands exchange formats generate derive describe workload sources console files recipe"
-        " schema trace randomness errors"
+        " schema trace randomness arrays times errors"
     ),
     "replayer": "__main__ cli commands experiments flags run engine tiers planning machine schema record bindings",
     "analysis": ("__main__ cli commands submission report comparison assessment sql summary metrics runs doubts log"),
@@ -26,7 +26,12 @@ DOORS = {
 """The modules of other packages that each package may import."""
 
 COMMAND_LINE = ("commands", "flags", "cli.py", "__main__.py")
-INTERRUPTIBLE = {"replayer/run/replay.py", "tracegen/generate.py"}  # they close files before a signal ends them
+INTERRUPTIBLE = {
+    "replayer/run/replay.py",
+    "replayer/run/execution.py",
+    "replayer/experiments/children.py",
+    "tracegen/generate.py",
+}  # they close files before a signal ends them
 LOADS_C = {"replayer/bindings/compiled.py": "tracegen.trace.compiled"}
 
 

@@ -1,6 +1,5 @@
-"""Style that a linter does not know: the import boundary, size ratchets, banned calls, docs that cannot drift."""
+"""Rules that a linter does not know: banned calls, help with examples, docs that agree with the code."""
 
-import ast
 import re
 import shlex
 import tomllib
@@ -16,58 +15,15 @@ from click.testing import CliRunner
 import analysis.cli
 import replayer.cli
 import tracegen.cli
+from tests.architecture.measures import MODULES
 from tests.support.paths import ROOT
 from tracegen.recipe.recipe import Recipe
 
-PACKAGES = ("tracegen", "replayer", "analysis")
-BUILD = ROOT / "replayer" / "core" / "build_backend.py"  # pip's, no part of what is installed
-MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != BUILD)
-# Who may import whose schema, and what command lines share: units, and the end on signals; who loads its C library.
-SHARED = {"tracegen.schema", "tracegen.errors", "tracegen.console", "tracegen.console.command_line"}
-MAY_IMPORT = {"tracegen": set(), "replayer": SHARED, "analysis": SHARED | {"replayer.schema"}}
-LOADS_C = {"tracegen.trace.compiled", "tracegen.trace.compiled.library"}
-SIGNALS = {
-    "tracegen.console.interrupts",
-    *(f"tracegen.console.interrupts.{name}" for name in ("INTERRUPTS", "Interrupted", "end", "end_at_once")),
-}
 CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
-
-
-def imported(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "absolute imports only"
-            names.add(str(node.module))
-            names |= {f"{node.module}.{alias.name}" for alias in node.names if node.module in PACKAGES}
-    return names
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_packages_meet_only_at_their_schemas(path: Path) -> None:
-    package = path.relative_to(ROOT).parts[0]
-    foreign = {name for name in imported(path) if name.split(".")[0] in PACKAGES and name.split(".")[0] != package}
-    assert foreign <= MAY_IMPORT[package] | SIGNALS | (LOADS_C if path.name == "compiled.py" else set())
-    assert not {name for name in imported(path) if name.startswith("tests")}
 
 
 def test_no_catch_all_modules() -> None:
     assert not {path.stem for path in MODULES} & {"utils", "util", "common", "core", "helpers", "misc"}
-
-
-def test_size_ratchets() -> None:
-    """Lower these when the code allows it, never raise them."""
-    lengths = sorted(
-        (node.end_lineno or 0) - node.lineno + 1
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef)
-    )
-    assert lengths[int(len(lengths) * 0.9)] <= 30
-    assert lengths[-1] <= 60
-    assert max(len(path.read_text().splitlines()) for path in MODULES) <= 360
 
 
 BANNED = {
