@@ -32,7 +32,7 @@ def test_every_number_of_a_summary_has_an_entry_and_every_entry_is_in_a_summary(
     tmp_path: Path,
 ) -> None:
     for place in (metric_oracle.DATA / "run", ranks(tmp_path / "ranks")):
-        summary = summarise(place).metrics
+        summary = summarise(place).to_json()
         numbers = {
             name for name, value in summary.items() if isinstance(value, int | float) and not isinstance(value, bool)
         }
@@ -41,7 +41,7 @@ def test_every_number_of_a_summary_has_an_entry_and_every_entry_is_in_a_summary(
 
 
 def test_counts_of_the_work_are_whole_numbers_and_other_work_is_not() -> None:
-    summary = summarise(metric_oracle.DATA / "run").metrics
+    summary = summarise(metric_oracle.DATA / "run").to_json()
     for name, metric in CATALOGUE.items():
         if metric.kind == "work" and summary[name] is not None:
             assert isinstance(summary[name], int) == metric.is_equal_work, name
