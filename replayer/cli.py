@@ -43,7 +43,7 @@ class Replaying(Commands):
         except OSError as error:  # of a path that no check of ours met: too long, of another's, on a disk that is gone
             raise InputError(f"{error.filename or 'output'}: {error.strerror}; name another.") from None
 
-    def ended(self, ctx: click.Context) -> Sequence[str]:
+    def clean_up_after_signal(self, ctx: click.Context) -> Sequence[str]:
         """What the user can do next."""
         return ["To continue, run the same command again."] if ctx.invoked_subcommand in cli_series.COMMANDS else []
 

@@ -1,14 +1,14 @@
-"""`tracegen`, and `python -m tracegen`."""
+"""Entry point of `tracegen` and `python -m tracegen`."""
 
 from tracegen.console.interrupts import end_at_once
 
 
 def main() -> None:
     """Run the command line."""
-    end_at_once()  # the import takes up to a second
-    from tracegen.cli import main as command  # noqa: PLC0415
+    end_at_once()  # before the import below, which takes up to a second
+    from tracegen.cli import main as run_command  # noqa: PLC0415
 
-    command()
+    run_command()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Errors as data, and the words that messages share. Everyone may import it; it prints nothing."""
+"""Errors as data, and functions that phrase messages.
+
+All packages may import it. It prints nothing.
+"""
 
 import re
 from collections.abc import Callable
@@ -6,23 +9,30 @@ from pathlib import Path
 from typing import Final
 
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-_SETTING: Final = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`\s]+))?`")
+_SETTING: Final = re.compile(r"`([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:=([^`\s]+))?`")
 
 
 class ToolError(Exception):
     """An error that the user can do something about.
 
     Args:
-        problem: what is wrong, with the value; a clause without a full stop. Other settings stand in it by their
-            Python names in backquotes: `cpu_mem_gb`, or `direct=auto`.
-        remedy: what the user can do; an imperative clause, with settings as in `problem`.
+        problem: the problem, with the value; a clause without a full stop. It names other settings
+            by their Python names in backquotes: `cpu_mem_gb`, or `direct=auto`.
+        remedy: the remedy; an imperative clause, with settings as in `problem`.
         subject: the file, row or value that has the problem.
         setting: the parameter that has the problem, by its Python name; commands show its flag.
     """
 
     exit_code = 1
 
-    def __init__(self, problem: str, remedy: str = "", *, subject: object = None, setting: str | None = None) -> None:
+    def __init__(
+        self,
+        problem: str,
+        remedy: str = "",
+        *,
+        subject: object = None,
+        setting: str | None = None,
+    ) -> None:
         super().__init__(problem, remedy)
         self.problem = problem
         self.remedy = remedy
@@ -33,10 +43,10 @@ class ToolError(Exception):
         return self.sentence()
 
     def sentence(self, flag_of: Callable[[str], str | None] = lambda _setting: None) -> str:
-        """Put the error in one sentence.
+        """Phrase the error as one sentence.
 
         Args:
-            flag_of: gives the flag of a setting, or None to keep the setting's name.
+            flag_of: returns the flag of a setting, or None to keep the setting's name.
         """
 
         def replace(match: re.Match[str]) -> str:
@@ -59,30 +69,37 @@ class InputError(ToolError):
 
 
 def missing_package(
-    feature: str, package: str, extra: str, *, reason: str = "not installed", alternative: str = ""
+    feature: str,
+    package: str,
+    extra: str,
+    *,
+    reason: str = "not installed",
+    alternative: str = "",
 ) -> InputError:
     """Make the error of a feature whose package is missing.
 
     Args:
-        feature: what needs the package.
-        package: its name for `pip install`.
-        extra: the extra of this project that brings it.
-        reason: why it cannot be used.
-        alternative: what else the user may do.
+        feature: the feature that needs the package.
+        package: name of the package for `pip install`.
+        extra: the extra of this project that installs it.
+        reason: why the package cannot be used.
+        alternative: another remedy.
     """
     remedy = f"run `make setup EXTRAS={extra}` in a checkout, else `pip install {package}`"
     return InputError(f"{feature} needs {package} ({reason})", ", ".join(filter(None, (remedy, alternative))))
 
 
 def check_is_file(path: Path, wanted: str) -> None:
-    """Refuse a path that exists and is no regular file: reading a pipe or a device might never end.
+    """Refuse a path that exists but is not a regular file.
+
+    Reading a pipe or a device might never end.
 
     Args:
-        path: may be missing.
-        wanted: what to name instead, e.g. "a trace".
+        path: the path, which may be missing.
+        wanted: the kind of file to name instead, for example "a trace".
 
     Raises:
-        InputError: it is a folder, pipe or device.
+        InputError: the path is a folder, pipe or device.
     """
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or device"
@@ -90,8 +107,9 @@ def check_is_file(path: Path, wanted: str) -> None:
 
 
 def escape_controls(text: str) -> str:
-    """Escape the control characters of a text, except newline and tab: a terminal would obey them."""
-    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()  # file names may hold any byte
+    """Escape control characters, which a terminal would obey, except newline and tab."""
+    # File names may hold any byte.
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 def quote_value(value: object) -> str:

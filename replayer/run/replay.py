@@ -79,7 +79,7 @@ def replay(
         opened.callback(directory.close)
         for warning in run.info["warnings"]:
             _warn(warning, ranks)
-        with INTERRUPTS.deferred():
+        with INTERRUPTS.defer():
             log = Log(directory, ranks.rank)
             interrupt = run.execute(directory, log)
             opened.close()

@@ -26,17 +26,11 @@ class Making(Commands):
             raise InputError(
                 "out of memory; lower users, documents, prompts or tokens, or raise block_tokens."
             ) from None
-        except BrokenPipeError:
-            raise  # click's to handle: the reader has gone
-        except OSError as error:
-            raise InputError(
-                f"{error.filename or 'the output'}: {error.strerror or error}; name another file."
-            ) from None
 
-    def ended(self, ctx: click.Context) -> Sequence[str]:
+    def clean_up_after_signal(self, ctx: click.Context) -> Sequence[str]:
         """Remove what was being written."""
         remove_unfinished()
-        return super().ended(ctx)
+        return super().clean_up_after_signal(ctx)
 
 
 def written(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +42,11 @@ def written(command: Callable[..., Any]) -> Callable[..., Any]:
 
 WRITE_FLAGS = (
     click.option(
-        "-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace (Parquet) to write."
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        required=True,
+        help="The trace (Parquet) to write.",
     ),
     click.option(
         "--part-ops",

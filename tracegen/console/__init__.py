@@ -1,1 +1,1 @@
-"""Console code that the command lines of all three packages share."""
+"""Console code of all three command lines: errors, signals, quantities and progress bars."""

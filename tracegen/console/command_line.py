@@ -1,4 +1,4 @@
-"""What the command lines of all packages share: how they end, quantities with units, words of messages."""
+"""Command line code of all packages: groups of commands, their errors, quantities with units."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,26 +23,31 @@ _TIMES: Final = {
 }
 
 
-def _spelled() -> dict[str, Decimal]:
-    """Bytes by suffix, as GNU tools count them: K and KiB are 1,024, KB is 1,000; kb, too, but Kb means bits."""
-    found = {"B": Decimal(1)}
+def _list_sizes() -> dict[str, Decimal]:
+    """List the bytes of each suffix, as GNU tools count them.
+
+    K and KiB are 1,024 bytes, KB is 1,000. All may be in lower case. Kb is unknown: it means bits.
+    """
+    sizes = {"B": Decimal(1)}
     for power, letter in enumerate("KMGTP", 1):
-        found |= dict.fromkeys((letter, f"{letter}iB"), Decimal(1024**power)) | {f"{letter}B": Decimal(1000**power)}
-    return found | {suffix.lower(): size for suffix, size in found.items()}
+        sizes |= dict.fromkeys((letter, f"{letter}iB"), Decimal(1024**power))
+        sizes[f"{letter}B"] = Decimal(1000**power)
+    return sizes | {suffix.lower(): size for suffix, size in sizes.items()}
 
 
-_SIZES: Final = _spelled()
+_SIZES: Final = _list_sizes()
 _RATES: Final = _SIZES | {f"{suffix}/s": size for suffix, size in _SIZES.items()}
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) ?(\D*)", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What a number without a suffix counts, and which suffixes it may have instead.
+    """The unit of a quantity on the command line.
 
     Attributes:
-        name: for messages.
-        one: the unit, in what `suffixes` are counted in.
-        suffixes: how much each stands for.
+        name: for messages; a number without a suffix is in this unit.
+        one: the unit itself, measured in the base unit of `suffixes`.
+        suffixes: the size of each suffix, in their base unit.
         examples: for messages.
     """
 
@@ -52,19 +57,19 @@ class Unit:
     examples: str
 
     def parse(self, text: str) -> Decimal:
-        """A number with or without a suffix, in this unit.
+        """Parse a number, with or without a suffix, and return it in this unit.
 
         Raises:
-            ValueError: it is neither; a sentence that says what is expected.
+            ValueError: the text is no such number; the message says what is expected.
         """
-        found = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) ?(\D*)", text, re.ASCII)
-        if not found or (found[2] and found[2] not in self.suffixes):
+        match = _QUANTITY.fullmatch(text)
+        if not match or (match[2] and match[2] not in self.suffixes):
             raise ValueError(
                 f"{text[:40]!r} is not a number of {self.name}; write a number, or for example {self.examples}."
             )
-        number = Decimal(found[1])
-        if found[2]:
-            number = number * self.suffixes[found[2]] / self.one
+        number = Decimal(match[1])
+        if match[2]:
+            number = number * self.suffixes[match[2]] / self.one
         if number.adjusted() > 15:
             raise ValueError(f"{text[:40]!r} is not below 1e16 {self.name}.")
         return number
@@ -81,13 +86,13 @@ GIB_S: Final = Unit("GiB/s", Decimal(2**30), _RATES, "6.5, 800M or 7GB/s")
 
 
 class Quantity(click.ParamType[Any]):
-    """A number in a unit, or with a suffix.
+    """Parameter type of a number in a unit, or with a suffix.
 
     Args:
-        unit: of a number without a suffix.
-        kind: what it becomes.
-        low: the least.
-        high: the most.
+        unit: unit of a number without a suffix.
+        kind: converts the parsed number into the parameter's value.
+        low: the smallest number allowed, in `unit`.
+        high: the largest number allowed, in `unit`.
     """
 
     name = "number"
@@ -100,48 +105,67 @@ class Quantity(click.ParamType[Any]):
         low: float = -float("inf"),
         high: float = float("inf"),
     ) -> None:
-        self._unit, self._kind, self._low, self._high = unit, kind, low, high
+        self._unit = unit
+        self._kind = kind
+        self._low = low
+        self._high = high
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the quantity."""
         try:
             number = self._unit.parse(str(value))
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
         if not self._low <= number <= self._high:
-            self.fail(f"{value} must be from {self._low:g} to {self._high:g} {self._unit.name}.", param, ctx)
+            limits = f"from {self._low:g} to {self._high:g} {self._unit.name}"
+            self.fail(f"{value} must be {limits}.", param, ctx)
         return self._kind(number)
 
 
 class Refused(click.ClickException):
-    """An error as click shows it: one sentence, with flags for settings, and the error's exit code."""
+    """An error as click shows it: one sentence, with flags for settings.
+
+    Args:
+        error: the error.
+        flags: the flag of each setting, by its Python name.
+
+    Attributes:
+        exit_code: the error's.
+    """
 
     def __init__(self, error: ToolError, flags: Mapping[str, str]) -> None:
         super().__init__(error.sentence(flags.get))
         self.exit_code: int = error.exit_code  # type: ignore[misc]  # click declares a class variable
 
     def format_message(self) -> str:
-        """Return the sentence as a terminal may show it."""
+        """Return the sentence with its control characters escaped."""
         return escape_controls(self.message)
 
 
 def flags_of(group: click.Group) -> dict[str, str]:
-    """Map the settings of a group's commands, by their Python names, to their flags."""
+    """Map the settings of a group's commands, by their Python names, to their flags.
+
+    A parameter `table__key` is the flag of the setting `table.key`.
+    """
     flags: dict[str, str] = {}
     for command in group.commands.values():
         if isinstance(command, click.Group):
             flags |= flags_of(command)
         else:
             options = [param for param in command.params if isinstance(param, click.Option)]
-            flags |= {str(option.name): option.opts[0] for option in options}
+            flags |= {str(option.name).replace("__", "."): option.opts[0] for option in options}
     return flags
 
 
 class Commands(click.Group):
-    """A command group: errors become one sentence, signals end it with 128 + their number after closing files."""
+    """A group of commands that end cleanly.
+
+    An error, also one of the operating system, becomes one sentence. A signal ends the process with
+    exit code 128 + its number, after all files have been closed.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an empty argument, which an unset variable of a shell leaves."""
+        """Parse the arguments; refuse empty ones, which unset variables of a shell leave."""
         try:
             refuse_empty(args)
         except ToolError as error:
@@ -151,26 +175,39 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with INTERRUPTS.handled():
+            with INTERRUPTS.handle():
                 return super().invoke(ctx)
         except ToolError as error:
             raise Refused(error, flags_of(self)) from None
-        except KeyboardInterrupt as stopped:
-            end(stopped, *self.ended(ctx))
+        except BrokenPipeError:
+            raise  # click handles it: the reader has gone
+        except OSError as error:  # of a path or an output that no check has met
+            raise Refused(explain_os_error(error), {}) from None
+        except KeyboardInterrupt as interrupt:
+            end(interrupt, *self.clean_up_after_signal(ctx))
 
-    def ended(self, ctx: click.Context) -> Sequence[str]:  # noqa: ARG002 (for those that override it)
-        """Do what is left to do after a signal; sentences on what the user can do next."""
+    def clean_up_after_signal(self, ctx: click.Context) -> Sequence[str]:  # noqa: ARG002
+        """Remove what is unfinished; return sentences on what the user can do next."""
         return ()
 
 
-def refuse_empty(words: Sequence[str]) -> None:
-    """Refuse an empty word, which an unset variable of a shell leaves.
+def explain_os_error(error: OSError) -> InputError:
+    """Convert an error of the operating system into one for the user."""
+    subject = error.filename or "the output"
+    return InputError(error.strerror or str(error), "name another file", subject=subject)
+
+
+def refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse an empty argument, which an unset variable of a shell leaves.
 
     Raises:
-        InputError: it names the flag, or the word before it.
+        InputError: names the flag, or the argument before the empty one.
     """
-    for before, word in zip(["", *words], words, strict=False):
-        if not word or re.fullmatch(r"--[a-z][a-z-]*=", word):
-            name = word[:-1] if word else before
-            what = name if name.startswith("-") else f"the argument after {name}" if name else "the first argument"
-            raise InputError(f"{what} is empty; give it a value. Is a variable of the shell not set?")
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        if argument and not re.fullmatch(r"--[a-z][a-z-]*=", argument):
+            continue
+        name = argument[:-1] if argument else before
+        subject = f"the argument after {name}" if name else "the first argument"
+        if name.startswith("-"):
+            subject = name
+        raise InputError(f"{subject} is empty", "give it a value; is a shell variable not set?")

@@ -1,6 +1,9 @@
-"""Ctrl-C and its like: the end at once while nothing is at stake, raised while files are open, deferred while a run is.
+"""Signal handling of the commands: Ctrl-C, SIGTERM and SIGHUP.
 
-Every command begins here, so this imports nothing that takes time. All three packages may import it.
+Before a command has begun, a signal ends the process at once. While files are open, it raises an
+exception. During a run it is deferred to a safe point.
+
+Every command imports this module first, so it imports nothing slow. All packages may import it.
 """
 
 import os
@@ -11,14 +14,18 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
-WORDS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+WORDS: Final = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hung up",
+}
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal to stop.
+    """A signal to stop, raised as an exception.
 
     Attributes:
-        exit_code: 128 + its number, as shells have it.
+        exit_code: 128 + the signal's number, as shells report it.
     """
 
     def __init__(self, number: int) -> None:
@@ -27,70 +34,77 @@ class Interrupted(KeyboardInterrupt):
 
 
 def handled_signals() -> list[signal.Signals]:
-    """The signals to answer: all of WORDS, but a hang-up that `nohup` has this process ignore."""
-    return [one for one in WORDS if one != signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN]
+    """Return the signals to handle: those of WORDS, without a SIGHUP that `nohup` ignores."""
+    return [number for number in WORDS if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class Interrupts:
-    """The process's handler; of several signals the first counts."""
+    """The process's signal handler; the first of several signals counts."""
 
     def __init__(self) -> None:
-        self._first, self._deferred = 0, False
+        self._first = 0
+        self._is_deferred = False
 
     @contextmanager
-    def handled(self) -> Iterator[None]:
-        """Handle signals inside."""
+    def handle(self) -> Iterator[None]:
+        """Handle signals inside the context."""
         self._first = 0
-        before = {number: signal.signal(number, self._handle) for number in handled_signals()}
+        before = {number: signal.signal(number, self._receive) for number in handled_signals()}
         yield
-        for number, handler in before.items():  # not after an exception: another signal must not win over the first
+        # Not restored after an exception: a second signal must not replace the first.
+        for number, handler in before.items():
             signal.signal(number, handler)
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
         if not self._first:
             self._first = number
-            if not self._deferred:
+            if not self._is_deferred:
                 raise Interrupted(number)
 
     @contextmanager
-    def deferred(self) -> Iterator[None]:
-        """Inside, a signal is raised by `check` only; at the end, if nothing else is and it has not been."""
-        self._deferred = True
+    def defer(self) -> Iterator[None]:
+        """Inside the context, let only `check` raise a signal.
+
+        At its end, raise a signal that came, unless `check` has raised it or another exception has
+        ended the context.
+        """
+        self._is_deferred = True
         try:
             yield
         finally:
-            self._deferred = False
+            self._is_deferred = False
         self.check()
 
     def check(self) -> None:
-        """Raise what has come.
+        """Raise the signal that has come.
 
         Raises:
-            Interrupted: a signal has.
+            Interrupted: a signal has come.
         """
         if self._first:
             raise Interrupted(self._first)
 
 
-INTERRUPTS: Final = Interrupts()  # as signal handlers are, one for the process
+INTERRUPTS: Final = Interrupts()  # one per process, as signal handlers are
 
 
-def end(stopped: KeyboardInterrupt, *advice: str) -> NoReturn:
-    """End the process in one line, after everything has been closed.
+def end(interrupt: KeyboardInterrupt, *advice: str) -> NoReturn:
+    """End the process with one line, after everything has been closed.
 
     Args:
-        stopped: its notes are printed, too.
-        advice: sentences on what to do next.
+        interrupt: the signal; its notes are printed, too.
+        advice: sentences on what the user can do next.
     """
     with suppress(OSError, ValueError):  # the terminal may have gone
         sys.stdout.flush()
-    # Python's own way out would give signals back first, and another one then win.
-    number = getattr(stopped, "exit_code", 128 + signal.SIGINT) - 128
-    _exit(number, *advice, *getattr(stopped, "__notes__", ()))
+    # A normal exit would restore the signal handlers first, and a second signal could change the
+    # exit code.
+    number = getattr(interrupt, "exit_code", 128 + signal.SIGINT) - 128
+    _exit(number, *advice, *getattr(interrupt, "__notes__", ()))
 
 
 def end_at_once() -> None:
-    """From here on a signal ends the process in one line: for the time before a command has begun."""
+    """From now on let a signal end the process with one line, until a command handles signals."""
     for number in handled_signals():
         signal.signal(number, _end_at_once)
 
@@ -100,7 +114,7 @@ def _end_at_once(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _exit(number: int, *advice: str) -> NoReturn:
-    told = " ".join([f"{WORDS[signal.Signals(number)].capitalize()}.", *advice])
+    message = " ".join([f"{WORDS[signal.Signals(number)].capitalize()}.", *advice])
     with suppress(OSError):
-        os.write(2, f"\n{told}\n".encode())
+        os.write(2, f"\n{message}\n".encode())
     os._exit(128 + number)

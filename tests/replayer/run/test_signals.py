@@ -58,12 +58,12 @@ def interruptible() -> Iterator[None]:
     """A signal in this process, and nothing left of it."""
     before = {number: signal.getsignal(number) for number in signals.WORDS}
     try:
-        with signals.INTERRUPTS.handled():
+        with signals.INTERRUPTS.handle():
             yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        with signals.INTERRUPTS.handled():  # forgets the first one
+        with signals.INTERRUPTS.handle():  # forgets the first one
             pass
 
 
