@@ -23,7 +23,13 @@ PACKAGES = ("tracegen", "replayer", "analysis")
 BUILD = ROOT / "replayer" / "core" / "build_backend.py"  # pip's, no part of what is installed
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != BUILD)
 # Who may import whose schema, and what command lines share: units, and the end on signals; who loads its C library.
-SHARED = {"tracegen.schema", "tracegen.errors", "tracegen.console", "tracegen.console.command_line"}
+SHARED = {
+    "tracegen.schema",
+    "tracegen.errors",
+    "tracegen.console",
+    "tracegen.console.command_line",
+    "tracegen.console.progress_bars",
+}
 MAY_IMPORT = {"tracegen": set(), "replayer": SHARED, "analysis": SHARED | {"replayer.schema"}}
 LOADS_C = {"tracegen.trace.compiled", "tracegen.trace.compiled.library"}
 SIGNALS = {

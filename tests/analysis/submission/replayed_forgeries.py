@@ -231,7 +231,7 @@ class Forgery:
     manifest: bool = True  # made anew
 
 
-NOT_OF_TRACE: Final = "option_1/trial_2 is not of its trace: the rows of "
+NOT_OF_TRACE: Final = "option_1/trial_2 does not follow its trace: the rows of "
 FORGERIES: Final[dict[str, Forgery]] = {
     # those that passed once
     "an easier trace": Forgery(other_replay(settings=("personas.chatbot.context=[16, 32]",)), NOT_OF_TRACE),
@@ -247,19 +247,19 @@ FORGERIES: Final[dict[str, Forgery]] = {
         lambda package: [
             edited(package.results / "environment.json", name, "0" * 64) for name in ("code_sha256", "core_sha256")
         ],
-        "the code of this tool is not the same in all runs and environment.json: 000000000000…, ",
+        "this tool's code differs between runs and environment.json: 000000000000…, ",
     ),
     "digests of nothing everywhere": Forgery(
         lambda package: [
             field("machine.code_sha256", "0" * 64)(package),
             edited(package.results / "environment.json", "code_sha256", "0" * 64),
         ],
-        "the runs name the code 000000000000…, release 0.1.0 here is ",
+        "the runs name the code 000000000000…, but release 0.1.0 here is ",
     ),
-    "a bomb of aliases": Forgery(bomb, "systems/box.yaml has aliases (*name), which may stand for any amount of text"),
+    "a bomb of aliases": Forgery(bomb, "systems/box.yaml: YAML aliases (*name) are not allowed, as they may expand to any amount of text"),
     "a pipe as a part": Forgery(pipe("moves/part-00009.parquet"), "part-00009.parquet is a pipe, a socket", False),
     "a pipe as run.json": Forgery(pipe("run.json"), "rank_0/run.json is a pipe, a socket or a device", False),
-    "results elsewhere": Forgery(elsewhere, "results/box is a link; a package holds its files", False),
+    "results elsewhere": Forgery(elsewhere, "results/box is a link; a package contains the file itself", False),
     # others
     "a copy, all of it later": Forgery(
         copied(STAMPS + 1_000_000), "is a copy of option_1/trial_1/rank_0: 100% of its moves took the same times"
@@ -291,6 +291,6 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "slow moves left out": Forgery(skipped, "moves are missing that later steps of their requests waited for"),
     "one payload for all trials": Forgery(of_one_payload, "their payload_nonce is the same"),
     "counters left out": Forgery(uncounted, "device.parquet lacks process_read_bytes, process_written_bytes"),
-    "trials at one time": Forgery(at_one_time, "option_1/trial_2 began before option_1/trial_1 had ended"),
-    "a file without end": Forgery(large, "report.html has 1,099,511,627,776 bytes, more than any honest one", False),
+    "trials at one time": Forgery(at_one_time, "option_1/trial_2 began before option_1/trial_1 ended"),
+    "a file without end": Forgery(large, "report.html has 1,099,511,627,776 bytes; the limit is ", False),
 }  # fmt: skip

@@ -19,7 +19,7 @@ from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
 from analysis.submission import traces as tracing
 from analysis.submission import validate as validation
-from analysis.submission.package_tree import About, Package, packages
+from analysis.submission.package_tree import Package, Submission, find_packages
 from analysis.submission.rules import RULES, Rules
 from replayer.schema import LOG_SCHEMA, parts
 from tests.analysis.submission.replayed_forgeries import (
@@ -51,10 +51,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     rules = Rules("real", (OPTION,), 2, pause_s=0, submittable=False, settings=(*SETTINGS, CHATS))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RULES, "real", rules)
-        patch.setattr(ruling, "_pins", lambda: {"real": {"option_1": [trace.metadata.fingerprint]}})
+        patch.setattr(ruling, "_read_pins", lambda: {"real": {"option_1": [trace.metadata.fingerprint]}})
         patch.setattr(replanned, "child", child_here)
-        patch.setattr(tracing, "_made", lambda *_: trace)
-        beginning.begin(work, About("acme", "box", "closed", "real"), Path("/proc"), place / "results", 2)
+        patch.setattr(tracing, "_generate", lambda *_: trace)
+        beginning.begin(work, Submission("acme", "box", "closed", "real"), Path("/proc"), place / "results", 2)
         for trial in (1, 2):
             run = work / "replays" / "option_1" / f"trial_{trial}"
             replayed(trace, run)
@@ -68,7 +68,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def package(real: Path, tmp_path: Path) -> Package:
     shutil.copytree(real, tmp_path / "results")
-    (found,) = packages(tmp_path / "results" / "closed" / "acme")
+    (found,) = find_packages(tmp_path / "results" / "closed" / "acme")
     return found
 
 
@@ -83,7 +83,7 @@ def test_a_forgery_is_told(package: Package, name: str) -> None:
     if forgery.manifest:
         forge(package, claims=False)
     began = time.monotonic()
-    found = validation.validate(Package(package.top, package.about)).problems
+    found = validation.validate(Package(package.top, package.submission)).problems
     assert [text for text in found if forgery.told in text], found
     assert forgery.manifest or time.monotonic() - began < 5
 
@@ -98,7 +98,7 @@ def test_files_are_given_for_options_of_open_alone(package: Package) -> None:
     told = {
         "option_1=t.parquet": "leave it out",
         "option_9=t": "no such option",
-        "t.parquet": "write it as OPTION=FILE",
+        "t.parquet": "not OPTION=FILE",
     }
     for given, sentence in told.items():
         assert sentence in call("submission", "validate", package.top, "--trace", given, code=2).stderr
@@ -152,9 +152,9 @@ def opened(real: Path, place: Path, recipe: dict[str, Any] | None) -> Package:
     """The package as one of OPEN, with this recipe of its trace; None: the one that is recorded."""
     shutil.copytree(real, place / "results")
     (place / "results" / "closed").rename(place / "results" / "open")
-    package = Package(place / "results" / "open" / "acme", About("acme", "box", "open", "real"))
+    package = Package(place / "results" / "open" / "acme", Submission("acme", "box", "open", "real"))
     edited(package.manifest, "division", "open")
-    (package.top / "submission.yaml").write_text(packaging.submission_yaml(package.about))
+    (package.top / "submission.yaml").write_text(packaging.render_submission_yaml(package.submission))
     if recipe is not None:
         field("trace.recipe", recipe)(package)
     edited(package.runs[0] / "summary.json", "division", "open")
@@ -165,22 +165,22 @@ def opened(real: Path, place: Path, recipe: dict[str, Any] | None) -> Package:
 def test_a_trace_of_open_is_made_of_its_recorded_recipe(
     real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "_made", MADE)
+    monkeypatch.setattr(tracing, "_generate", MADE)
     package = opened(real, tmp_path, None)
     found = validation.validate(package)
     assert (found.problems, found.untied) == ([], {})
     log(pl.col("step") + 1)(package)
     forge(package, claims=False)
-    found = validation.validate(Package(package.top, package.about))
+    found = validation.validate(Package(package.top, package.submission))
     assert [text for text in found.problems if "rows have another step" in text], found.problems
 
 
-MADE: Final = tracing._made
+MADE: Final = tracing._generate
 
 
 def test_a_trace_of_open_that_cannot_be_made_is_asked_for(real: Path, tmp_path: Path) -> None:
     package = opened(real, tmp_path, {})
-    told = "Note: nothing ties the rows of option_1 to its trace (no recipe is recorded): a reviewer who has it passes"
+    told = "Note: nothing ties the rows of option_1 to its trace (no recipe is recorded): a reviewer who has the trace passes"
     assert f"{told} --trace option_1=FILE." in call("submission", "validate", package.top).stdout
     given = f"option_1={real.with_name('trace.parquet')}"
     done = call("submission", "validate", package.top, "--trace", given)

@@ -60,7 +60,7 @@ PINNED = [("smoke", option, rank) for option in (1, 2, 3) for rank in (0, 1, 15)
 def test_pinned_traces_are_those_that_are_made(scale: str, number: int, rank: int, tmp_path: Path) -> None:
     option, recipe, _ = cases(scale)[number - 1]
     made = generate(replace(recipe, seed=recipe.seed + rank), tmp_path / "t.parquet", quiet=True)
-    assert made.fingerprint == RULES[scale].pinned(option.name, rank)
+    assert made.fingerprint == RULES[scale].find_pin(option.name, rank)
 
 
 def test_pins_are_complete() -> None:
@@ -69,6 +69,6 @@ def test_pins_are_complete() -> None:
         assert RULES[scale].ranks == ranks
         pins = [one for option in RULES[scale].options for one in PINS[scale][option.name]]
         assert len({*pins}) == len(pins) == 3 * ranks, "a trace of its own for every rank of every option"
-        assert RULES[scale].pinned("option_1", ranks) is None
+        assert RULES[scale].find_pin("option_1", ranks) is None
     for option in RULES["full"].options:
-        assert RULES["full"].pinned(option.name, 0) == known[f"mlperf_{option.name}"]
+        assert RULES["full"].find_pin(option.name, 0) == known[f"mlperf_{option.name}"]

@@ -109,7 +109,9 @@ def relabel(package: Package) -> None:
     package.top.parent.rename(package.top.parents[1] / "closed")
     top = package.top.parents[1] / "closed" / "acme"
     edited(top / "results" / "box" / "manifest.json", "division", "closed")
-    (top / "submission.yaml").write_text(packaging.submission_yaml(replace(package.about, division="closed")))
+    (top / "submission.yaml").write_text(
+        packaging.render_submission_yaml(replace(package.submission, division="closed"))
+    )
 
 
 def sooner(package: Package) -> None:
@@ -131,4 +133,4 @@ def fewer_ranks(package: Package) -> None:
 ONE, TWO = "option_1/trial_1", "option_1/trial_2"
 RUN = "option_1/trial_2/rank_0/run.json was changed"
 LOG = "option_1/trial_2/rank_0/moves/part-00000.parquet was changed"
-CLAIMS = "summary.json was changed: its size or sha256 is not that of manifest.json"
+CLAIMS = "summary.json was changed: its size or sha256 differs from manifest.json"

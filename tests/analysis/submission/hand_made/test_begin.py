@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from analysis.submission import begin as beginning
-from analysis.submission.package_tree import About
+from analysis.submission.package_tree import Submission
 from replayer.schema import code_digests
 from tests.support.doubts import call
 from tests.support.submissions import TRIALS, content
@@ -18,21 +18,21 @@ from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("tiny")
 REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "trials": ({"trials": 3}, "--trials 3: CLOSED asks for 2; choose --division open."),
-    "one file system": ({"cache": "."}, "are on one file system; the rules ask for two."),
-    "path as organisation": ({"organisation": "../acme"}, "--org '../acme' must be of letters, digits and _.-"),
-    "hidden organisation": ({"organisation": ".acme"}, "--org '.acme' must be of letters, digits and _.-"),
-    "empty organisation": ({"organisation": ""}, "--org '' must be of letters, digits and _.-"),
-    "long organisation": ({"organisation": "a" * 101}, "must be of letters, digits and _.-"),
-    "organisation of two lines": ({"organisation": "acme\n"}, "must be of letters, digits and _.-"),
-    "system": ({"system": "a/b"}, "--system 'a/b' must be of letters, digits and _.-"),
-    "division": ({"division": "ajar"}, "--division 'ajar' is none of closed, open."),
-    "scale": ({"scale": "huge"}, "--scale 'huge' is none of full, smoke, tiny."),
+    "trials": ({"trials": 3}, "trials 3: CLOSED requires 2 trials"),
+    "one file system": ({"cache": "."}, "but the rules require two"),
+    "path as organisation": ({"organisation": "../acme"}, "organisation '../acme': not a name for a directory"),
+    "hidden organisation": ({"organisation": ".acme"}, "organisation '.acme': not a name for a directory"),
+    "empty organisation": ({"organisation": ""}, "organisation '': not a name for a directory"),
+    "long organisation": ({"organisation": "a" * 101}, "not a name for a directory"),
+    "organisation of two lines": ({"organisation": "acme\n"}, "not a name for a directory"),
+    "system": ({"system": "a/b"}, "system 'a/b': not a name for a directory"),
+    "division": ({"division": "ajar"}, "division 'ajar': no such division; choose one of closed, open."),
+    "scale": ({"scale": "huge"}, "scale 'huge': no such scale; choose one of full, smoke, tiny."),
 }
 
 
 def begin(place: Path, *, trials: int = TRIALS, cache: str = "/proc", **names: str) -> list[str]:
-    about = About(**({"organisation": "acme", "system": "box", "division": "closed", "scale": "tiny"} | names))
+    about = Submission(**({"organisation": "acme", "system": "box", "division": "closed", "scale": "tiny"} | names))
     return beginning.begin(place / "work", about, place / cache, place / "results", trials)
 
 
@@ -60,7 +60,9 @@ def test_a_submission_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> Non
     (tmp_path / "work" / "system.yaml").write_text(text)
     assert len(begin(tmp_path)) == len(left) - 1, "what was filled in stays"
     for changed in ({"system": "other"}, {"organisation": "duff"}, {"division": "open"}):
-        with pytest.raises(InputError, match="begun for another submission or other trials; choose another --system"):
+        with pytest.raises(
+            InputError, match="begun for another submission or with another number of trials; choose another"
+        ):
             begin(tmp_path, **changed)
     assert content(tmp_path) == before | {"work/system.yaml": text.encode()}
 
@@ -69,12 +71,12 @@ def test_begin_says_what_is_ahead(tmp_path: Path) -> None:
     names = ["--org", "acme", "--system", "box", "--results", tmp_path / "results"]
     done = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", "/proc")
     missing = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
-    assert f"--cache-dir {tmp_path}/cache: no such directory; is it mounted?" in missing.stderr
+    assert f"--cache-dir {tmp_path}/cache: no such directory; create it" in missing.stderr
     (tmp_path / "cache").mkdir()
-    assert done.stdout.splitlines()[0] == "3 options, 3 trials each: 48 minutes, and what drains after them"
+    assert done.stdout.splitlines()[0] == "3 options, 3 trials each: 48 minutes, plus the time to drain"
     assert "solution.nodes" in done.stdout
     again = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
-    assert "are on one file system; the rules ask for two." in again.stderr
+    assert "but the rules require two" in again.stderr
     environment = json.loads((tmp_path / "work" / "environment.json").read_text())
     assert environment["host"] == platform.node()
     assert environment["code_sha256"] == code_digests()["code_sha256"]

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from analysis.submission import validate as validation
-from analysis.submission.package_tree import packages
+from analysis.submission import package_checks
+from analysis.submission.package_tree import find_packages
 from tests.analysis.submission.hand_made.forging import (
     CLAIMS,
     LOG,
@@ -80,40 +80,40 @@ FORGERIES: Final[dict[str, Forgery]] = {
         "option_1/trial_2/rank_0 is not a run directory",
     ),
     "a link in the place of a file": Forgery(
-        link, "environment.json is a link; a package holds its files", "environment.json is a link",
+        link, "environment.json is a link; a package contains the file itself", "environment.json is a link",
     ),
     "the report removed": Forgery(removed("report.html"), "report.html is missing, though", "report.html is missing"),
     # claims
     "a metric raised": Forgery(
         claim("options.option_1.decode_read_gib_s", 99.5), CLAIMS,
-        "summary.json: options.option_1.decode_read_gib_s is 99.5, its logs say ", claims=False,
+        "summary.json: options.option_1.decode_read_gib_s is 99.5, but its logs give ", claims=False,
     ),
     "a metric of a rank lowered": Forgery(
         claim("options.option_2.trials.1.ranks.0.nvme_write_device_p95_ms", 0.25), CLAIMS,
-        "options.option_2.trials[1].ranks[0].nvme_write_device_p95_ms is 0.25, its logs say ", claims=False,
+        "options.option_2.trials[1].ranks[0].nvme_write_device_p95_ms is 0.25, but its logs give ", claims=False,
     ),
     "MLPerf's metric raised": Forgery(
         claim("options.option_1.aggregated_read_bandwidth_gbps", 99.5), CLAIMS,
-        "options.option_1.aggregated_read_bandwidth_gbps is 99.5, its logs say ", claims=False,
+        "options.option_1.aggregated_read_bandwidth_gbps is 99.5, but its logs give ", claims=False,
     ),
     "a metric removed": Forgery(
         claim("options.option_1.drain_s", ...), CLAIMS,
-        "summary.json: options.option_1.drain_s is nothing of it, its logs say 0.0", claims=False,
+        "summary.json: options.option_1.drain_s is missing, but its logs give 0.0", claims=False,
     ),
     "a metric added": Forgery(
         claim("options.option_1.iops", 10**6), CLAIMS,
-        "summary.json: options.option_1.iops is 1000000, its logs say nothing of it", claims=False,
+        "summary.json: options.option_1.iops is 1000000, but its logs give nothing", claims=False,
     ),
     "a number as a text": Forgery(
         claim("options.option_1.trial_count", "2"), CLAIMS,
-        "summary.json: options.option_1.trial_count is 2, its logs say 2", claims=False,
+        "summary.json: options.option_1.trial_count is 2, but its logs give 2", claims=False,
     ),
     "a trial left out of the claims": Forgery(
         claim("options.option_2.trials", []), CLAIMS,
-        "summary.json: options.option_2.trials is [], its logs say [", claims=False,
+        "summary.json: options.option_2.trials is [], but its logs give [", claims=False,
     ),
     "called a trial run": Forgery(
-        claim("submittable", False), CLAIMS, "summary.json: submittable is false, its logs say true", claims=False,
+        claim("submittable", False), CLAIMS, "summary.json: submittable is false, but its logs give true", claims=False,
     ),
     "the claims removed": Forgery(
         removed("kv_cache/*/run/*/summary.json"), "summary.json is missing, though manifest.json lists it",
@@ -135,7 +135,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "a trial twice": Forgery(copied(ONE, "trial_2"), RUN, "2 of these are one run, named or copied more than once"),
     "a trial too many": Forgery(
         copied(ONE, "trial_3"), "option_1/trial_3/rank_0/run.json is not listed in manifest.json",
-        "trial 3 of option_1 is one too many: 2 are asked for",
+        "trial 3 of option_1 is surplus: 2 trials are required",
     ),
     "a rank removed": Forgery(
         removed("kv_cache/*/run/*/option_1/trial_2/rank_1"), "trial_2/rank_1/run.json is missing, though",
@@ -143,7 +143,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a rank removed without a trace": Forgery(
         fewer_ranks, "trial_2/rank_1/run.json is missing, though",
-        "trials have unlike numbers of ranks (1, 2): one is missing, or added", "ranks",
+        "trials have different numbers of ranks (1, 2): a rank is missing or was added", "ranks",
     ),
     "a rank twice": Forgery(
         copied(f"{TWO}/rank_0", "rank_1"), "trial_2/rank_1/run.json was changed",
@@ -164,7 +164,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "another trace": Forgery(
         log(lambda run: run.info.update(rank=0) or run.rows.update(rank=run.rows["rank"] * 0), rank=1), RUN,
-        "option_1/trial_2/rank_0 has a trace of seed 43, not 42",
+        "option_1/trial_2/rank_0 has a trace with the seed 43, not 42",
     ),
     "another trace, its seed edited": Forgery(
         log(
@@ -188,7 +188,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
         "option_1/trial_2/rank_0 followed another plan (ffffffffffff…) than trial 1",
     ),
     "a rank of another name": Forgery(
-        info(f"{TWO}/rank_0", "rank", 7), RUN, "option_1/trial_2/rank_0 says that it is rank 7",
+        info(f"{TWO}/rank_0", "rank", 7), RUN, "option_1/trial_2/rank_0: run.json says that it is rank 7",
     ),
     "rows dropped": Forgery(
         log(lambda run: run.rows.update({name: one[:-3] for name, one in run.rows.items()})), LOG,
@@ -237,31 +237,31 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a pause too short": Forgery(
         sooner, "option_2/trial_2/rank_0/run.json was changed",
-        "option_2 began 29 s after option_1 had ended; the rules ask for 30 s",
+        "option_2 began 29 s after the end of option_1; the rules require 30 s",
     ),
     "other layers": Forgery(
         info(f"{TWO}/rank_0", "conditions.attention_window", 1), RUN,
         "option_1/trial_2/rank_0 ran with attention_window = 1; CLOSED fixes nothing",
     ),
     "another processor": Forgery(
-        info(f"{TWO}/rank_0", "machine.cpu", "abacus"), RUN, "runs have unlike processors: AMD EPYC, abacus",
+        info(f"{TWO}/rank_0", "machine.cpu", "abacus"), RUN, "runs have different processors: AMD EPYC, abacus",
     ),
     "another device": Forgery(
         info(f"{TWO}/rank_0", "machine.storage.device_model", "punched tape"), RUN,
-        "runs have unlike devices below the cache: None, punched tape",
+        "runs have different devices below the cache: None, punched tape",
     ),
     "another release": Forgery(
         info(f"{TWO}/rank_0", "machine.packages", {"kv-tier-bench": "9.9"}), RUN,
-        "runs have unlike releases of this tool: 0.1.0, 9.9",
+        "runs have different releases of this tool: 0.1.0, 9.9",
     ),
     # whose it is
     "the system's description removed": Forgery(
         lambda package: package.description.unlink(), "systems/box.yaml is missing, though manifest.json lists it",
-        "systems/box.yaml cannot be read",
+        "systems/box.yaml: cannot be read",
     ),
     "a description of nothing": Forgery(
         lambda package: package.description.write_text("- a\n- b\n"), "systems/box.yaml was changed",
-        "systems/box.yaml has no system_under_test",
+        "systems/box.yaml: system_under_test is missing",
     ),
     "a description without solution": Forgery(
         system("system_under_test.solution", ...), "systems/box.yaml was changed",
@@ -281,31 +281,31 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "submission.yaml of others": Forgery(
         lambda package: (package.top / "submission.yaml").write_text("organisation: duff\n"),
-        "submission.yaml was changed", "submission.yaml is missing, or not that of this organisation and division",
+        "submission.yaml was changed", "submission.yaml is missing, or is not that of this organisation and division",
     ),
     "a manifest of another organisation": Forgery(
-        manifest("organisation", "duff"), None, "manifest.json names the organisation duff, its directory acme",
+        manifest("organisation", "duff"), None, "manifest.json names the organisation duff, but its directory is acme",
     ),
     "a manifest of another division": Forgery(
-        manifest("division", "open"), None, "manifest.json names the division open, its directory closed",
+        manifest("division", "open"), None, "manifest.json names the division open, but its directory is closed",
     ),
     "the environment of another host": Forgery(
         environment("host", "elsewhere"), "environment.json was changed",
-        "environment.json is of elsewhere, the runs are of {host}",
+        "environment.json is from elsewhere, but the runs are from {host}",
     ),
     "one file system": Forgery(
         environment("file_systems", {"cache": "8:1", "results": "8:1"}), "environment.json was changed",
-        "environment.json: results and cache lay on one file system; the rules ask for two",
+        "environment.json: results and cache were on one file system; the rules require two",
     ),
     "an environment that says nothing": Forgery(
-        environment("host", ...), "environment.json was changed", "environment.json does not say host and file_systems",
+        environment("host", ...), "environment.json was changed", "environment.json lacks host or file_systems",
     ),
     "the environment removed": Forgery(
         removed("environment.json"), "environment.json is missing, though", "environment.json cannot be read: ",
     ),
     "a model of another name": Forgery(
         lambda package: (package.results / "kv_cache" / "hand-made").rename(package.results / "kv_cache" / "gpt-9"),
-        "is missing, though manifest.json lists it", "option_1 lies under the model gpt-9, but is of hand-made",
+        "is missing, though manifest.json lists it", "option_1 is in the directory of model gpt-9, but its model is hand-made",
     ),
 }  # fmt: skip
 
@@ -315,13 +315,13 @@ def test_a_forgery_is_told(fresh: Open, name: str) -> None:
     forgery = FORGERIES[name]
     package = fresh(forgery.base)
     forgery.change(package)
-    (package,) = packages(next(package.top.parents[1].glob("*/acme")))
+    (package,) = find_packages(next(package.top.parents[1].glob("*/acme")))
     if forgery.listed is not None:
-        found = [*package.irregular(), *validation._files(package)]
+        found = [*package.find_irregular(), *package_checks.check_files(package)]
         assert [text for text in found if forgery.listed in text], found
     forge(package, claims=forgery.claims)
     found = problems(package)
-    pin, other = (str(TINY.pinned("option_1", rank))[:12] for rank in (0, 1))
+    pin, other = (str(TINY.find_pin("option_1", rank))[:12] for rank in (0, 1))
     told = forgery.told.format(pin=pin, other=other, host=platform.node())
     assert [text for text in found if told in text], found
     assert not [text for text in found if "manifest.json lists" in text or "sha256" in text], "he is thorough"
@@ -331,7 +331,7 @@ def test_a_forgery_is_told(fresh: Open, name: str) -> None:
 def test_every_file_is_listed(fresh: Open, trial: int) -> None:
     """A bit of each of them at once, but for those of the other trials."""
     package = fresh("ranks")
-    files = [path for path in package.files() if f"trial_{3 - trial}" not in str(path)]
+    files = [path for path in package.list_files() if f"trial_{3 - trial}" not in str(path)]
     assert len(files) == 2 + 3 + 2 * (2 + 2 * 4), (
         "yaml twice; summary, report, environment; per option its runs and logs"
     )
@@ -339,7 +339,7 @@ def test_every_file_is_listed(fresh: Open, trial: int) -> None:
         flip(path, path.stat().st_size // 2)
     found = problems(package)
     for path in files:
-        assert f"{path.relative_to(package.top)} was changed: its size or sha256 is not that of manifest.json" in found
+        assert f"{path.relative_to(package.top)} was changed: its size or sha256 differs from manifest.json" in found
 
 
 SETTINGS: Final[dict[str, Any]] = {

@@ -37,21 +37,21 @@ def test_a_package_that_was_changed_is_not_replaced(fresh: Open, pristine: dict[
     package = fresh("alone")
     CHANGES[name](package)
     before = content(package.top)
-    with pytest.raises(InputError, match=r"not as it was packaged|no package that was made here") as refused:
+    with pytest.raises(InputError, match=r"changed since it was packaged|not a package that this tool made") as refused:
         packed(pristine["alone"].with_name("work"), package.top.parents[1])
     assert name == "manifest.json" or name in str(refused.value)
     assert content(package.top) == before
 
 
 UNREADY: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
-    "missing": (shutil.rmtree, "option_2/trial_1 is missing; make the submission again, which replays what is missing"),
+    "missing": (shutil.rmtree, "option_2/trial_1: missing; repeat the submission's command, which replays it"),
     "killed": (
         lambda trial: edited(trial / "run.json", "status", "running"),
-        "option_2/trial_1 is running; make the submission again, which replays it",
+        "option_2/trial_1: not complete but running; repeat the submission's command, which replays it",
     ),
     "failed": (
         lambda trial: edited(trial / "run.json", "status", "failed"),
-        "option_2/trial_1 is failed; make the submission again, which replays it",
+        "option_2/trial_1: not complete but failed; repeat the submission's command, which replays it",
     ),
     "damaged": (lambda trial: flip(trial / "run.json", 0), "option_2/trial_1/run.json is damaged"),
 }
@@ -68,5 +68,5 @@ def test_a_submission_that_is_not_ready_is_refused(work: Path, tmp_path: Path, n
 
 def test_what_is_no_submission_is_refused(tmp_path: Path) -> None:
     (tmp_path / "submission.json").write_text('{"schema": "another"}')
-    with pytest.raises(InputError, match=r"submission\.json is none of kv-tier-bench-submission/1"):
+    with pytest.raises(InputError, match=r"submission\.json: not a kv-tier-bench-submission/1 file"):
         packed(tmp_path, tmp_path / "results")
