@@ -1,14 +1,14 @@
-# Every target but help and clean first brings .venv up to date. EXTRAS=gpu adds torch; it is on where nvidia-smi answers.
+# Every target except help and clean first updates .venv. EXTRAS=gpu adds torch; it is the default if nvidia-smi finds a GPU.
 PYTHON ?= python3
 EXTRAS ?= $(if $(shell nvidia-smi -L 2>/dev/null),gpu)
 BIN := .venv/bin
 READY := .venv/.ready$(if $(EXTRAS),-$(EXTRAS))
 DEMO := build/demo
-# Twelve users who think for 8 to 80 ms, so that the drive is kept busy; an object of 4 to 40 MB each turn; a drive of 2 GB/s
-# as the reference, for a laptop has one between 0.5 and 7.
+# Twelve users think for 8 to 80 ms between turns, which keeps the drive busy; each turn has an object of 4 to 40 MB. The
+# reference drive has 2 GB/s: those of laptops have 0.5 to 7.
 DEMO_LOAD := --order reference:nvme-2 --cycles 3 --pace closed --speedup 60 --decode once --kv-dtype fp8 --storage-capacity-gb 1
 
-# Of `make submission` and `make sweep`. The smoke scale needs none of them.
+# Variables of `make submission` and `make sweep`. The smoke scale needs no values for them.
 SCALE ?= full
 DIVISION ?= closed
 TRIALS ?= 3
@@ -31,10 +31,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test submission sweep lint format types bench clean
 
-help:  ## this list
+help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-setup: $(READY)  ## .venv with what the demo and the tests need
+setup: $(READY)  ## install the tools, with the packages of demo and tests, in .venv
 
 $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/core/*)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -42,7 +42,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/cor
 	@touch $@
 , := ,
 
-demo: setup  ## what DRAM before a drive brings: a trace, its plan, three replays with it and three without, the ratio
+demo: setup  ## measure what DRAM in front of a drive gains: a trace, its plan, three replays with and three without DRAM
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)/cache
 	tracegen generate demo -o $(DEMO)/trace.parquet
 	@echo
@@ -56,10 +56,10 @@ demo: setup  ## what DRAM before a drive brings: a trace, its plan, three replay
 	analysis report $(DEMO)/dram-* $(DEMO)/drive-* -o $(DEMO)/report.html
 	analysis compare $(DEMO)/dram-* --against $(DEMO)/drive-* --vary usable_bytes
 
-test: setup  ## the test suite
+test: setup  ## run the test suite
 	$(BIN)/python -m pytest
 
-submission: setup  ## MLPerf's options: traces, trials, package, validation; CACHE_DIR= RESULTS= SYSTEM= ORG=, or SCALE=smoke
+submission: setup  ## make a submission to MLPerf, from traces to a validated package: CACHE_DIR= RESULTS= SYSTEM= ORG=, or SCALE=smoke
 	$(call need,CACHE_DIR,a directory on the system under test)$(call need,RESULTS,a directory on another file system)
 	$(call need,SYSTEM,the name of the system under test)$(call need,ORG,the name of your organisation)
 	$(if $(filter cut full,$(WORK)),,$(error WORK=$(WORK) must be cut (300 s a trial) or full (to the end of the trace)))
@@ -72,25 +72,25 @@ submission: setup  ## MLPerf's options: traces, trials, package, validation; CAC
 	analysis submission package '$(SUBMISSION)' --results '$(RESULTS)'
 	analysis submission validate '$(RESULTS)/$(DIVISION)/$(ORG)'
 
-sweep: setup  ## the cases of a TOML file: GRID= CACHE_DIR= RESULTS=; trials, comparison, report
-	$(call need,GRID,a TOML file of cases, see docs/sweeps.md)$(call need,RESULTS,a directory to make or go on with)
+sweep: setup  ## replay the cases of a TOML file, compare them and write a report: GRID= CACHE_DIR= RESULTS=
+	$(call need,GRID,a TOML file of cases, see docs/sweeps.md)$(call need,RESULTS,a new directory or that of a sweep to continue)
 	replayer sweep '$(GRID)' $(if $(CACHE_DIR),--cache-dir '$(CACHE_DIR)') --ranks '$(RANKS)' --mpirun '$(MPIRUN)' -o '$(RESULTS)'
 	analysis compare '$(RESULTS)'/*/trial_*
 	analysis report '$(RESULTS)'/*/trial_* -o '$(RESULTS)/report.html' --force
 
-lint: setup  ## ruff: errors, style, formatting
+lint: setup  ## check errors, style and formatting with ruff
 	ruff check .
 	ruff format --check .
 
-format: setup  ## let ruff mend what it can
+format: setup  ## correct style and formatting with ruff
 	ruff check --fix .
 	ruff format .
 
-types: setup  ## mypy, strict
+types: setup  ## check types with mypy
 	mypy
 
-bench: setup  ## figures beside their references; the disk part needs root and fio
+bench: setup  ## measure performance, next to references; the disk part needs root and fio
 	$(BIN)/python -m tests.bench
 
-clean:  ## remove what make made
+clean:  ## remove everything that make created
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
