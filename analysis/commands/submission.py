@@ -15,7 +15,7 @@ from analysis.submission import ranking
 from analysis.submission import validate as validation
 from analysis.submission.display import Display
 from analysis.submission.package_tree import DIVISIONS, Package, Submission, find_packages
-from analysis.submission.rules import RULES
+from analysis.submission.rules import RULES, Rules
 from analysis.submission.validate import PackageVerdict
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
@@ -79,17 +79,21 @@ def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any)
     """Check a submission against the rules and describe the system, before anything runs."""
     asked = Submission(**names)
     empty = beginning.begin(work, asked, cache_dir, results, trials)
-    options = asked.rules.options
-    seconds = sum(trials * option.duration_s for option in options)
-    seconds += asked.rules.pause_s * (len(options) - 1)
-    minutes = format_count(round(seconds / 60), "minute")
-    counts = f"{format_count(len(options), 'option')}, {format_count(trials, 'trial')} each"
-    echo(f"{counts}: {minutes}, plus the time to drain")
+    echo(_phrase_time(asked.rules, trials))
     if empty:
         fields = ", ".join(name.removeprefix("system_under_test.") for name in empty)
-        count = format_count(len(empty), "field")
-        echo(f"{work}/system.yaml: {count} null; fill them in now or later:")
+        count = format_count(len(empty), "empty field")
+        echo(f"{work}/system.yaml has {count}; fill them in now or later:")
         echo(_wrap(fields))
+
+
+def _phrase_time(rules: Rules, trials: int) -> str:
+    """Phrase the number of options and trials, and the time that they take."""
+    seconds = sum(trials * option.duration_s for option in rules.options)
+    seconds += rules.pause_s * (len(rules.options) - 1)
+    minutes = format_count(round(seconds / 60), "minute")
+    options = format_count(len(rules.options), "option")
+    return f"{options}, {format_count(trials, 'trial')} each: {minutes}, plus the time to drain"
 
 
 def _wrap(text: str) -> str:

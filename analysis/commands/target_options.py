@@ -106,7 +106,7 @@ def _parse_bandwidths(setting: str, text: str) -> tuple[float, float]:
     read, comma, write = text.partition(",")
     if not comma:
         raise InputError(
-            "not two bandwidths",
+            "not two numbers",
             "give those of reading and writing, for example 6.5,4",
             subject=text,
             setting=setting,

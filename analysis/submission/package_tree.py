@@ -76,7 +76,7 @@ class Submission:
         for setting, (name, known) in choices.items():
             if name not in known:
                 raise InputError(
-                    f"no such {setting}",
+                    f"unknown {setting}",
                     f"choose one of {', '.join(known)}",
                     subject=repr(name),
                     setting=setting,

@@ -190,7 +190,7 @@ def render_rankings(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> st
 def _render_ratios(ranking: Ranking) -> list[str]:
     if ranking.reason:
         return [f"  no ratios: {ranking.reason}"]
-    span = "over its own window" if ranking.is_cut else "over all of the work"
+    span = "each over its own window" if ranking.is_cut else "over all of the work"
     ratios = [ratio for ratio in ranking.ratios if ratio.ratio is not None]
     lines = [f"  {span}: {_phrase_ratio(ratio)}" for ratio in ratios]
     if ranking.false_alarm and lines:

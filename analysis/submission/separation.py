@@ -77,4 +77,4 @@ def _check_payloads(trials: Sequence[PackagedTrial]) -> Iterator[str]:
             first = first_of.setdefault((rank, info.payload_nonce), name)
             if first != name:
                 run = f"{name}/rank_{rank}"
-                yield f"{run} wrote the payload of {first}: their payload_nonce is equal"
+                yield f"{run} wrote the payload of {first}: their payload_nonce is the same"

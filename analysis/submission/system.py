@@ -86,20 +86,23 @@ def _check_code(package: Package, trials: Trials) -> Problems:
     codes = dict.fromkeys([str(code), *(str(machine.code_sha256) for machine in machines)])
     if len(codes) > 1:
         yield f"this tool's code differs between runs and environment.json: {_list_digests(codes)}"
-    cores: dict[str, dict[str, None]] = {str(host): {str(core): None}}
+    yield from _check_libraries(str(host), str(core), machines)
+    own = code_digests()["code_sha256"]
+    release = version("kv-tier-bench")
+    if {_find_release(machine) for machine in machines} == {release} and own not in codes:
+        here = f"release {release} here is {own[:12]}…: one of them was changed"
+        yield f"the runs name the code {_list_digests(codes)}, but {here}"
+
+
+def _check_libraries(host: str, core: str, machines: Iterable[Machine]) -> Problems:
+    """Check that all runs on a host had the same compiled libraries."""
+    cores: dict[str, dict[str, None]] = {host: {core: None}}
     for machine in machines:
         cores.setdefault(str(machine.host), {})[str(machine.core_sha256)] = None
     for name, digests in cores.items():
         if len(digests) > 1:
             differing = _list_digests(digests)
             yield f"this tool's compiled code differs between runs on {name}: {differing}"
-    own = code_digests()["code_sha256"]
-    release = version("kv-tier-bench")
-    if {_find_release(machine) for machine in machines} == {release} and own not in codes:
-        yield (
-            f"the runs name the code {_list_digests(codes)}, but release {release} here is"
-            f" {own[:12]}…: one of them was changed"
-        )
 
 
 def _list_digests(digests: Iterable[str]) -> str:

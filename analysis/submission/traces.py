@@ -116,7 +116,7 @@ def check_given_traces(given: Mapping[str, Path], package: Package) -> None:
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         raise InputError(
-            "no such option",
+            "unknown option",
             f"name one of {', '.join(known)}",
             subject=f"{unknown}=…",
             setting="traces",

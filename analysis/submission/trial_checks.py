@@ -131,13 +131,19 @@ def _check_conditions(package: Package, trials: Sequence[PackagedTrial]) -> Prob
         source = "the first trial has"
     for trial in trials:
         for rank, info in enumerate(trial.infos):
-            conditions = to_plain(info.conditions)
-            for name in sorted((conditions.keys() | required.keys()) - {"ranks"}):
-                if conditions.get(name, ...) != required.get(name, ...):
-                    actual = _format_value(conditions, name)
-                    wanted = _format_value(required, name)
-                    run = f"{name_trial(trial)}/rank_{rank}"
-                    yield f"{run} ran with {name} = {actual}; {source} {wanted}"
+            run = f"{name_trial(trial)}/rank_{rank}"
+            for name, actual, wanted in _find_unequal(to_plain(info.conditions), required):
+                yield f"{run} ran with {name} = {actual}; {source} {wanted}"
+
+
+def _find_unequal(
+    conditions: Mapping[str, Any],
+    required: Mapping[str, Any],
+) -> Iterator[tuple[str, str, str]]:
+    """Find conditions that differ; yield the name and both values as text."""
+    for name in sorted((conditions.keys() | required.keys()) - {"ranks"}):
+        if conditions.get(name, ...) != required.get(name, ...):
+            yield name, _format_value(conditions, name), _format_value(required, name)
 
 
 def _format_value(values: Mapping[str, Any], name: str) -> str:

@@ -34,7 +34,7 @@ duration_s = 4
 
 
 def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) -> None:
-    """What replayer leaves, of two ranks where there is MPI, is what CLOSED fixes; the cpu tier holds all of it."""
+    """Runs of the replayer, with two ranks if MPI is there, have the conditions of CLOSED."""
     ranks = 2 if shutil.which("mpirun") else 1
     option = Option("option_1", "real", "tiny-1b", 24576, users=3, cpu_bytes=858993459, allocs=16, duration_s=1)
     work, results, replays = tmp_path / "work", tmp_path / "results", tmp_path / "work" / "replays"

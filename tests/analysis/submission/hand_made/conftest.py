@@ -1,4 +1,4 @@
-"""Packages of runs made by hand, shared by all tests of submissions."""
+"""Packages of hand-made runs, shared by the tests of submissions."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from tests.support.submissions import BASES, Open, begun, packed, tiny_scale
 
 @pytest.fixture(scope="module")
 def tiny(latencies_once: None) -> Iterator[None]:
-    """A scale of our own."""
+    """Add the scale `tiny` to the rules."""
     with tiny_scale():
         yield
 
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By name, a tree of results with one package in it."""
+    """Make a tree of results with one package for each entry of BASES."""
     found = {}
     with latencies_known(), tiny_scale():
         for name, ways in BASES.items():
@@ -33,7 +33,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def fresh(pristine: dict[str, Path]) -> Open:
-    """A copy of one of them, to change."""
+    """Copy one of the packages, so that a test can change it."""
 
     def copied(name: str) -> Package:
         place = pristine[name].with_name("copy")

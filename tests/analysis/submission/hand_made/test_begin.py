@@ -1,4 +1,4 @@
-"""Beginning a submission: what the rules refuse, and what a second call keeps."""
+"""Beginning a submission: settings that the rules refuse, and files that a second call keeps."""
 
 import json
 import platform
@@ -26,8 +26,8 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "long organisation": ({"organisation": "a" * 101}, "not a name for a directory"),
     "organisation of two lines": ({"organisation": "acme\n"}, "not a name for a directory"),
     "system": ({"system": "a/b"}, "system 'a/b': not a name for a directory"),
-    "division": ({"division": "ajar"}, "division 'ajar': no such division; choose one of closed, open."),
-    "scale": ({"scale": "huge"}, "scale 'huge': no such scale; choose one of full, smoke, tiny."),
+    "division": ({"division": "ajar"}, "division 'ajar': unknown division; choose one of closed, open."),
+    "scale": ({"scale": "huge"}, "scale 'huge': unknown scale; choose one of full, smoke, tiny."),
 }
 
 
@@ -37,20 +37,20 @@ def begin(place: Path, *, trials: int = TRIALS, cache: str = "/proc", **names: s
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_rules_do_not_allow_is_refused_first(tmp_path: Path, name: str) -> None:
+def test_begin_refuses_settings_that_break_the_rules(tmp_path: Path, name: str) -> None:
     ways, told = REFUSED[name]
     with pytest.raises(InputError, match=re.escape(told)):
         begin(tmp_path, **ways)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_open_takes_what_closed_does_not(tmp_path: Path) -> None:
+def test_open_allows_settings_that_closed_forbids(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     begin(tmp_path, division="open", trials=5, cache="cache")
     assert json.loads((tmp_path / "work" / "submission.json").read_text())["trials"] == 5
 
 
-def test_a_submission_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> None:
+def test_begin_continues_a_submission_with_equal_settings(tmp_path: Path) -> None:
     left = begin(tmp_path)
     before = content(tmp_path)
     described = yaml.safe_load(before["work/system.yaml"])["system_under_test"]
@@ -58,7 +58,7 @@ def test_a_submission_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> Non
     assert "solution.architecture.product_API" in [name.removeprefix("system_under_test.") for name in left]
     text = (tmp_path / "work" / "system.yaml").read_text().replace("product_API: null", "product_API: none")
     (tmp_path / "work" / "system.yaml").write_text(text)
-    assert len(begin(tmp_path)) == len(left) - 1, "what was filled in stays"
+    assert len(begin(tmp_path)) == len(left) - 1, "filled-in fields are kept"
     for changed in ({"system": "other"}, {"organisation": "duff"}, {"division": "open"}):
         with pytest.raises(
             InputError, match="begun for another submission or with another number of trials; choose another"
@@ -67,7 +67,7 @@ def test_a_submission_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> Non
     assert content(tmp_path) == before | {"work/system.yaml": text.encode()}
 
 
-def test_begin_says_what_is_ahead(tmp_path: Path) -> None:
+def test_begin_prints_the_expected_time_and_the_empty_fields(tmp_path: Path) -> None:
     names = ["--org", "acme", "--system", "box", "--results", tmp_path / "results"]
     done = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", "/proc")
     missing = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)

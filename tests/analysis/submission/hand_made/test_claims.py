@@ -39,8 +39,8 @@ def test_claims_are_sums_over_ranks_and_means_over_trials(fresh: Open) -> None:
     assert (option["rank_count"], option["trial_count"]) == (2, 2)
 
 
-def test_a_tier_that_was_not_touched_has_no_latency(fresh: Open) -> None:
-    """All that option 2 reads is in its cpu tier."""
+def test_an_unused_tier_has_no_latency(fresh: Open) -> None:
+    """Option 2 reads only from its cpu tier."""
     options = json.loads((fresh("alone").runs[0] / "summary.json").read_text())["options"]
     assert options["option_2"]["aggregated_device_read_p95_ms"] is None
     assert options["option_2"]["aggregated_read_bandwidth_gbps"] == 0

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 @pytest.fixture(scope="module")
 def rivals(pristine: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Packages to rank: duff is slower than acme at option 1 and faster at option 2; evil has no runs."""
+    """Make packages: duff is slower than acme at option 1 and faster at option 2; evil has no runs."""
     place = tmp_path_factory.mktemp("duff")
     work = begun(place, Submission("duff", "box", "closed", "tiny"), slower=lambda option, *_: SLOWER[option.name])
     duff = packed(work, place / "results").top
@@ -68,7 +68,7 @@ def test_packages_are_ranked_best_first(rivals: dict[str, Path], monkeypatch: py
 
 
 def kind(package: Package, place: Path, **names: str) -> Package:
-    """Another kind of package, of which the manifest tells."""
+    """Copy a package, with other names in its manifest."""
     shutil.copytree(package.top.parents[1], place)
     (path,) = place.glob("*/acme/results/box/manifest.json")
     for name, value in names.items():
@@ -90,21 +90,21 @@ UNLIKE = {
 
 
 @pytest.mark.parametrize("name", UNLIKE)
-def test_unlike_packages_are_not_ranked(fresh: Open, tmp_path: Path, name: str) -> None:
+def test_packages_of_different_kinds_are_not_ranked(fresh: Open, tmp_path: Path, name: str) -> None:
     package = fresh("alone")
     names, told = UNLIKE[name]
     with pytest.raises(InputError, match=re.escape(told)):
         rank_packages([package, kind(package, tmp_path / "other", **names)])
 
 
-def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_json_object_with_a_repeated_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"options": {"x": 1}, "options": {"x": 2}}')
     with pytest.raises(InputError, match="an object has two values of one name"):
         read_json(tmp_path / "a.json")
 
 
-def test_counters_that_were_sped_up_are_told(tmp_path: Path) -> None:
-    """A longer run whose times are halved is sampled every half second."""
+def test_counters_with_scaled_times_are_reported(tmp_path: Path) -> None:
+    """Halve the times of a run: it then has a sample every half second."""
     path = clean().save(tmp_path / "run") / "device.parquet"
     assert list(check_samples("run", path)) == []
     table = pl.read_parquet(path)
@@ -115,7 +115,7 @@ def test_counters_that_were_sped_up_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("late_s", [0, 100])
-def test_ranks_of_a_trial_run_at_one_time(late_s: int) -> None:
+def test_ranks_that_ran_one_by_one_are_reported(late_s: int) -> None:
     born = 1_800_000_000 * SECOND
     provenance = replace(
         summary_of().provenance,
