@@ -1,4 +1,4 @@
-"""What a person names where runs are wanted: run directories, or the directory of a series that holds them."""
+"""Arguments that name runs: run directories, or directories of series that contain them."""
 
 import os
 import re
@@ -7,31 +7,38 @@ from pathlib import Path
 from typing import Final
 
 _DEPTH: Final = 4  # folders below a series: scenarios/autoscaling/users_8/trial_1 has three
-_ASIDE: Final = re.compile(r"failed-\d+-.*")
+_FAILED: Final = re.compile(
+    r"failed-\d+-.*",
+)  # a series moves failed trials to folders of this name
 
 
-def runs_in(paths: Iterable[Path]) -> list[Path]:
-    """Run directories as they are, and in the place of any other directory the run directories below it, in order.
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """Replace each directory that is not a run by the run directories below it, in order.
 
-    Of sweeps, repeated trials, scenarios. Those that a series put aside as failed are left out, and links not followed.
-    A directory without any is kept: whoever opens it says what is wrong.
+    Failed trials that a series moved aside are left out, and links are not followed. A directory
+    without runs is kept: an error names it when it is opened.
     """
-    return [run for path in paths for run in ([*_below(path, _DEPTH)] or [path])]
+    return [run for path in paths for run in ([*_find_below(path, _DEPTH)] or [path])]
 
 
-def _below(path: Path, depth: int) -> Iterator[Path]:
+def _find_below(path: Path, depth: int) -> Iterator[Path]:
     if os.path.lexists(path / "run.json"):
         yield path
         return
+    for folder in _list_folders(path) if depth else []:
+        if not folder.name.startswith(".") and not _FAILED.fullmatch(folder.name):
+            yield from _find_below(folder, depth - 1)
+
+
+def _list_folders(path: Path) -> list[Path]:
     try:
-        folders = [one for one in path.iterdir() if one.is_dir() and not one.is_symlink()] if depth else []
-    except OSError:  # no directory, or one that may not be read
-        return
-    for folder in sorted(folders, key=lambda one: _natural(one.name)):
-        if not folder.name.startswith(".") and not _ASIDE.fullmatch(folder.name):
-            yield from _below(folder, depth - 1)
+        folders = [entry for entry in path.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    except OSError:  # not a directory, or not readable
+        return []
+    return sorted(folders, key=lambda folder: _split_numbers(folder.name))
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Trial_2 before trial_10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+def _split_numbers(name: str) -> list[tuple[int, str]]:
+    """Make the sort key of a name: trial_2 comes before trial_10."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -1,8 +1,7 @@
-"""The flags that say what a run is held against."""
+"""Flags of the targets that runs are judged by."""
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -17,21 +16,41 @@ _DEFAULT = Targets()
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags that say what runs are held against, as its argument `targets`."""
+    """Give a command the flags of targets; it receives them as its argument `targets`."""
 
-    @click.option("--qos-ms", metavar="CLASS=MS,…", help=f"Time to first byte by class; {_shown(_DEFAULT.qos_ms)}.")
-    @click.option("--qos-ms-per-gib", metavar="MS", help="How much more per GiB moved before the first token; 0.")
+    @click.option(
+        "--qos-ms",
+        metavar="CLASS=MS,…",
+        help=f"Target of the time to first byte, by class. Default: {_format(_DEFAULT.qos_ms)}.",
+    )
+    @click.option(
+        "--qos-ms-per-gib",
+        metavar="MS",
+        help="Time added to the target per GiB moved before the first token. Default: 0.",
+    )
     @click.option(
         "--tier-gib-s",
         multiple=True,
         metavar="TIER=READ,WRITE",
-        help="What a tier can do, by a benchmark or data sheet: GiB/s, or 7GB/s,4GB/s; once per tier.",
+        help="Bandwidth of a tier, e.g. by its data sheet, in GiB/s or as 7GB/s,4GB/s; once per tier.",
     )
-    @click.option("--device-gib-s", metavar="READ,WRITE", help="The same of nvme, by fio or data sheet.")
-    @click.option("--tbw", metavar="TB", help="What the drive may be written in its life: 10^12 bytes, or 1.2PB.")
-    @click.option("--drive-tb", metavar="TB", help="The drive's capacity, in 10^12 bytes, for its writes per day.")
+    @click.option(
+        "--device-gib-s",
+        metavar="READ,WRITE",
+        help="Bandwidth of the nvme tier by fio or a data sheet, in GiB/s.",
+    )
+    @click.option(
+        "--tbw",
+        metavar="TB",
+        help="Rated endurance of the drive: bytes it may be written, in 10^12 bytes or as 1.2PB.",
+    )
+    @click.option(
+        "--drive-tb",
+        metavar="TB",
+        help="Capacity of the drive in 10^12 bytes, for its drive writes per day.",
+    )
     @functools.wraps(command)
-    def held(
+    def with_targets(
         *args: Any,
         qos_ms: str | None,
         qos_ms_per_gib: str | None,
@@ -41,62 +60,87 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         drive_tb: str | None,
         **others: Any,
     ) -> Any:
-        targets = Targets()
-        if qos_ms is not None:
-            targets = replace(targets, qos_ms=targets.qos_ms | _by_class(qos_ms))
-        if qos_ms_per_gib is not None:
-            targets = replace(
-                targets, qos_ms_per_gib=_number("--qos-ms-per-gib", qos_ms_per_gib, MILLISECONDS, zero=True)
-            )
-        targets = replace(targets, tier_gib_s=_by_tier(tier_gib_s, device_gib_s))
-        if tbw is not None:
-            targets = replace(targets, tbw=_number("--tbw", tbw, TERABYTES))
-        if drive_tb is not None:
-            targets = replace(targets, drive_tb=_number("--drive-tb", drive_tb, TERABYTES))
+        targets = Targets(
+            qos_ms=_DEFAULT.qos_ms | ({} if qos_ms is None else _parse_classes(qos_ms)),
+            qos_ms_per_gib=_parse_latency_per_gib(qos_ms_per_gib),
+            tier_gib_s=_parse_tiers(tier_gib_s, device_gib_s),
+            tbw=None if tbw is None else _parse("tbw", tbw, TERABYTES),
+            drive_tb=None if drive_tb is None else _parse("drive_tb", drive_tb, TERABYTES),
+        )
         return command(*args, targets=targets, **others)
 
-    return held
+    return with_targets
 
 
-def _by_tier(texts: tuple[str, ...], device: str | None) -> dict[str, tuple[float, float]]:
-    """What tiers can read and write."""
-    found = {} if device is None else {"nvme": _sides("--device-gib-s", device)}
+def _parse_latency_per_gib(text: str | None) -> float:
+    """Parse the time, in ms, that each GiB adds to a target."""
+    if text is None:
+        return _DEFAULT.qos_ms_per_gib
+    return _parse("qos_ms_per_gib", text, MILLISECONDS, may_be_zero=True)
+
+
+def _parse_tiers(texts: tuple[str, ...], device: str | None) -> dict[str, tuple[float, float]]:
+    """Parse the bandwidths of tiers, for reading and writing, in GiB/s."""
+    bandwidths = {} if device is None else {"nvme": _parse_bandwidths("device_gib_s", device)}
     for text in texts:
-        tier, _, sides = text.partition("=")
+        tier, _, directions = text.partition("=")
         if tier not in TIERS:
-            raise InputError(f"--tier-gib-s {text}: {tier!r} is none of {', '.join(TIERS)}.")
-        if tier in found:
-            raise InputError(f"--tier-gib-s {text}: what {tier} can do is given twice; give it once.")
-        found[tier] = _sides("--tier-gib-s", sides)
-    return found
+            raise InputError(
+                f"there is no tier {tier!r}",
+                f"name one of {', '.join(TIERS)}",
+                subject=text,
+                setting="tier_gib_s",
+            )
+        if tier in bandwidths:
+            raise InputError(
+                f"the bandwidth of {tier} is given twice",
+                "give it once",
+                subject=text,
+                setting="tier_gib_s",
+            )
+        bandwidths[tier] = _parse_bandwidths("tier_gib_s", directions)
+    return bandwidths
 
 
-def _sides(flag: str, text: str) -> tuple[float, float]:
+def _parse_bandwidths(setting: str, text: str) -> tuple[float, float]:
     read, comma, write = text.partition(",")
     if not comma:
-        raise InputError(f"{flag} {text} must be two numbers, of reads and writes: 6.5,4.")
-    return _number(flag, read, GIB_S), _number(flag, write, GIB_S)
+        raise InputError(
+            "not two numbers",
+            "give those of reading and writing, for example 6.5,4",
+            subject=text,
+            setting=setting,
+        )
+    return _parse(setting, read, GIB_S), _parse(setting, write, GIB_S)
 
 
-def _by_class(text: str) -> dict[str, float]:
-    found = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
+def _parse_classes(text: str) -> dict[str, float]:
+    """Parse the targets of QoS classes, in ms."""
+    targets = {}
+    for entry in text.split(","):
+        name, _, value = entry.partition("=")
         if name not in ENUMS["qos"]:
-            raise InputError(f"--qos-ms {text}: {name!r} is none of {', '.join(ENUMS['qos'])}.")
-        found[name] = _number("--qos-ms", value, MILLISECONDS)
-    return found
+            raise InputError(
+                f"there is no class {name!r}",
+                f"name one of {', '.join(ENUMS['qos'])}",
+                subject=text,
+                setting="qos_ms",
+            )
+        targets[name] = _parse("qos_ms", value, MILLISECONDS)
+    return targets
 
 
-def _number(flag: str, text: str, unit: Unit, *, zero: bool = False) -> float:
+def _parse(setting: str, text: str, unit: Unit, *, may_be_zero: bool = False) -> float:
+    """Parse a positive number in a unit."""
     try:
         value = float(unit.parse(text))
-    except ValueError as problem:
-        raise InputError(f"{flag}: {problem}") from None
-    if value < 0 or (value == 0 and not zero):
-        raise InputError(f"{flag} {text} must be {'0 or more' if zero else 'more than 0'}.")
+    except ValueError as error:
+        raise InputError(str(error), setting=setting) from None
+    if value < 0 or (value == 0 and not may_be_zero):
+        limit = "must be 0 or more" if may_be_zero else "must be more than 0"
+        raise InputError(limit, subject=text, setting=setting)
     return value
 
 
-def _shown(qos_ms: dict[str, float]) -> str:
+def _format(qos_ms: dict[str, float]) -> str:
     return ",".join(f"{name}={value:g}" for name, value in qos_ms.items())

@@ -1,4 +1,7 @@
-"""What is shown to a person: the one place where text of logs and files reaches the terminal."""
+"""Output of the commands: text of logs and files reaches the terminal only through this module."""
+
+import json
+from collections.abc import Sequence
 
 import click
 
@@ -6,5 +9,15 @@ from tracegen.errors import escape_controls
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print; control characters of file names, models and warnings are shown, not obeyed."""
+    """Print a text with its control characters escaped: names in files may contain any."""
     click.echo(escape_controls(text), nl=nl, err=err)
+
+
+def say(line: str) -> None:
+    """Print a line on standard error."""
+    echo(line, err=True)
+
+
+def echo_json(objects: Sequence[object]) -> None:
+    """Print the objects of several runs as an array, and that of a single run alone."""
+    echo(json.dumps(objects[0] if len(objects) == 1 else objects, indent=2))

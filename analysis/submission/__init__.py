@@ -1,1 +1,1 @@
-"""Submissions: what MLPerf Storage asks of the KV cache benchmark, as packages that anyone can check."""
+"""Submissions to MLPerf Storage's KV cache benchmark, as packages that anyone can check."""

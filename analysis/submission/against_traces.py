@@ -1,81 +1,142 @@
-"""What ties a package's rows to its traces: each plan made anew, once, and every row of its runs compared with it."""
+"""Checks of rows against traces: plans each trace again and compares every row of its runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import click
-from tqdm import tqdm
-
 from analysis.doubts import against_trace as replanned
+from analysis.submission.display import SILENT, Display
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import Option
-from analysis.submission.summary_json import Trial
-from analysis.submission.traces import Traces, expected_s
+from analysis.submission.summary_json import PackagedTrial
+from analysis.submission.traces import Traces, estimate_s
 from replayer.schema import RunInfo, to_plain
 from tracegen.errors import InputError
 
-LONG_S: Final = 15.0  # what takes longer is announced
-
-Ranks = list[tuple[Trial, int, Path, RunInfo]]
+LONG_S: Final = 15.0  # work that is expected to take longer is announced
 
 
-def compared(
-    package: Package, trials: Mapping[str, Sequence[Trial]], given: Mapping[str, Path]
-) -> tuple[list[str], dict[str, str]]:
-    """Where rows are not those of the plan of their trace; and options whose traces cannot be made, with the reason."""
-    plans = _plans(package, trials)
-    if (seconds := expected_s({key: ranks[0][3] for key, ranks in plans.items()})) > LONG_S:
-        click.echo(f"{len(plans)} traces and plans are made anew: about {seconds:.0f} s.", err=True)
-    found = list[str]()
-    with TemporaryDirectory(prefix="analysis-validate-") as folder:
-        traces = Traces(package, given, Path(folder))
-        steps = tqdm(plans.items(), "planning anew", unit="plan", delay=1, disable=None, leave=False)
-        for (name, rank, _), ranks in steps:
-            try:
-                found += _of_plan(traces, package.about.rules.option(name), rank, ranks)
-            except InputError as error:
-                found.append(f"{name}, rank {rank}: its plan cannot be made anew: {str(error).removesuffix('.')}")
-    return [text.replace(f"{package.top}/", "") for text in found], traces.untied
+@dataclass(frozen=True)
+class _Rank:
+    """A rank of a trial.
 
-
-def _plans(package: Package, trials: Mapping[str, Sequence[Trial]]) -> dict[tuple[str, int, str], Ranks]:
-    """Runs by option, rank and plan; in CLOSED those of the pinned trace and the fixed conditions alone.
-
-    The others are told of as what they are, and could ask for plans of any size.
+    Attributes:
+        trial: the trial.
+        place: the rank's run directory.
+        info: the rank's run.json.
     """
-    found: dict[tuple[str, int, str], Ranks] = {}
-    for name, all_of in trials.items():
-        for trial in all_of:
-            for rank, (place, info) in enumerate(trial.run.info_of.items()):
-                if package.about.division == "open" or _is_fixed(package, name, rank, info):
-                    plan = replanned.plan_of(info) if replanned.has_plan(info) else str(place)
-                    found.setdefault((name, rank, plan), []).append((trial, rank, place, info))
-    return found
+
+    trial: PackagedTrial
+    place: Path
+    info: RunInfo
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A plan that several ranks executed.
+
+    Attributes:
+        option: name of the option.
+        rank: number of the ranks within their trials.
+        ranks: the ranks.
+    """
+
+    option: str
+    rank: int
+    ranks: list[_Rank] = field(default_factory=list)
+
+
+def compare_with_traces(
+    package: Package,
+    trials: Mapping[str, Sequence[PackagedTrial]],
+    given: Mapping[str, Path],
+    display: Display = SILENT,
+) -> tuple[list[str], dict[str, str]]:
+    """Compare the rows of a package with the plans of its traces.
+
+    Args:
+        package: the package.
+        trials: its trials by option.
+        given: traces of OPEN by option.
+        display: shows the progress.
+
+    Returns:
+        The problems; and the options whose traces cannot be generated, with the reason.
+    """
+    plans = _group_by_plan(package, trials)
+    seconds = estimate_s({key: plan.ranks[0].info for key, plan in plans.items()})
+    if seconds > LONG_S:
+        display.say(f"{len(plans)} traces and plans are made again: about {seconds:.0f} s.")
+    problems = list[str]()
+    with (
+        TemporaryDirectory(prefix="analysis-validate-") as folder,
+        display.progress("planning again", "plan", len(plans)) as advance,
+    ):
+        traces = Traces(package, given, Path(folder))
+        for plan in plans.values():
+            try:
+                option = package.submission.rules.find_option(plan.option)
+                problems += _check_plan(traces, option, plan)
+            except InputError as error:
+                reason = error.problem
+                problems.append(f"{plan.option}, rank {plan.rank}: cannot plan again: {reason}")
+            advance(1)
+    return [problem.replace(f"{package.top}/", "") for problem in problems], traces.untied
+
+
+def _group_by_plan(
+    package: Package,
+    trials: Mapping[str, Sequence[PackagedTrial]],
+) -> dict[tuple[str, int, str], _Plan]:
+    """Group the ranks of a package by option, rank and plan.
+
+    In CLOSED leave out ranks with other traces or conditions than the rules fix: other checks
+    report them, and their plans could be of any size.
+    """
+    plans: dict[tuple[str, int, str], _Plan] = {}
+    for option, opened in trials.items():
+        for trial in opened:
+            for number, (place, info) in enumerate(trial.run.info_of.items()):
+                if package.submission.is_closed and not _is_fixed(package, option, number, info):
+                    continue
+                plan = replanned.plan_of(info) if replanned.has_plan(info) else str(place)
+                group = plans.setdefault((option, number, plan), _Plan(option, number))
+                group.ranks.append(_Rank(trial, place, info))
+    return plans
 
 
 def _is_fixed(package: Package, name: str, rank: int, info: RunInfo) -> bool:
-    rules = package.about.rules
+    """Whether a rank has the pinned trace and the conditions of CLOSED."""
+    rules = package.submission.rules
     if name not in {option.name for option in rules.options}:
         return False
-    fixed = rules.option(name).closed
-    pinned = info.trace.fingerprint == rules.pinned(name, rank)
+    if info.trace.fingerprint != rules.find_pin(name, rank):
+        return False
     conditions = to_plain(info.conditions)
-    return pinned and all(conditions.get(condition, ...) == value for condition, value in fixed.items())
+    fixed = rules.find_option(name).closed
+    return all(conditions.get(condition, ...) == value for condition, value in fixed.items())
 
 
-def _of_plan(traces: Traces, option: Option, rank: int, ranks: Ranks) -> Iterator[str]:
-    """What is wrong with runs of one plan."""
-    _, _, place, info = ranks[0]
-    trace = traces.of(option, rank, info)
+def _check_plan(traces: Traces, option: Option, plan: _Plan) -> Iterator[str]:
+    """Report the ranks of a plan whose rows are not those of their trace."""
+    first = plan.ranks[0]
+    trace = traces.open(option, plan.rank, first.info)
     if trace is None:
         return
-    if (has := trace.metadata.fingerprint) != (said := info.trace.fingerprint):
-        yield f"{option.name}, rank {rank}: its recipe, or the file given, makes {has[:12]}…, not {said[:12]}…"
+    made = trace.metadata.fingerprint
+    recorded = first.info.trace.fingerprint
+    if made != recorded:
+        yield (
+            f"{option.name}, rank {plan.rank}: its recipe, or the given file, makes the trace"
+            f" {made[:12]}…, not {recorded[:12]}…"
+        )
         return
-    planned = replanned.plan_anew(trace.path, place, info, traces.folder / "moves.parquet")
-    for trial, _, own, about in ranks:
-        for doubt in replanned.deviations(own, about, trace, planned):
-            yield f"{option.name}/{trial.path.name} is not of its trace: {doubt.text}"
+    moves = traces.folder / "moves.parquet"
+    planned = replanned.plan_anew(trace.path, first.place, first.info, moves)
+    for rank in plan.ranks:
+        name = f"{option.name}/{rank.trial.path.name}"
+        for doubt in replanned.deviations(rank.place, rank.info, trace, planned):
+            yield f"{name} does not follow its trace: {doubt.text}"
     planned.moves.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
-"""Where things lie: the directory that a submission is made in, and MLPerf's tree of packages.
+"""Paths of a submission: the directory that it is made in, and MLPerf's tree of packages.
 
-WORK/submission.json, system.yaml, environment.json; replays/option_N/trial_T, as `replayer sweep` leaves them
+WORK/submission.json, system.yaml, environment.json
+/replays/option_N/trial_T, made by `replayer sweep`
 RESULTS/<closed|open>/<org>/submission.yaml
 /systems/<system>.yaml
 /results/<system>/manifest.json, environment.json, report.html
@@ -26,12 +27,20 @@ from tracegen.errors import InputError
 SCHEMA: Final = "kv-tier-bench-submission/1"
 DIVISIONS: Final = ("closed", "open")
 MOST_BYTES: Final = {".json": 1 << 26, ".yaml": 1 << 18, "": 1 << 30}
-"""Of a file by its suffix, or of any: nothing larger is read."""
+"""Size limits of files by suffix; "" is that of all other files. Larger files are not read."""
+_MADE_BY: Final = "name a file that `analysis submission` made"
 
 
 @dataclass(frozen=True)
-class About:
-    """Whose submission it is, and of what kind."""
+class Submission:
+    """Names and kind of a submission, as submission.json and each manifest record them.
+
+    Attributes:
+        organisation: name of the organisation; a directory has this name.
+        system: name of the system under test; directories have this name.
+        division: one of DIVISIONS.
+        scale: key of RULES.
+    """
 
     organisation: str
     system: str
@@ -40,163 +49,184 @@ class About:
 
     @property
     def rules(self) -> Rules:
-        """Those of its scale."""
+        """The rules of its scale."""
         return RULES[self.scale]
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the division is CLOSED, which fixes every condition."""
+        return self.division == "closed"
+
     def check(self) -> None:
-        """Refuse what names no directory, or no rules.
+        """Refuse names that cannot be directories, unknown divisions and unknown scales.
 
         Raises:
-            InputError: names the flag.
+            InputError: with the setting that is wrong.
         """
-        for flag, value in (("--org", self.organisation), ("--system", self.system)):
-            if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", value, re.ASCII):
-                raise InputError(f"{flag} {value!r} must be of letters, digits and _.-, as it names directories.")
-        for flag, value, known in (("--division", self.division, DIVISIONS), ("--scale", self.scale, tuple(RULES))):
-            if value not in known:
-                raise InputError(f"{flag} {value!r} is none of {', '.join(known)}.")
+        names = {"organisation": self.organisation, "system": self.system}
+        for setting, name in names.items():
+            if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", name, re.ASCII):
+                raise InputError(
+                    "not a name for a directory",
+                    "use at most 100 letters, digits and _.-, beginning with a letter or digit",
+                    subject=repr(name),
+                    setting=setting,
+                )
+        choices = {"division": (self.division, DIVISIONS), "scale": (self.scale, tuple(RULES))}
+        for setting, (name, known) in choices.items():
+            if name not in known:
+                raise InputError(
+                    f"unknown {setting}",
+                    f"choose one of {', '.join(known)}",
+                    subject=repr(name),
+                    setting=setting,
+                )
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; readers disagree on which of two values of one name counts."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands twice in one object")
-    return found
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object; readers disagree on which of two values of one name counts."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("an object has two values of one name")
+    return content
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file.
+    """Read a JSON file.
 
     Raises:
-        InputError: it is missing or none.
+        InputError: the file is missing, is too large or is not JSON.
     """
     try:
         check_file(path, MOST_BYTES[".json"])
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_duplicates)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; name what `analysis submission` made.") from None
+        raise InputError(str(error.strerror), _MADE_BY, subject=path) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: it is no JSON ({error}); copy it anew.") from None
+        raise InputError(f"damaged: not JSON ({error})", "copy it again", subject=path) from None
 
 
-def about_of(path: Path) -> About:
-    """What `submission.json` or a manifest says of its submission.
+def read_submission(path: Path) -> Submission:
+    """Read the submission that `submission.json` or a manifest names.
 
     Raises:
-        InputError: it is missing, damaged, or of something else.
+        InputError: the file is missing, damaged or of another format.
     """
-    found = read_json(path)
-    names = About.__dataclass_fields__
-    if (
-        not isinstance(found, dict)
-        or found.get("schema") != SCHEMA
-        or not all(type(found.get(n)) is str for n in names)
-    ):
-        raise InputError(f"{path} is none of {SCHEMA}; name what `analysis submission` made.")
-    about = About(**{name: found[name] for name in names})
-    about.check()
-    return about
+    content = read_json(path)
+    names = Submission.__dataclass_fields__
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise InputError(f"not a {SCHEMA} file", _MADE_BY, subject=path)
+    if not all(type(content.get(name)) is str for name in names):
+        raise InputError(f"not a {SCHEMA} file: it lacks a name", _MADE_BY, subject=path)
+    submission = Submission(**{name: content[name] for name in names})
+    submission.check()
+    return submission
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package: one system of an organisation.
+    """Package of one system of an organisation.
 
     Attributes:
         top: the organisation's directory.
-        about: what its directories and its manifest say.
+        submission: the names that its directories and its manifest give.
     """
 
     top: Path
-    about: About
+    submission: Submission
 
     @property
     def results(self) -> Path:
-        """Everything that was measured."""
-        return self.top / "results" / self.about.system
+        """The directory of all results."""
+        return self.top / "results" / self.submission.system
 
     @property
     def manifest(self) -> Path:
-        """Of every file."""
+        """The list of all files, with sizes and digests."""
         return self.results / "manifest.json"
 
     @property
     def description(self) -> Path:
-        """Of the system."""
-        return self.top / "systems" / f"{self.about.system}.yaml"
+        """The description of the system."""
+        return self.top / "systems" / f"{self.submission.system}.yaml"
 
     @property
     def runs(self) -> list[Path]:
-        """A directory per model, with its options."""
-        return sorted(one for one in self.results.glob("kv_cache/*/run/*") if one.is_dir())
+        """The directory of each model; it holds the options."""
+        return sorted(path for path in self.results.glob("kv_cache/*/run/*") if path.is_dir())
 
     @cached_property
     def options(self) -> dict[str, list[Path]]:
         """The trials of each option, in order."""
-        found: dict[str, list[Path]] = {}
+        options: dict[str, list[Path]] = {}
         for run in self.runs:
             for option in sorted(run.glob("option_*")):
-                trials = (one for one in option.glob("trial_*") if one.is_dir())
-                found.setdefault(option.name, []).extend(sorted(trials, key=number))
-        return dict(sorted(found.items()))
+                trials = (path for path in option.glob("trial_*") if path.is_dir())
+                options.setdefault(option.name, []).extend(sorted(trials, key=parse_number))
+        return dict(sorted(options.items()))
 
-    def irregular(self) -> Iterator[str]:
-        """What no package holds: links, pipes and devices, and files of any size; nothing is opened."""
+    def find_irregular(self) -> Iterator[str]:
+        """Report links, pipes, devices and files that are too large; open none of them."""
         above = [self.top / name for name in ("systems", "results", "submission.yaml")]
         paths = [*above, self.description, self.results, *sorted(self.results.rglob("*"))]
-        for path in dict.fromkeys(one for one in paths if os.path.lexists(one)):
-            name, found = path.relative_to(self.top).as_posix(), path.lstat()
-            most = MOST_BYTES.get(path.suffix, MOST_BYTES[""])
-            if stat.S_ISLNK(found.st_mode):
-                yield f"{name} is a link; a package holds its files"
-            elif not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-                yield f"{name} is a pipe, a socket or a device; a package holds files"
-            elif stat.S_ISREG(found.st_mode) and found.st_size > most:
-                yield f"{name} has {found.st_size:,} bytes, more than any honest one ({most:,})"
+        for path in dict.fromkeys(path for path in paths if os.path.lexists(path)):
+            name = path.relative_to(self.top).as_posix()
+            status = path.lstat()
+            limit = MOST_BYTES.get(path.suffix, MOST_BYTES[""])
+            if stat.S_ISLNK(status.st_mode):
+                yield f"{name} is a link; a package contains the file itself"
+            elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+                yield f"{name} is a pipe, a socket or a device; a package contains regular files"
+            elif stat.S_ISREG(status.st_mode) and status.st_size > limit:
+                yield f"{name} has {status.st_size:,} bytes; the limit is {limit:,}"
 
-    def files(self) -> Iterator[Path]:
-        """Every file of it but the manifest; what lies beside them, too."""
-        yield from (one for one in (self.top / "submission.yaml", self.description) if one.exists())
-        yield from (
-            one
-            for one in sorted(self.results.rglob("*"))
-            if (one.is_symlink() or not one.is_dir()) and one != self.manifest
-        )
+    def list_files(self) -> Iterator[Path]:
+        """List every file of the package except the manifest, also files that are not listed in it."""
+        above = (self.top / "submission.yaml", self.description)
+        yield from (path for path in above if path.exists())
+        for path in sorted(self.results.rglob("*")):
+            if (path.is_symlink() or not path.is_dir()) and path != self.manifest:
+                yield path
 
 
-def model_folder(model: str) -> str:
-    """A model's directory: a name that is a path stays within the package."""
+def name_model_folder(model: str) -> str:
+    """Return the name of a model's directory; a model that is a path stays within the package."""
     return re.sub(r"[^\w.-]", "-", model, flags=re.ASCII).lstrip(".") or "model"
 
 
-def number(path: Path) -> int:
-    """That a directory's name ends with."""
+def parse_number(path: Path) -> int:
+    """Return the number at the end of a directory's name; -1 if there is none."""
     digits = re.search(r"(\d{1,9})$", path.name, re.ASCII)
     return int(digits[1]) if digits else -1
 
 
-def opened_as(trial: Path) -> Path:
-    """What `analysis summary` opens of a trial: the directory above its ranks, or its only rank."""
+def find_run_directory(trial: Path) -> Path:
+    """Return the run directory of a trial: the directory above its ranks, or its only rank."""
     return trial if (trial / "run.json").exists() else trial / "rank_0"
 
 
-def ranks_of(trial: Path) -> list[Path]:
-    """The run directory of each rank."""
-    return sorted((one for one in trial.glob("rank_*") if one.is_dir()), key=number)
+def list_ranks(trial: Path) -> list[Path]:
+    """List the run directory of each rank of a trial."""
+    return sorted((path for path in trial.glob("rank_*") if path.is_dir()), key=parse_number)
 
 
-def packages(place: Path) -> list[Package]:
-    """The packages of an organisation's directory, or the one of a system's.
+def find_packages(path: Path) -> list[Package]:
+    """Find the packages in an organisation's directory, or the one in a system's directory.
 
     Raises:
         InputError: there is none.
     """
-    place = place.resolve()
-    if (place / "manifest.json").exists():
-        place, found = place.parent.parent, [place / "manifest.json"]
+    path = path.resolve()
+    if (path / "manifest.json").exists():
+        top = path.parent.parent
+        manifests = [path / "manifest.json"]
     else:
-        found = sorted(place.glob("results/*/manifest.json"))
-    if not found:
-        raise InputError(f"{place} holds no package: no results/*/manifest.json; name RESULTS/<closed|open>/<org>.")
-    return [Package(place, about_of(manifest)) for manifest in found]
+        top = path
+        manifests = sorted(path.glob("results/*/manifest.json"))
+    if not manifests:
+        raise InputError(
+            "no package: there is no results/*/manifest.json",
+            "name RESULTS/<closed|open>/<org>",
+            subject=path,
+        )
+    return [Package(top, read_submission(manifest)) for manifest in manifests]

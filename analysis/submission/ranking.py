@@ -1,4 +1,4 @@
-"""Packages ranked, option by option: by what they claim and can prove."""
+"""Ranking of packages, option by option, by metrics that are computed again from their logs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from analysis.comparison.compare import compare
 from analysis.comparison.ratios import Ratio, false_alarm
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import RANKED
-from analysis.submission.package_tree import Package, opened_as
+from analysis.submission.display import SILENT, Display
+from analysis.submission.package_tree import Package, find_run_directory
 from analysis.submission.rules import Option
-from analysis.submission.summary_json import Trial, claims
+from analysis.submission.summary_json import PackagedTrial, compute_claims
 from analysis.submission.validate import validate
 from tracegen.errors import InputError
 
@@ -20,146 +21,188 @@ _HEADS: Final = {describe(name).short: name for name in RANKED}
 
 @dataclass(frozen=True)
 class Entry:
-    """A package as it is ranked.
+    """Entry of a package in a ranking.
 
     Attributes:
         name: organisation/system.
-        problems: why it is not ranked; none: it is.
-        trials: by option.
-        claims: by option, computed from the logs.
+        problems: the problems of the package; it is ranked if there are none.
+        trials: its trials by option.
+        claims: its metrics by option, computed from the logs.
     """
 
     name: str
     problems: list[str]
-    trials: dict[str, list[Trial]]
+    trials: dict[str, list[PackagedTrial]]
     claims: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """An option's.
+    """Ranking of the packages in one option.
 
     Attributes:
-        option: what was run.
-        names: the best first, by the option's primary metric.
-        cut: whether runs were cut in time, so that each is judged over its own window.
-        ratios: of two the best over the other, of more each other one over the best, in the primary metric.
-        unlike: why there are no ratios.
-        false_alarm: how often intervals over so few trials tell equal systems apart.
+        option: the option.
+        names: names of the entries, the best first by the option's primary metric.
+        is_cut: whether runs were cut, so that each is judged over its own window.
+        ratios: ratios of the primary metric, best to other; of more than two, others to best.
+        reason: why there are no ratios; None if there are.
+        false_alarm: share of cases in which so few trials tell equal systems apart.
     """
 
     option: Option
     names: list[str]
-    cut: bool
+    is_cut: bool
     ratios: list[Ratio]
-    unlike: str | None
+    reason: str | None
     false_alarm: float | None
 
 
-def ranked(packages: Sequence[Package]) -> tuple[list[Entry], list[Ranking]]:
-    """Packages validated, and those that are valid ranked.
+def rank_packages(
+    packages: Sequence[Package],
+    display: Display = SILENT,
+) -> tuple[list[Entry], list[Ranking]]:
+    """Validate packages and rank those that are valid.
+
+    Args:
+        packages: packages of one division and scale.
+        display: shows the progress.
 
     Raises:
-        InputError: they are of unlike divisions or scales, one is named twice, or fewer than two are left.
+        InputError: divisions or scales differ, a package is named twice, or fewer than two are
+            valid.
     """
-    if len(kinds := sorted({f"{one.about.division} {one.about.scale}" for one in packages})) > 1:
-        raise InputError(f"packages are of unlike kinds ({', '.join(kinds)}); compare those of one division and scale.")
-    names = _names(packages)
-    entries = [_entry(name, package) for name, package in zip(names, packages, strict=True)]
+    submissions = [package.submission for package in packages]
+    kinds = sorted({f"{submission.division} {submission.scale}" for submission in submissions})
+    if len(kinds) > 1:
+        raise InputError(
+            f"the packages are of different kinds ({', '.join(kinds)})",
+            "compare packages of one division and scale",
+        )
+    names = _name_entries(packages)
+    entries = []
+    for name, package in zip(names, packages, strict=True):
+        entries.append(_make_entry(name, package, display))
     valid = [entry for entry in entries if not entry.problems]
     if len(valid) < 2:
-        wrong = next((f"{one.name}: {one.problems[0]}" for one in entries if one.problems), f"{names[0]} is alone")
-        raise InputError(f"{len(valid)} valid packages are too few to rank ({wrong}); `analysis submission validate`.")
-    return entries, [_ranking(option, valid) for option in packages[0].about.rules.options]
+        invalid = [f"{entry.name}: {entry.problems[0]}" for entry in entries if entry.problems]
+        reason = invalid[0] if invalid else f"{names[0]} is the only package"
+        raise InputError(
+            f"a ranking needs two valid packages, not {len(valid)} ({reason})",
+            "check them with `analysis submission validate`",
+        )
+    return entries, [_rank_option(option, valid) for option in submissions[0].rules.options]
 
 
-def _names(packages: Sequence[Package]) -> list[str]:
-    names = [f"{one.about.organisation}/{one.about.system}" for one in packages]
-    paths = [one.results.resolve() for one in packages]
-    if twice := next((str(path) for path in paths if paths.count(path) > 1), None):
-        raise InputError(f"{twice} is named twice; name each package once.")
+def _name_entries(packages: Sequence[Package]) -> list[str]:
+    """Name packages by organisation and system, and by directory if that is ambiguous."""
+    paths = [package.results.resolve() for package in packages]
+    repeated = next((path for path in paths if paths.count(path) > 1), None)
+    if repeated is not None:
+        raise InputError("named twice", "name each package once", subject=repeated)
+    submissions = [package.submission for package in packages]
+    names = [f"{submission.organisation}/{submission.system}" for submission in submissions]
     return [
-        name if names.count(name) == 1 else f"{name} ({one.top})" for name, one in zip(names, packages, strict=True)
+        name if names.count(name) == 1 else f"{name} ({package.top})"
+        for name, package in zip(names, packages, strict=True)
     ]
 
 
-def _entry(name: str, package: Package) -> Entry:
-    found = validate(package)
-    return Entry(
-        name, found.problems, found.trials, {} if found.problems else claims(package.about, found.trials)["options"]
-    )
+def _make_entry(name: str, package: Package, display: Display) -> Entry:
+    verdict = validate(package, display=display)
+    claims: dict[str, dict[str, Any]] = {}
+    if not verdict.problems:
+        claims = compute_claims(package.submission, verdict.trials)["options"]
+    return Entry(name, verdict.problems, verdict.trials, claims)
 
 
-def _ranking(option: Option, entries: Sequence[Entry]) -> Ranking:
-    order = sorted(entries, key=lambda one: -(one.claims[option.name][option.primary] or 0.0))
-    names = [one.name for one in order]
-    sides = {one.name: [opened_as(trial.path) for trial in one.trials[option.name]] for one in order}
+def _rank_option(option: Option, entries: Sequence[Entry]) -> Ranking:
+    order = sorted(entries, key=lambda entry: -(entry.claims[option.name][option.primary] or 0.0))
+    names = [entry.name for entry in order]
+    runs = {}
+    for entry in order:
+        trials = entry.trials[option.name]
+        runs[entry.name] = [find_run_directory(trial.path) for trial in trials]
     try:
-        found = compare(sides, metrics=[option.primary])
-    except InputError as error:  # unlike numbers of ranks, or in OPEN unlike conditions: nothing is common
-        return Ranking(option, names, False, [], str(error), None)
-    one = found.configurations[0]
-    ratios = [pair.ratios[option.primary] for pair in found.pairs]
-    alarm = false_alarm(found.configurations)
-    return Ranking(option, names, one.cut, ratios, None, alarm[-1] if alarm else None)
+        comparison = compare(runs, metrics=[option.primary])
+    except InputError as error:  # e.g. different numbers of ranks, or different conditions in OPEN
+        return Ranking(option, names, False, [], error.problem, None)
+    ratios = [pair.ratios[option.primary] for pair in comparison.pairs]
+    alarm = false_alarm(comparison.configurations)
+    is_cut = comparison.configurations[0].cut
+    return Ranking(option, names, is_cut, ratios, None, alarm[-1] if alarm else None)
 
 
-def as_json(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> dict[str, Any]:
-    """All of it in plain JSON."""
+def rankings_to_json(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> dict[str, Any]:
+    """Convert entries and rankings to plain JSON."""
     return {
-        "packages": {one.name: {"problems": one.problems} for one in entries},
-        "options": [
-            {
-                "option": found.option.name,
-                "primary": found.option.primary,
-                "ranking": [
-                    {"package": one.name} | {k: v for k, v in one.claims[found.option.name].items() if k != "trials"}
-                    for name in found.names
-                    for one in entries
-                    if one.name == name
-                ],
-                "cut": found.cut,
-                "ratios": [vars(one) for one in found.ratios],
-                "unlike": found.unlike,
-                "false_alarm_share": found.false_alarm,
-            }
-            for found in rankings
-        ],
+        "packages": {entry.name: {"problems": entry.problems} for entry in entries},
+        "options": [_ranking_to_json(entries, ranking) for ranking in rankings],
     }
 
 
-def render(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> str:
-    """All of it as text."""
-    lines = [f"Not ranked: {one.name}: {text}." for one in entries for text in one.problems]
-    by_name = {one.name: one.claims for one in entries}
-    width = max(len(one.name) for one in entries)
-    for found in rankings:
-        option = found.option
-        lines += ["", f"{option.name}, {option.title}: ranked by {option.primary}, summed over ranks, mean of trials"]
+def _ranking_to_json(entries: Sequence[Entry], ranking: Ranking) -> dict[str, Any]:
+    option = ranking.option
+    claims = {entry.name: entry.claims for entry in entries}
+    rows = []
+    for name in ranking.names:
+        metrics = claims[name][option.name]
+        rows.append({"package": name} | {key: metrics[key] for key in metrics if key != "trials"})
+    return {
+        "option": option.name,
+        "primary": option.primary,
+        "ranking": rows,
+        "cut": ranking.is_cut,
+        "ratios": [vars(ratio) for ratio in ranking.ratios],
+        "unlike": ranking.reason,
+        "false_alarm_share": ranking.false_alarm,
+    }
+
+
+def render_rankings(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> str:
+    """Render entries and rankings as text."""
+    lines = []
+    for entry in entries:
+        lines += [f"Not ranked: {entry.name}: {problem}." for problem in entry.problems]
+    claims = {entry.name: entry.claims for entry in entries}
+    width = max(len(entry.name) for entry in entries)
+    for ranking in rankings:
+        option = ranking.option
+        lines += [
+            "",
+            f"{option.name}, {option.title}: ranked by {option.primary}, summed over ranks, mean of trials",
+        ]
         lines.append(f"  #  {'system':{width}} ranks" + "".join(f"  {name:>11}" for name in _HEADS))
-        for place, system in enumerate(found.names, 1):
-            values = by_name[system][option.name]
+        for place, system in enumerate(ranking.names, 1):
+            values = claims[system][option.name]
             cells = "".join(f"  {_number(values[metric]):>{max(11, len(name))}}" for name, metric in _HEADS.items())
             lines.append(f"  {place}  {system:{width}} {values['rank_count']:>5}{cells}")
-        lines += _common(found)
+        lines += _render_ratios(ranking)
     return "\n".join(lines).strip()
 
 
-def _common(found: Ranking) -> list[str]:
-    if found.unlike:
-        return [f"  no ratios: {found.unlike}"]
-    work = "each over its own window" if found.cut else "over the whole work"
-    lines = []
-    for one in found.ratios:
-        if one.ratio is None:
-            continue
-        span = f" ({one.low:.3f} to {one.high:.3f})" if one.low is not None and one.high is not None else ""
-        apart = "told apart" if one.verdict == "apart" else "not told apart"
-        lines.append(f"  {work}: {one.a} has {one.ratio:.3f} × what {one.b} has{span}: {apart}")
-    if found.false_alarm and lines:
-        lines.append(f"  so few trials tell equal systems apart in {found.false_alarm:.0%} of cases: docs/comparing.md")
+def _render_ratios(ranking: Ranking) -> list[str]:
+    if ranking.reason:
+        return [f"  no ratios: {ranking.reason}"]
+    span = "each over its own window" if ranking.is_cut else "over all of the work"
+    ratios = [ratio for ratio in ranking.ratios if ratio.ratio is not None]
+    lines = [f"  {span}: {_phrase_ratio(ratio)}" for ratio in ratios]
+    if ranking.false_alarm and lines:
+        share = f"{ranking.false_alarm:.0%}"
+        lines.append(
+            f"  this few trials tell equal systems apart in {share} of cases: docs/comparing.md",
+        )
     return lines
 
 
+def _phrase_ratio(ratio: Ratio) -> str:
+    interval = ""
+    if ratio.low is not None and ratio.high is not None:
+        interval = f" ({ratio.low:.3f} to {ratio.high:.3f})"
+    verdict = "told apart" if ratio.verdict == "apart" else "not told apart"
+    return f"{ratio.a} has {ratio.ratio:.3f} × the value of {ratio.b}{interval}: {verdict}"
+
+
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"

@@ -1,6 +1,7 @@
-"""Trials that share times: no two replays start an op at the same nanosecond, so that copies show, edited or not."""
+"""Checks for copied trials: two replays do not start ops at the same nanoseconds."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Final
@@ -13,63 +14,94 @@ from analysis.doubts.integrity import readable
 from analysis.log.log import scan
 from replayer.schema import counters, parts
 
-SHARED: Final = 0.01  # honest trials: none of up to 4,251 starts, and at most 0.2% of the scaled times
-FEWEST: Final = 5  # times, below which the ratio of two of them may well be that of all
+MOST_SHARED: Final = 0.01
+"""Largest share of equal times; real trials shared none of 4,251 starts, 0.2% of scaled times."""
+LEAST_EQUAL: Final = 5  # scaled times: the ratio of fewer may well hold for all by chance
 LONG_NS: Final = 10_000  # moves of microseconds take the same few times in any run
-SAMPLED: Final = 1 << 20  # rows of a log that are compared
+SAMPLE_ROWS: Final = 1 << 20  # rows of a log that are compared
 
-Named = tuple[str, Path]
+NamedRun = tuple[str, Path]
 
 
-def copies(places: Sequence[Named]) -> Iterator[str]:
-    """Which of the runs of one plan are copies, by times that they share.
+@dataclass(frozen=True)
+class _Times:
+    """Times of a run.
+
+    Attributes:
+        name: name of the run, for messages.
+        moves: position, seq, start_ns and span_ns of moves with I/O.
+        samples: times at which the device was sampled.
+    """
+
+    name: str
+    moves: pl.DataFrame
+    samples: frozenset[int]
+
+
+def find_copies(runs: Sequence[NamedRun]) -> Iterator[str]:
+    """Report runs of one plan that share times.
 
     Args:
-        places: run directories by the names that they are told by.
+        runs: names for messages, and run directories.
     """
-    rows = [sum(pq.read_metadata(part.absolute()).num_rows for part in parts(place)) for _, place in places]
-    every = -(-max(rows, default=1) // SAMPLED)
-    times = [(name, _times(place, every), _samples(place)) for name, place in places]
-    for (one, first, counted), (other, second, others) in combinations(times, 2):
-        both = first.join(second, on=("position", "seq"), suffix="_other")
-        if (share := _equal(both)) > SHARED:
-            yield f"{other} is a copy of {one}: they share {share:.0%} of their exact start times"
-        elif (share := _scaled(both)) > SHARED:
-            yield f"{other} is a copy of {one}: {share:.0%} of its moves took the same times, all scaled alike"
-        if _same(counted, others):
-            yield f"{other}/device.parquet is a copy of {one}'s: they were sampled at the same nanoseconds"
+    rows = [_count_rows(place) for _, place in runs]
+    every = -(-max(rows, default=1) // SAMPLE_ROWS)
+    times = []
+    for name, place in runs:
+        times.append(_Times(name, _read_times(place, every), _read_sample_times(place)))
+    for one, other in combinations(times, 2):
+        both = one.moves.join(other.moves, on=("position", "seq"), suffix="_other")
+        equal = _share_equal(both)
+        scaled = 0.0 if equal > MOST_SHARED else _share_scaled(both)
+        copy = f"{other.name} is a copy of {one.name}"
+        if equal > MOST_SHARED:
+            yield f"{copy}: they share {equal:.0%} of their exact start times"
+        elif scaled > MOST_SHARED:
+            yield f"{copy}: {scaled:.0%} of its moves took the same times, all scaled alike"
+        if _are_equal_samples(one.samples, other.samples):
+            copy = f"{other.name}/device.parquet is a copy of {one.name}'s"
+            yield f"{copy}: they were sampled at the same nanoseconds"
 
 
-def _times(place: Path, every: int) -> pl.DataFrame:
-    """When moves of I/O started, and how long they took; of each `every`-th op."""
-    moved = pl.col("read_ns") + pl.col("write_ns") > 0
+def _count_rows(place: Path) -> int:
+    return sum(pq.read_metadata(part.absolute()).num_rows for part in parts(place))
+
+
+def _read_times(place: Path, every: int) -> pl.DataFrame:
+    """Read starts and durations (ns) of the moves with I/O of each `every`-th op."""
+    has_io = pl.col("read_ns") + pl.col("write_ns") > 0
     with readable(place):
-        rows = scan(parts(place)).filter(moved & (pl.col("position") % every == 0))
+        rows = scan(parts(place)).filter(has_io & (pl.col("position") % every == 0))
         spans = (pl.col("end_ns") - pl.col("start_ns")).alias("span_ns")
         return rows.select("position", "seq", "start_ns", spans).collect(engine="streaming")
 
 
-def _equal(both: pl.DataFrame) -> float:
-    same = int((both["start_ns"] == both["start_ns_other"]).sum())
-    return same / both.height if same > 1 else 0.0
+def _share_equal(both: pl.DataFrame) -> float:
+    """Return the share of moves with equal starts."""
+    equal = int((both["start_ns"] == both["start_ns_other"]).sum())
+    return equal / both.height if equal > 1 else 0.0
 
 
-def _scaled(both: pl.DataFrame) -> float:
-    """The share of moves that took as many times as long in the other run as the median move, to a nanosecond."""
+def _share_scaled(both: pl.DataFrame) -> float:
+    """Return the share of moves whose durations have the median ratio, to a nanosecond."""
     long = both.filter((pl.col("span_ns") >= LONG_NS) & (pl.col("span_ns_other") >= LONG_NS))
     if not long.height:
         return 0.0
-    one, other = long["span_ns"].to_numpy(), long["span_ns_other"].to_numpy()
-    ratio = np.median(other / one)
-    same = int((np.abs(other - ratio * one) <= max(1.0, ratio)).sum())
-    return same / long.height if same >= FEWEST else 0.0
+    spans = long["span_ns"].to_numpy()
+    others = long["span_ns_other"].to_numpy()
+    ratio = np.median(others / spans)
+    equal = int((np.abs(others - ratio * spans) <= max(1.0, ratio)).sum())
+    return equal / long.height if equal >= LEAST_EQUAL else 0.0
 
 
-def _samples(place: Path) -> frozenset[int]:
-    found = counters(place)
-    return frozenset() if found is None else frozenset(pl.read_parquet(found, columns=["time_ns"])["time_ns"])
+def _read_sample_times(place: Path) -> frozenset[int]:
+    path = counters(place)
+    if path is None:
+        return frozenset()
+    return frozenset(pl.read_parquet(path, columns=["time_ns"])["time_ns"])
 
 
-def _same(one: frozenset[int], other: frozenset[int]) -> bool:
-    same, least = len(one & other), min(len(one), len(other))
-    return bool(least) and same > SHARED * least and (same > 1 or same == least)
+def _are_equal_samples(times: frozenset[int], others: frozenset[int]) -> bool:
+    equal = len(times & others)
+    least = min(len(times), len(others))
+    return bool(least) and equal > MOST_SHARED * least and (equal > 1 or equal == least)

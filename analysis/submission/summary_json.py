@@ -1,4 +1,4 @@
-"""What a package claims: summary.json, computed from its logs; the validator computes it again."""
+"""Claims of a package: the content of summary.json, computed from its logs."""
 
 import json
 import math
@@ -12,7 +12,13 @@ from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import CLAIMED, CLAIMED_WORK
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
-from analysis.submission.package_tree import SCHEMA, About, number, opened_as, ranks_of
+from analysis.submission.package_tree import (
+    SCHEMA,
+    Submission,
+    find_run_directory,
+    list_ranks,
+    parse_number,
+)
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import checked, summarise
 from replayer.schema import RunInfo, Window
@@ -24,7 +30,7 @@ WORST: Final = tuple(name for name in CLAIMED if describe(name).better == "lower
 _UNITS: Final = {"GiB/s": "2^30 bytes/s", "tok/s": "tokens/s"}
 """Units as a package spells them out."""
 _GB: Final = 2**30 / 1e9
-CLOSE: Final = 1e-9  # relative: what sums in another order may differ by
+CLOSE: Final = 1e-9  # relative difference that another order of summation may cause
 
 MLPERF: Final[dict[str, tuple[str, float, str]]] = {
     "aggregated_read_bandwidth_gbps": ("nvme_read_gib_s", _GB, "10^9 bytes/s"),
@@ -34,18 +40,18 @@ MLPERF: Final[dict[str, tuple[str, float, str]]] = {
     "aggregated_device_read_p95_ms": ("nvme_read_device_p95_ms", 1, "ms"),
     "aggregated_device_write_p95_ms": ("nvme_write_device_p95_ms", 1, "ms"),
 }
-"""MLPerf's names (Rules.md 6.3.4): which of ours, times what, in which unit."""
+"""MLPerf's names (Rules.md 6.3.4), each with our metric, a factor and the unit of the product."""
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A trial of a package, opened.
+class PackagedTrial:
+    """An opened trial of a package.
 
     Attributes:
         path: its directory.
-        run: all of its ranks.
-        summary: of all of them together, every row looked at.
-        ranks: the summary of each alone.
+        run: the run with all its ranks.
+        summary: the summary of all ranks together, with every row checked.
+        ranks: the summary of each rank alone.
     """
 
     path: Path
@@ -55,62 +61,75 @@ class Trial:
 
     @property
     def infos(self) -> list[RunInfo]:
-        """run.json of each rank."""
+        """The run.json of each rank."""
         return self.run.infos
 
 
-def open_trial(path: Path) -> Trial:
-    """A trial with its metrics.
+def open_trial(path: Path) -> PackagedTrial:
+    """Open a trial and compute its metrics.
 
     Raises:
         InputError: a run is missing or damaged.
     """
-    top = opened_as(path)
-    run, summary = open_run(top), checked(top)
-    alone = [summary] if top != path else [summarise(rank) for rank in ranks_of(path)]
-    return Trial(path, run, summary, alone)
+    top = find_run_directory(path)
+    run = open_run(top)
+    summary = checked(top)
+    ranks = [summary] if top != path else [summarise(rank) for rank in list_ranks(path)]
+    return PackagedTrial(path, run, summary, ranks)
 
 
-def place_of(trial: Trial) -> str:
-    """How a trial is told of."""
+def name_trial(trial: PackagedTrial) -> str:
+    """Return the name of a trial for messages: option and trial."""
     return f"{trial.path.parent.name}/{trial.path.name}"
 
 
-def claims(about: About, options: Mapping[str, Sequence[Trial]]) -> dict[str, Any]:
-    """The content of summary.json over the options of one model."""
+def compute_claims(
+    submission: Submission,
+    options: Mapping[str, Sequence[PackagedTrial]],
+) -> dict[str, Any]:
+    """Compute the content of summary.json.
+
+    Args:
+        submission: names and kind of the package.
+        options: the trials of each option of one model.
+    """
+    units = {name: unit for name, (_, _, unit) in MLPERF.items()}
+    units |= {name: _unit(name) for name in (*RATES, *WORST)}
     return {
         "schema": SCHEMA,
-        "organisation": about.organisation,
-        "system": about.system,
-        "division": about.division,
-        "scale": about.scale,
-        "submittable": about.rules.submittable,
-        "units": {name: unit for name, (_, _, unit) in MLPERF.items()}
-        | {name: _unit(name) for name in (*RATES, *WORST)},
-        "options": {name: _option(about, name, trials) for name, trials in options.items()},
+        "organisation": submission.organisation,
+        "system": submission.system,
+        "division": submission.division,
+        "scale": submission.scale,
+        "submittable": submission.rules.submittable,
+        "units": units,
+        "options": {name: _option(submission, name, trials) for name, trials in options.items()},
     }
 
 
-def _option(about: About, name: str, trials: Sequence[Trial]) -> dict[str, Any]:
-    each = [_trial(trial) for trial in trials]
-    ours: dict[str, float | None] = {metric: _mean(one[metric] for one in each) for metric in RATES}
-    ours |= {metric: _largest(one[metric] for one in each) for metric in WORST}
-    mlperf = {theirs: _times(ours[metric], factor) for theirs, (metric, factor, _) in MLPERF.items()}
+def _option(submission: Submission, name: str, trials: Sequence[PackagedTrial]) -> dict[str, Any]:
+    claims = [_trial(trial) for trial in trials]
+    ours: dict[str, float | None] = {}
+    for metric in RATES:
+        ours[metric] = _mean(claim[metric] for claim in claims)
+    for metric in WORST:
+        ours[metric] = _largest(claim[metric] for claim in claims)
+    mlperf = {name: _scale(ours[metric], factor) for name, (metric, factor, _) in MLPERF.items()}
     return {
-        "title": about.rules.option(name).title,
+        "title": submission.rules.find_option(name).title,
         "model": trials[0].run.conditions.model,
-        "rank_count": max(len(one["ranks"]) for one in each),
-        "trial_count": len(each),
+        "rank_count": max(len(claim["ranks"]) for claim in claims),
+        "trial_count": len(claims),
         **mlperf,
         **ours,
-        "trials": each,
+        "trials": claims,
     }
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
+def _trial(trial: PackagedTrial) -> dict[str, Any]:
     ranks = [_rank(info, summary) for info, summary in zip(trial.infos, trial.ranks, strict=False)]
     return {
-        "trial": number(trial.path),
+        "trial": parse_number(trial.path),
         "steady_s": trial.summary.metrics["steady_s"],
         **{metric: sum(rank[metric] or 0.0 for rank in ranks) for metric in RATES},
         **{metric: _largest(rank[metric] for rank in ranks) for metric in WORST},
@@ -134,15 +153,15 @@ def _rank(info: RunInfo, summary: Summary) -> dict[str, Any]:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return fmean(found) if found else None
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _largest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _times(value: float | None, factor: float) -> float | None:
+def _scale(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
@@ -152,29 +171,48 @@ def _unit(name: str) -> str:
     return _UNITS.get(unit, unit)
 
 
-def unlike(claimed: Any, computed: Any, place: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where two trees of JSON differ: the place, what each has."""
+def find_differences(
+    claimed: Any,
+    computed: Any,
+    place: str = "",
+) -> Iterator[tuple[str, str, str]]:
+    """Find the values in which two trees of JSON differ; yield the place and both values.
+
+    Args:
+        claimed: one tree.
+        computed: the other tree.
+        place: dotted name of both in the whole tree.
+    """
     if isinstance(claimed, dict) and isinstance(computed, dict):
-        for key in dict.fromkeys([*computed, *claimed]):
-            inner = f"{place}.{key}" if place else str(key)
-            if key in claimed and key in computed:
-                yield from unlike(claimed[key], computed[key], inner)
-            else:
-                says, logs = (_short(side[key]) if key in side else "nothing of it" for side in (claimed, computed))
-                yield inner, says, logs
+        yield from _compare_objects(claimed, computed, place)
     elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
-        for index, (one, other) in enumerate(zip(claimed, computed, strict=True)):
-            yield from unlike(one, other, f"{place}[{index}]")
-    elif not _equal(claimed, computed):
-        yield place, _short(claimed), _short(computed)
+        for index, (value, other) in enumerate(zip(claimed, computed, strict=True)):
+            yield from find_differences(value, other, f"{place}[{index}]")
+    elif not _is_equal(claimed, computed):
+        yield place, _shorten(claimed), _shorten(computed)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=CLOSE)
-    return type(one) is type(other) and bool(one == other)
+def _compare_objects(
+    claimed: dict[str, Any],
+    computed: dict[str, Any],
+    place: str,
+) -> Iterator[tuple[str, str, str]]:
+    for key in dict.fromkeys([*computed, *claimed]):
+        inner = f"{place}.{key}" if place else str(key)
+        if key not in claimed:
+            yield inner, "missing", _shorten(computed[key])
+        elif key not in computed:
+            yield inner, _shorten(claimed[key]), "nothing"
+        else:
+            yield from find_differences(claimed[key], computed[key], inner)
 
 
-def _short(value: Any) -> str:
+def _is_equal(value: Any, other: Any) -> bool:
+    if isinstance(value, float) and isinstance(other, float):
+        return math.isclose(value, other, rel_tol=CLOSE)
+    return type(value) is type(other) and bool(value == other)
+
+
+def _shorten(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 80 else f"{text[:77]}…"

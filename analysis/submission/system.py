@@ -1,101 +1,128 @@
-"""That the runs of a package are of one system, made by one tool, each replayed anew."""
+"""Checks that the runs of a package are separate replays on one system with one tool."""
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Final
 
-from analysis.submission.package_tree import Package, ranks_of, read_json
-from analysis.submission.shared_times import copies
-from analysis.submission.summary_json import Trial, place_of
+from analysis.submission.package_tree import Package, list_ranks, read_json
+from analysis.submission.shared_times import find_copies
+from analysis.submission.summary_json import PackagedTrial, name_trial
 from analysis.summary.across_runs import together
 from replayer.schema import Machine, code_digests
 from tracegen.errors import InputError
 
-Found = Iterator[str]
-Trials = dict[str, list[Trial]]
+Problems = Iterator[str]
+Trials = dict[str, list[PackagedTrial]]
 
 
-def one_system(package: Package, trials: Trials) -> Found:
-    """What is not of one system, one tool, or one replay."""
-    yield from _together(trials)
-    yield from _anew(trials)
-    yield from _environment(package, trials)
-    yield from _code(package, trials)
+def check_system(package: Package, trials: Trials) -> Problems:
+    """Report runs of other systems, other code or copied logs.
+
+    Args:
+        package: the package.
+        trials: its trials by option.
+    """
+    yield from _check_machines(trials)
+    yield from _check_copies(trials)
+    yield from _check_environment(package, trials)
+    yield from _check_code(package, trials)
 
 
-def _machines(trials: Trials) -> list[Machine]:
-    return [info.machine or Machine() for all_of in trials.values() for trial in all_of for info in trial.infos]
+def _list_machines(trials: Trials) -> list[Machine]:
+    infos = [info for opened in trials.values() for trial in opened for info in trial.infos]
+    return [info.machine or Machine() for info in infos]
 
 
-def _together(trials: Trials) -> Found:
-    """Trials are distinct, and of one system and one release."""
-    every = [trial for all_of in trials.values() for trial in all_of]
-    for doubts in (one.doubts for one in together([trial.summary for trial in every])):
-        for doubt in doubts:
+def _check_machines(trials: Trials) -> Problems:
+    """Check that trials are distinct and share one system and one release."""
+    summaries = [trial.summary for opened in trials.values() for trial in opened]
+    for summary in together(summaries):
+        for doubt in summary.doubts:
             if doubt.kind in ("copies", "unlike machines"):
-                yield f"trials are not of one system, each replayed anew: {doubt.text}"
+                yield f"trials are not separate replays on one system: {doubt.text}"
     for name, value_of in _SYSTEM.items():
-        if len(values := dict.fromkeys(str(value_of(machine)) for machine in _machines(trials))) > 1:
-            yield f"runs have unlike {name}: {', '.join(values)}"
+        values = dict.fromkeys(str(value_of(machine)) for machine in _list_machines(trials))
+        if len(values) > 1:
+            yield f"runs have different {name}: {', '.join(values)}"
+
+
+def _find_release(machine: Machine) -> str | None:
+    return (machine.packages or {}).get("kv-tier-bench")
+
+
+def _find_device(machine: Machine) -> str | None:
+    return None if machine.storage is None else machine.storage.device_model
 
 
 _SYSTEM: Final[dict[str, Callable[[Machine], object]]] = {
     "processors": lambda machine: machine.cpu,
-    "devices below the cache": lambda machine: None if machine.storage is None else machine.storage.device_model,
-    "releases of this tool": lambda machine: (machine.packages or {}).get("kv-tier-bench"),
+    "devices below the cache": _find_device,
+    "releases of this tool": _find_release,
 }
 
 
-def _anew(trials: Trials) -> Found:
-    """Each rank of a trial has times of its own."""
-    for all_of in trials.values():
-        for rank in range(max(len(ranks_of(trial.path)) for trial in all_of)):
-            places = [(trial, place) for trial in all_of for place in ranks_of(trial.path)[rank : rank + 1]]
-            yield from copies([(f"{place_of(trial)}/{place.name}", place) for trial, place in places])
+def _check_copies(trials: Trials) -> Problems:
+    """Check that each rank of each trial has its own times."""
+    for opened in trials.values():
+        ranks = [(trial, list_ranks(trial.path)) for trial in opened]
+        for number in range(max(len(places) for _, places in ranks)):
+            runs = [
+                (f"{name_trial(trial)}/{places[number].name}", places[number])
+                for trial, places in ranks
+                if number < len(places)
+            ]
+            yield from find_copies(runs)
 
 
-def _code(package: Package, trials: Trials) -> Found:
-    """One tool made all of it: its modules everywhere, its compiled libraries on each host."""
+def _check_code(package: Package, trials: Trials) -> Problems:
+    """Check that one tool made all runs: equal modules everywhere, equal libraries on each host."""
     try:
-        known = read_json(package.results / "environment.json")
-        begun = {name: known[name] for name in ("host", "code_sha256", "core_sha256")}
+        environment = read_json(package.results / "environment.json")
+        host, code, core = (environment[name] for name in ("host", "code_sha256", "core_sha256"))
     except (InputError, KeyError, TypeError):
-        yield "environment.json does not say which code the submission was begun with"
+        yield "environment.json does not record the code that began the submission"
         return
-    machines = _machines(trials)
-    codes = dict.fromkeys([str(begun["code_sha256"]), *(str(machine.code_sha256) for machine in machines)])
+    machines = _list_machines(trials)
+    codes = dict.fromkeys([str(code), *(str(machine.code_sha256) for machine in machines)])
     if len(codes) > 1:
-        yield f"the code of this tool is not the same in all runs and environment.json: {_digests(codes)}"
-    cores: dict[str, dict[str, None]] = {str(begun["host"]): {str(begun["core_sha256"]): None}}
+        yield f"this tool's code differs between runs and environment.json: {_list_digests(codes)}"
+    yield from _check_libraries(str(host), str(core), machines)
+    own = code_digests()["code_sha256"]
+    release = version("kv-tier-bench")
+    if {_find_release(machine) for machine in machines} == {release} and own not in codes:
+        here = f"release {release} here is {own[:12]}…: one of them was changed"
+        yield f"the runs name the code {_list_digests(codes)}, but {here}"
+
+
+def _check_libraries(host: str, core: str, machines: Iterable[Machine]) -> Problems:
+    """Check that all runs on a host had the same compiled libraries."""
+    cores: dict[str, dict[str, None]] = {host: {core: None}}
     for machine in machines:
         cores.setdefault(str(machine.host), {})[str(machine.core_sha256)] = None
-    for host, digests in cores.items():
+    for name, digests in cores.items():
         if len(digests) > 1:
-            yield f"the compiled code of this tool is not the same in all runs on {host}: {_digests(digests)}"
-    own, here = code_digests()["code_sha256"], version("kv-tier-bench")
-    if {(machine.packages or {}).get("kv-tier-bench") for machine in machines} == {here} and own not in codes:
-        yield f"the runs name the code {_digests(codes)}, release {here} here is {own[:12]}…: one of them was changed"
+            differing = _list_digests(digests)
+            yield f"this tool's compiled code differs between runs on {name}: {differing}"
 
 
-def _digests(found: Iterable[str]) -> str:
-    return ", ".join(f"{one[:12]}…" for one in found)
+def _list_digests(digests: Iterable[str]) -> str:
+    return ", ".join(f"{digest[:12]}…" for digest in digests)
 
 
-def _environment(package: Package, trials: Trials) -> Found:
-    """Where it ran, and that results and cache were apart."""
+def _check_environment(package: Package, trials: Trials) -> Problems:
+    """Check the host, and that results and cache are on different file systems."""
     try:
-        found = read_json(package.results / "environment.json")
-        hosts = {machine.host for machine in _machines(trials)}
-        if found["host"] not in hosts:
-            yield f"environment.json is of {found['host']}, the runs are of {', '.join(sorted(map(str, hosts)))}"
-        places = found["file_systems"]
-        if (
-            package.about.division == "closed"
-            and package.about.rules.submittable
-            and places["cache"] == places["results"]
-        ):
-            yield "environment.json: results and cache lay on one file system; the rules ask for two"
+        environment = read_json(package.results / "environment.json")
+        hosts = {machine.host for machine in _list_machines(trials)}
+        if environment["host"] not in hosts:
+            names = ", ".join(sorted(map(str, hosts)))
+            yield f"environment.json is from {environment['host']}, but the runs are from {names}"
+        places = environment["file_systems"]
+        must_differ = package.submission.is_closed and package.submission.rules.submittable
+        if must_differ and places["cache"] == places["results"]:
+            problem = "results and cache were on one file system; the rules require two"
+            yield f"environment.json: {problem}"
     except InputError as error:
-        yield f"environment.json cannot be read: {str(error).removesuffix('.')}"
+        yield f"environment.json cannot be read: {error.problem}"
     except (KeyError, TypeError, AttributeError):
-        yield "environment.json does not say host and file_systems"
+        yield "environment.json lacks host or file_systems"

@@ -1,4 +1,4 @@
-"""The traces of a package, made anew: pinned ones from recipes that are shipped, others from recorded recipes."""
+"""Traces of a package, generated again from shipped recipes or from recorded ones."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,21 +13,21 @@ from replayer.schema import RunInfo, TraceInfo
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-PATIENCE_S: Final = 600  # a recorded recipe may ask for anything
+PATIENCE_S: Final = 600  # a recorded recipe may ask for a trace of any size
 OP_S: Final = 6e-6
-"""To make an op, plan it and write its moves: 1.46 million in 8 s."""
-START_S: Final = 4.0  # two processes, their modules imported
+"""Time to generate an op, plan it and write its moves; measured: 1.46 million ops in 8 s."""
+START_S: Final = 4.0  # start of two processes with their imports
 
 
 @dataclass
 class Traces:
-    """What the traces of a package can be made of.
+    """The traces of a package, generated when they are asked for.
 
     Attributes:
-        package: whose.
-        given: files that a reviewer has, by option; `{rank}` in a name is the number of the rank.
-        folder: where traces are made.
-        untied: options of OPEN whose traces can be made of nothing, and why.
+        package: the package.
+        given: files that a reviewer has, by option; `{rank}` in a name is the rank's number.
+        folder: folder for generated traces.
+        untied: options of OPEN whose traces cannot be generated, with the reason.
     """
 
     package: Package
@@ -35,35 +35,49 @@ class Traces:
     folder: Path
     untied: dict[str, str] = field(default_factory=dict)
 
-    def of(self, option: Option, rank: int, info: RunInfo) -> Trace | None:
-        """The trace of a rank; None where there is no way to it.
+    def open(self, option: Option, rank: int, info: RunInfo) -> Trace | None:
+        """Open the trace of a rank; None if it is not given and cannot be generated.
+
+        Args:
+            option: the option that the rank replayed.
+            rank: number of the rank.
+            info: the rank's run.json.
 
         Raises:
-            InputError: the file that was given is none, or the recipe makes none.
+            InputError: the given file is not a trace, or generating failed.
         """
-        if (file := self.given.get(option.name)) is not None:
+        file = self.given.get(option.name)
+        if file is not None:
             return Trace(str(file).replace("{rank}", str(rank)))
-        made = self.folder / f"{option.name}-{rank}-{info.trace.fingerprint[:12]}.parquet"
-        if made.exists():
-            return Trace(made)
-        if self.package.about.division == "closed":
-            settings = [word for setting in self.package.about.rules.settings for word in ("--set", setting)]
-            return _made(made, option.recipe, "--users", option.users, "--seed", SEED + rank, *settings)
-        if (why := _unmakeable(info.trace)) is not None:
-            self.untied[option.name] = why
+        path = self.folder / f"{option.name}-{rank}-{info.trace.fingerprint[:12]}.parquet"
+        if path.exists():
+            return Trace(path)
+        if self.package.submission.is_closed:
+            return self._generate_pinned(path, option, rank)
+        reason = _find_obstacle(info.trace)
+        if reason is not None:
+            self.untied[option.name] = reason
             return None
-        recipe = made.with_suffix(".toml")
-        recipe.write_text("\n".join(_toml(info.trace.recipe or {})) + "\n", encoding="utf-8")
-        return _made(made, recipe)
+        recipe = path.with_suffix(".toml")
+        recipe.write_text("\n".join(_render_toml(info.trace.recipe or {})) + "\n", encoding="utf-8")
+        return _generate(path, recipe)
+
+    def _generate_pinned(self, path: Path, option: Option, rank: int) -> Trace:
+        rules = self.package.submission.rules
+        settings = [word for setting in rules.settings for word in ("--set", setting)]
+        numbers = ("--users", option.users, "--seed", SEED + rank)
+        return _generate(path, option.recipe, *numbers, *settings)
 
 
-def _made(path: Path, *words: object) -> Trace:
-    child("tracegen", "generate", *words, "-o", path, what=f"{path.stem}: its trace", timeout_s=PATIENCE_S)
+def _generate(path: Path, *words: object) -> Trace:
+    """Generate a trace in a process of its own."""
+    task = f"{path.stem}: its trace"
+    child("tracegen", "generate", *words, "-o", path, what=task, timeout_s=PATIENCE_S)
     return Trace(path)
 
 
-def _unmakeable(trace: TraceInfo) -> str | None:
-    """Why a trace cannot be made of what run.json says of it; None: it can."""
+def _find_obstacle(trace: TraceInfo) -> str | None:
+    """Return why a trace cannot be generated from its entry in run.json; None if it can."""
     recipe = trace.recipe
     if recipe is None or not isinstance(recipe.get("mix"), dict):
         return "no recipe is recorded"
@@ -72,29 +86,44 @@ def _unmakeable(trace: TraceInfo) -> str | None:
     return "it is a part of a trace" if trace.part is not None else None
 
 
-def _toml(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """A recipe as tracegen reads it: what is null is a default."""
+def _render_toml(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Render a recipe as lines of TOML; a null is left out, as it means the default."""
     for name, value in table.items():
         key = f"{prefix}{json.dumps(name)}"
         if isinstance(value, dict):
-            yield from _toml(value, f"{key}.")
+            yield from _render_toml(value, f"{key}.")
         elif value is not None:
             yield f"{key} = {json.dumps(value)}"
 
 
-def expected_s(infos: Mapping[Any, RunInfo]) -> float:
-    """How long it takes to make these traces and plans anew."""
-    return sum(START_S + OP_S * (0 if info.plan is None else info.plan.ops) for info in infos.values())
+def estimate_s(infos: Mapping[Any, RunInfo]) -> float:
+    """Estimate the time, in s, to generate and plan the traces of some runs."""
+    ops = [0 if info.plan is None else info.plan.ops for info in infos.values()]
+    return sum(START_S + OP_S * count for count in ops)
 
 
-def check_given(given: Mapping[str, Path], package: Package) -> None:
-    """Refuse files for options that there are not, or that are pinned.
+def check_given_traces(given: Mapping[str, Path], package: Package) -> None:
+    """Refuse traces for unknown options, and for options whose traces are pinned.
+
+    Args:
+        given: traces by option.
+        package: the package that they are for.
 
     Raises:
-        InputError: names one.
+        InputError: one is refused.
     """
-    known = [option.name for option in package.about.rules.options]
-    if strange := next((name for name in given if name not in known), None):
-        raise InputError(f"--trace {strange}=…: there is no such option; name one of {', '.join(known)}.")
-    if given and package.about.division == "closed":
-        raise InputError("--trace is for packages of OPEN: in CLOSED the pinned traces are made anew; leave it out.")
+    known = [option.name for option in package.submission.rules.options]
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        raise InputError(
+            "unknown option",
+            f"name one of {', '.join(known)}",
+            subject=f"{unknown}=…",
+            setting="traces",
+        )
+    if given and package.submission.is_closed:
+        raise InputError(
+            "only packages of OPEN take traces, as the pinned traces of CLOSED are generated again",
+            "leave it out",
+            setting="traces",
+        )

@@ -237,7 +237,7 @@ def test_targets_take_units() -> None:
     (targets,) = recorded
     assert (targets.qos_ms["interactive"], targets.qos_ms["batch"], targets.tbw) == (200, 300_000, 1200)
     assert targets.tier_gib_s["nvme"] == pytest.approx((6.519, 4), abs=1e-3)
-    with pytest.raises(InputError, match="--qos-ms: 'soon' is not a number of milliseconds"):
+    with pytest.raises(InputError, match="qos_ms: 'soon' is not a number of milliseconds"):
         record.main(["--qos-ms", "batch=soon"], standalone_mode=False)
 
 

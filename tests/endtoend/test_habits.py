@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import tracegen.cli
 from analysis.cli import main
-from analysis.commands.directories import runs_in
+from analysis.commands.directories import find_runs
 from analysis.summary import glossary, percentiles
 from analysis.summary import text as render
 from analysis.summary.across_runs import merged
@@ -75,16 +75,16 @@ ORDER = ["a/trial_1", "a/trial_2", "a/trial_3", "b/trial_1", "b/trial_2", "b/tri
 
 
 def test_a_series_stands_for_its_runs_in_order(sweep: Path) -> None:
-    assert [str(run.relative_to(sweep)) for run in runs_in([sweep])] == ORDER
-    assert runs_in([sweep / "b" / "trial_2", sweep / "a"])[0] == sweep / "b" / "trial_2"
-    assert [run.name for run in runs_in([sweep / "b"])] == ["trial_1", "trial_2", "trial_10"]
+    assert [str(run.relative_to(sweep)) for run in find_runs([sweep])] == ORDER
+    assert find_runs([sweep / "b" / "trial_2", sweep / "a"])[0] == sweep / "b" / "trial_2"
+    assert [run.name for run in find_runs([sweep / "b"])] == ["trial_1", "trial_2", "trial_10"]
 
 
 def test_ranks_of_a_run_are_no_runs(tmp_path: Path) -> None:
     (tmp_path / "series" / "run" / "rank_0").mkdir(parents=True)
     for place in ("run", "run/rank_0"):
         (tmp_path / "series" / place / "run.json").write_text("{}")
-    assert runs_in([tmp_path / "series"]) == [tmp_path / "series" / "run"]
+    assert find_runs([tmp_path / "series"]) == [tmp_path / "series" / "run"]
 
 
 @pytest.mark.usefixtures("latencies_once")

@@ -78,7 +78,9 @@ def test_nothing_is_left_wherever_a_command_is_ended(trace: Path, tmp_path: Path
         assert left == [], point
 
 
-@pytest.mark.parametrize("write", [lambda path: export.write(path, b"page"), lambda path: about.write(path, "text")])
+@pytest.mark.parametrize(
+    "write", [lambda path: export.write(path, b"page"), lambda path: about.write_file(path, "text")]
+)
 def test_analysis_leaves_no_file_half_written(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         assert list(tmp_path.iterdir())

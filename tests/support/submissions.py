@@ -26,9 +26,9 @@ from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
 from analysis.submission import summary_json as claiming
 from analysis.submission import validate as validation
-from analysis.submission.package_tree import About, Package, opened_as
+from analysis.submission.package_tree import Package, Submission, find_run_directory
 from analysis.submission.rules import RULES, Option, Rules
-from analysis.submission.summary_json import Trial
+from analysis.submission.summary_json import PackagedTrial
 from analysis.submission.traces import Traces
 from replayer.planning.model import TokenBytes
 from replayer.planning.order import Order
@@ -57,7 +57,7 @@ OPTIONS: Final = tuple(
 TINY: Final = Rules("tiny", OPTIONS, trials=TRIALS, pause_s=30, submittable=True)
 
 
-PINS: Final = ruling._pins()
+PINS: Final = ruling._read_pins()
 
 
 Slower = Callable[[Option, int, int], float]
@@ -119,10 +119,12 @@ def save(place: Path, runs: list[Crafted]) -> None:
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")
 
 
-def begun(place: Path, about: About, ranks: int = 1, slower: Slower = lambda *_: 1.0, **conditions: Any) -> Path:
+def begun(
+    place: Path, submission: Submission, ranks: int = 1, slower: Slower = lambda *_: 1.0, **conditions: Any
+) -> Path:
     """The directory of a submission whose replays are complete and whose system is described."""
     work = place / "work"
-    beginning.begin(work, about, Path("/proc"), place / "results", TRIALS)
+    beginning.begin(work, submission, Path("/proc"), place / "results", TRIALS)
     described = (work / "system.yaml").read_text()
     (work / "system.yaml").write_text(re.sub(r"\bnull\b", "known", described))
     for option in OPTIONS:
@@ -139,13 +141,13 @@ def packed(work: Path, results: Path) -> Package:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaging, "gather", lambda _runs, _targets, names: names)
         patch.setattr(export, "as_html", lambda names: "\n".join(names).encode())
-        return packaging.package(work, results)
+        return packaging.make_package(work, results)
 
 
-JUDGED: dict[Any, Trial | InputError] = {}
+JUDGED: dict[Any, PackagedTrial | InputError] = {}
 
 
-def judged_once(path: Path) -> Trial:
+def judged_once(path: Path) -> PackagedTrial:
     """`open_trial`; equal trials are judged once in a process, as each takes 0.2 s."""
     files = sorted(Path(place) / name for place, _, names in os.walk(path, followlinks=True) for name in names)
     content = tuple((one.relative_to(path), one.read_bytes()) for one in files)
@@ -156,11 +158,11 @@ def judged_once(path: Path) -> Trial:
         except InputError as error:
             found = error
         JUDGED[path, content] = found
-        if isinstance(found, Trial) and found.summary.is_valid:  # otherwise the message names the trial's place
+        if isinstance(found, PackagedTrial) and found.summary.is_valid:  # otherwise the message names the trial's place
             JUDGED[content] = found
     if isinstance(found, InputError):
         raise found
-    return replace(found, path=path, run=open_run(opened_as(path)))
+    return replace(found, path=path, run=open_run(find_run_directory(path)))
 
 
 @cache
@@ -175,7 +177,7 @@ def trace_made(self: Traces, option: Option, rank: int, told: RunInfo) -> Trace 
     return trace_of(option, rank, self.folder) if option in OPTIONS else MADE(self, option, rank, told)
 
 
-MADE: Final = Traces.of
+MADE: Final = Traces.open
 
 
 @contextmanager
@@ -184,8 +186,8 @@ def tiny_scale() -> Iterator[None]:
     pins = pinned()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RULES, "tiny", TINY)
-        patch.setattr(ruling, "_pins", lambda: PINS | {"tiny": pins})
-        patch.setattr(Traces, "of", trace_made)
+        patch.setattr(ruling, "_read_pins", lambda: PINS | {"tiny": pins})
+        patch.setattr(Traces, "open", trace_made)
         patch.setattr(replanned, "plan_anew", planned_by_hand)
         patch.setattr(validation, "open_trial", judged_once)
         patch.setattr(packaging, "open_trial", judged_once)
@@ -203,7 +205,7 @@ Open = Callable[[str], Package]
 
 
 def problems(package: Package) -> list[str]:
-    return validation.validate(Package(package.top, package.about)).problems
+    return validation.validate(Package(package.top, package.submission)).problems
 
 
 def trial_of(package: Package, trial: str) -> Path:
@@ -233,8 +235,8 @@ def forge(package: Package, *, claims: bool) -> None:
         with suppress(InputError):
             opened = {name: [validation.open_trial(one) for one in found] for name, found in package.options.items()}  # type: ignore[attr-defined]  # as a test may have replaced it
             for run in package.runs:
-                (run / "summary.json").write_text(packaging.summaries(run, package.about, opened))
-    files = {path.relative_to(package.top).as_posix(): packaging.digest(path) for path in package.files()}
+                (run / "summary.json").write_text(packaging.render_summary_json(run, package.submission, opened))
+    files = {path.relative_to(package.top).as_posix(): packaging.digest_file(path) for path in package.list_files()}
     manifest("files", files)(package)
 
 

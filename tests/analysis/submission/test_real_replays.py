@@ -8,7 +8,7 @@ import pytest
 from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
-from analysis.submission.package_tree import About, ranks_of
+from analysis.submission.package_tree import Submission, list_ranks
 from analysis.submission.rules import RULES, Option, Rules
 from tests.analysis.submission.hand_made.forging import ONE
 from tests.support.command_line import Run
@@ -35,7 +35,7 @@ duration_s = 4
 
 @pytest.mark.usefixtures("charts_that_draw_nothing")
 def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) -> None:
-    """What replayer leaves, of two ranks where there is MPI, is what CLOSED fixes; the cpu tier holds all of it."""
+    """Runs of the replayer, with two ranks if MPI is there, have the conditions of CLOSED."""
     ranks = 2 if shutil.which("mpirun") else 1
     option = Option("option_1", "real", "tiny-1b", 24576, users=3, cpu_bytes=858993459, allocs=16, duration_s=1)
     work, results, replays = tmp_path / "work", tmp_path / "results", tmp_path / "work" / "replays"
@@ -44,21 +44,21 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
         changed = (*changed, "personas.chatbot.context=[256, 512]")
         patch.setitem(RULES, "real", Rules("real", (option,), 1, pause_s=0, submittable=False, settings=changed))
         (tmp_path / "cache").mkdir()
-        beginning.begin(work, About("acme", "box", "closed", "real"), tmp_path / "cache", results, 1)
+        beginning.begin(work, Submission("acme", "box", "closed", "real"), tmp_path / "cache", results, 1)
         (tmp_path / "grid.toml").write_text(GRID)
         mpirun = ["--ranks", ranks, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]
         places = ["--make-cache-dir", "--cache-dir", tmp_path / "cache", "-o", replays]
         run("replayer", "sweep", tmp_path / "grid.toml", "--trials", 1, *mpirun, *places)
         made = [Trace(path).metadata.fingerprint for path in sorted((replays / "traces").glob("*.parquet"))]
-        patch.setattr(ruling, "_pins", lambda: {"real": {"option_1": made}})
+        patch.setattr(ruling, "_read_pins", lambda: {"real": {"option_1": made}})
         one, *_ = [path.parent for path in replays.glob("option_1/trial_1/**/moves")]
         if not run_json(one)["conditions"]["direct"]:
             pytest.skip("this disk refuses O_DIRECT")
-        package = packaging.package(work, results)
+        package = packaging.make_package(work, results)
         done = call("submission", "validate", package.top)
         assert f"VALID: {package.top}, system box: 1 option, 1 trial;" in done.stdout
-        assert "Note: its scale is real: it shows that everything works, and is not to be submitted." in done.stdout
-    assert len(ranks_of(trial_of(package, ONE))) == len(made) == ranks
+        assert "Note: its scale is real, which only tests the procedure: do not submit it." in done.stdout
+    assert len(list_ranks(trial_of(package, ONE))) == len(made) == ranks
     assert b"<html" in (package.results / "report.html").read_bytes()
     assert (trial_of(package, ONE).with_name("log-trial_1.txt")).read_text().startswith("$ ")
     assert list((tmp_path / "cache").iterdir()) == []

@@ -1,4 +1,4 @@
-"""The shipped sweeps and pinned traces are those that the rules fix."""
+"""The shipped sweeps and the pinned traces agree with the rules."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ from tracegen.recipe.recipe import Recipe
 
 
 def cases(scale: str) -> list[tuple[Option, Recipe, dict[str, str]]]:
-    """The rules' options, with what the sweep replays for them: a recipe and flags."""
+    """List the options of the rules, each with the recipe and the flags of its sweep."""
     found = []
     for option, case in zip(RULES[scale].options, shipped(scale).cases, strict=True):
         assert case.name == option.name
@@ -34,7 +34,7 @@ def shipped(scale: str) -> sweep.Sweep:
 
 
 @pytest.mark.parametrize("scale", ["smoke", "full"])
-def test_sweeps_are_what_the_rules_fix(scale: str) -> None:
+def test_shipped_sweeps_follow_the_rules(scale: str) -> None:
     assert shipped(scale).trials == RULES[scale].trials
     assert shipped(scale).pause_s >= RULES[scale].pause_s
     for option, recipe, flags in cases(scale):
@@ -49,17 +49,17 @@ def test_sweeps_are_what_the_rules_fix(scale: str) -> None:
         settings = dict(one.split("=", 1) for one in RULES[scale].settings)
         changed = {key: parse_value(value) for key, value in settings.items()} | {"users": option.users}
         made = replace(load_recipe(find_recipe(option.recipe), changed), replay=recipe.replay)
-        assert made == recipe, "what the validator makes anew"
+        assert made == recipe, "the validator generates this recipe"
 
 
 PINNED = [("smoke", option, rank) for option in (1, 2, 3) for rank in (0, 1, 15)] + [("full", 3, 0), ("full", 3, 127)]
 
 
 @pytest.mark.parametrize(("scale", "number", "rank"), PINNED)
-def test_pinned_traces_are_those_that_are_made(scale: str, number: int, rank: int, tmp_path: Path) -> None:
+def test_generated_traces_have_the_pinned_fingerprints(scale: str, number: int, rank: int, tmp_path: Path) -> None:
     option, recipe, _ = cases(scale)[number - 1]
     made = generate(replace(recipe, seed=recipe.seed + rank), tmp_path / "t.parquet")
-    assert made.fingerprint == RULES[scale].pinned(option.name, rank)
+    assert made.fingerprint == RULES[scale].find_pin(option.name, rank)
 
 
 def test_pins_are_complete() -> None:
@@ -68,6 +68,6 @@ def test_pins_are_complete() -> None:
         assert RULES[scale].ranks == ranks
         pins = [one for option in RULES[scale].options for one in PINS[scale][option.name]]
         assert len({*pins}) == len(pins) == 3 * ranks, "a trace of its own for every rank of every option"
-        assert RULES[scale].pinned("option_1", ranks) is None
+        assert RULES[scale].find_pin("option_1", ranks) is None
     for option in RULES["full"].options:
-        assert RULES["full"].pinned(option.name, 0) == known[f"mlperf_{option.name}"]
+        assert RULES["full"].find_pin(option.name, 0) == known[f"mlperf_{option.name}"]

@@ -1,4 +1,4 @@
-"""Packages of runs made by hand, shared by all tests of submissions."""
+"""Packages of hand-made runs, shared by the tests of submissions."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,40 +6,40 @@ from pathlib import Path
 
 import pytest
 
-from analysis.submission.package_tree import About, Package, packages
+from analysis.submission.package_tree import Package, Submission, find_packages
 from tests.support.latencies import latencies_known
 from tests.support.submissions import BASES, Open, begun, packed, tiny_scale
 
 
 @pytest.fixture(scope="module")
 def tiny(latencies_once: None) -> Iterator[None]:
-    """A scale of our own."""
+    """Add the scale `tiny` to the rules."""
     with tiny_scale():
         yield
 
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By name, a tree of results with one package in it."""
+    """Make a tree of results with one package for each entry of BASES."""
     found = {}
     with latencies_known(), tiny_scale():
         for name, ways in BASES.items():
             place = tmp_path_factory.mktemp(name)
             division = "open" if name == "open" else "closed"
-            packed(begun(place, About("acme", "box", division, "tiny"), **ways), place / "results")
+            packed(begun(place, Submission("acme", "box", division, "tiny"), **ways), place / "results")
             found[name] = place / "results"
     return found
 
 
 @pytest.fixture(scope="session")
 def fresh(pristine: dict[str, Path]) -> Open:
-    """A copy of one of them, to change."""
+    """Copy one of the packages, so that a test can change it."""
 
     def copied(name: str) -> Package:
         place = pristine[name].with_name("copy")
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(pristine[name], place, symlinks=True)
-        (found,) = packages(next(place.glob("*/acme")))
+        (found,) = find_packages(next(place.glob("*/acme")))
         return found
 
     return copied
@@ -47,4 +47,4 @@ def fresh(pristine: dict[str, Path]) -> Open:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    return begun(tmp_path, About("acme", "box", "closed", "tiny"))
+    return begun(tmp_path, Submission("acme", "box", "closed", "tiny"))

@@ -1,4 +1,4 @@
-"""Beginning a submission: what the rules refuse, and what a second call keeps."""
+"""Beginning a submission: settings that the rules refuse, and files that a second call keeps."""
 
 import json
 import platform
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from analysis.submission import begin as beginning
-from analysis.submission.package_tree import About
+from analysis.submission.package_tree import Submission
 from replayer.schema import code_digests
 from tests.support.doubts import call
 from tests.support.submissions import TRIALS, content
@@ -18,39 +18,39 @@ from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("tiny")
 REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "trials": ({"trials": 3}, "--trials 3: CLOSED asks for 2; choose --division open."),
-    "one file system": ({"cache": "."}, "are on one file system; the rules ask for two."),
-    "path as organisation": ({"organisation": "../acme"}, "--org '../acme' must be of letters, digits and _.-"),
-    "hidden organisation": ({"organisation": ".acme"}, "--org '.acme' must be of letters, digits and _.-"),
-    "empty organisation": ({"organisation": ""}, "--org '' must be of letters, digits and _.-"),
-    "long organisation": ({"organisation": "a" * 101}, "must be of letters, digits and _.-"),
-    "organisation of two lines": ({"organisation": "acme\n"}, "must be of letters, digits and _.-"),
-    "system": ({"system": "a/b"}, "--system 'a/b' must be of letters, digits and _.-"),
-    "division": ({"division": "ajar"}, "--division 'ajar' is none of closed, open."),
-    "scale": ({"scale": "huge"}, "--scale 'huge' is none of full, smoke, tiny."),
+    "trials": ({"trials": 3}, "trials 3: CLOSED requires 2 trials"),
+    "one file system": ({"cache": "."}, "but the rules require two"),
+    "path as organisation": ({"organisation": "../acme"}, "organisation '../acme': not a name for a directory"),
+    "hidden organisation": ({"organisation": ".acme"}, "organisation '.acme': not a name for a directory"),
+    "empty organisation": ({"organisation": ""}, "organisation '': not a name for a directory"),
+    "long organisation": ({"organisation": "a" * 101}, "not a name for a directory"),
+    "organisation of two lines": ({"organisation": "acme\n"}, "not a name for a directory"),
+    "system": ({"system": "a/b"}, "system 'a/b': not a name for a directory"),
+    "division": ({"division": "ajar"}, "division 'ajar': unknown division; choose one of closed, open."),
+    "scale": ({"scale": "huge"}, "scale 'huge': unknown scale; choose one of full, smoke, tiny."),
 }
 
 
 def begin(place: Path, *, trials: int = TRIALS, cache: str = "/proc", **names: str) -> list[str]:
-    about = About(**({"organisation": "acme", "system": "box", "division": "closed", "scale": "tiny"} | names))
+    about = Submission(**({"organisation": "acme", "system": "box", "division": "closed", "scale": "tiny"} | names))
     return beginning.begin(place / "work", about, place / cache, place / "results", trials)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_rules_do_not_allow_is_refused_first(tmp_path: Path, name: str) -> None:
+def test_begin_refuses_settings_that_break_the_rules(tmp_path: Path, name: str) -> None:
     ways, told = REFUSED[name]
     with pytest.raises(InputError, match=re.escape(told)):
         begin(tmp_path, **ways)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_open_takes_what_closed_does_not(tmp_path: Path) -> None:
+def test_open_allows_settings_that_closed_forbids(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     begin(tmp_path, division="open", trials=5, cache="cache")
     assert json.loads((tmp_path / "work" / "submission.json").read_text())["trials"] == 5
 
 
-def test_a_submission_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> None:
+def test_begin_continues_a_submission_with_equal_settings(tmp_path: Path) -> None:
     left = begin(tmp_path)
     before = content(tmp_path)
     described = yaml.safe_load(before["work/system.yaml"])["system_under_test"]
@@ -58,23 +58,25 @@ def test_a_submission_goes_on_with_what_it_was_begun_with(tmp_path: Path) -> Non
     assert "solution.architecture.product_API" in [name.removeprefix("system_under_test.") for name in left]
     text = (tmp_path / "work" / "system.yaml").read_text().replace("product_API: null", "product_API: none")
     (tmp_path / "work" / "system.yaml").write_text(text)
-    assert len(begin(tmp_path)) == len(left) - 1, "what was filled in stays"
+    assert len(begin(tmp_path)) == len(left) - 1, "filled-in fields are kept"
     for changed in ({"system": "other"}, {"organisation": "duff"}, {"division": "open"}):
-        with pytest.raises(InputError, match="begun for another submission or other trials; choose another --system"):
+        with pytest.raises(
+            InputError, match="begun for another submission or with another number of trials; choose another"
+        ):
             begin(tmp_path, **changed)
     assert content(tmp_path) == before | {"work/system.yaml": text.encode()}
 
 
-def test_begin_says_what_is_ahead(tmp_path: Path) -> None:
+def test_begin_prints_the_expected_time_and_the_empty_fields(tmp_path: Path) -> None:
     names = ["--org", "acme", "--system", "box", "--results", tmp_path / "results"]
     done = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", "/proc")
     missing = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
-    assert f"--cache-dir {tmp_path}/cache: no such directory; is it mounted?" in missing.stderr
+    assert f"--cache-dir {tmp_path}/cache: no such directory; create it" in missing.stderr
     (tmp_path / "cache").mkdir()
-    assert done.stdout.splitlines()[0] == "3 options, 3 trials each: 48 minutes, and what drains after them"
+    assert done.stdout.splitlines()[0] == "3 options, 3 trials each: 48 minutes, plus the time to drain"
     assert "solution.nodes" in done.stdout
     again = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
-    assert "are on one file system; the rules ask for two." in again.stderr
+    assert "but the rules require two" in again.stderr
     environment = json.loads((tmp_path / "work" / "environment.json").read_text())
     assert environment["host"] == platform.node()
     assert environment["code_sha256"] == code_digests()["code_sha256"]

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from analysis.submission.package_tree import ranks_of
+from analysis.submission.package_tree import list_ranks
 from tests.support.crafted_runs import SIZE, frame
 from tests.support.submissions import DURATION_S, Open, trial_of
 
@@ -18,7 +18,7 @@ def test_claims_are_sums_over_ranks_and_means_over_trials(fresh: Open) -> None:
     option = json.loads((package.runs[0] / "summary.json").read_text())["options"]["option_1"]
     rates: dict[str, list[list[float]]] = {"read": [], "write": [], "tokens": []}
     for trial in (1, 2):
-        logs = [frame(place) for place in ranks_of(trial_of(package, f"option_1/trial_{trial}"))]
+        logs = [frame(place) for place in list_ranks(trial_of(package, f"option_1/trial_{trial}"))]
         spans = [DURATION_S - log["start_ns"].min() / 1e9 for log in logs]  # type: ignore[operator]
         moved = [
             [(log["move"].cast(pl.String) == move).sum() * SIZE / 2**30 for log in logs] for move in ("hit", "store")
@@ -39,8 +39,8 @@ def test_claims_are_sums_over_ranks_and_means_over_trials(fresh: Open) -> None:
     assert (option["rank_count"], option["trial_count"]) == (2, 2)
 
 
-def test_a_tier_that_was_not_touched_has_no_latency(fresh: Open) -> None:
-    """All that option 2 reads is in its cpu tier."""
+def test_an_unused_tier_has_no_latency(fresh: Open) -> None:
+    """Option 2 reads only from its cpu tier."""
     options = json.loads((fresh("alone").runs[0] / "summary.json").read_text())["options"]
     assert options["option_2"]["aggregated_device_read_p95_ms"] is None
     assert options["option_2"]["aggregated_read_bandwidth_gbps"] == 0

@@ -18,14 +18,14 @@ def test_exit_codes(fresh: Open, tmp_path: Path) -> None:
     done = call("submission", "validate", package.top, code=1)
     said = done.stdout.splitlines()
     assert said == [
-        "results/box/report.html was changed: its size or sha256 is not that of manifest.json.",
+        "results/box/report.html was changed: its size or sha256 differs from manifest.json.",
         f"NOT VALID: {package.top}, system box: 1 problem.",
     ]
     (told,) = json.loads(call("submission", "validate", package.top, "--json", code=1).stdout)
     assert (told["valid"], told["submittable"], told["problems"]) == (False, False, [said[0].removesuffix(".")])
     for place in (tmp_path, tmp_path / "nowhere", package.top / "submission.yaml"):
         done = call("submission", "validate", place, code=2)
-        assert f"{place} holds no package: no results/*/manifest.json" in done.stderr
+        assert f"{place}: no package: there is no results/*/manifest.json" in done.stderr
     package.manifest.write_text("{}")
     done = call("submission", "validate", package.top, code=2)
-    assert "manifest.json is none of kv-tier-bench-submission/1" in done.stderr
+    assert "manifest.json: not a kv-tier-bench-submission/1 file" in done.stderr

@@ -1,4 +1,4 @@
-"""Packing a submission: equal packages, what is not replaced, and what is refused."""
+"""Packaging a submission: equal packages, packages that are not replaced, refusals."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.analysis.submission.hand_made.forging import environment, flip
+from tests.analysis.submission.hand_made.forging import flip_bit, set_environment
 from tests.support.submissions import Change, Open, content, edited, packed
 from tracegen.errors import InputError
 
@@ -19,13 +19,13 @@ def test_packages_of_one_submission_are_equal(work: Path, tmp_path: Path) -> Non
     packed(work, tmp_path / "results")
     first = content(tmp_path / "results")
     packed(work, tmp_path / "results")
-    assert content(tmp_path / "results") == first, "replaced by the same"
+    assert content(tmp_path / "results") == first, "replaced by an equal package"
     packed(work, tmp_path / "elsewhere")
     assert content(tmp_path / "elsewhere") == first
 
 
 CHANGES: Final[dict[str, Change]] = {
-    "environment.json": environment("host", "elsewhere"),
+    "environment.json": set_environment("host", "elsewhere"),
     "report.html": lambda package: (package.results / "report.html").write_text(""),
     "notes.txt": lambda package: (package.results / "notes.txt").write_text("of somebody"),
     "manifest.json": lambda package: package.manifest.unlink(),
@@ -37,28 +37,28 @@ def test_a_package_that_was_changed_is_not_replaced(fresh: Open, pristine: dict[
     package = fresh("alone")
     CHANGES[name](package)
     before = content(package.top)
-    with pytest.raises(InputError, match=r"not as it was packaged|no package that was made here") as refused:
+    with pytest.raises(InputError, match=r"changed since it was packaged|not a package that this tool made") as refused:
         packed(pristine["alone"].with_name("work"), package.top.parents[1])
     assert name == "manifest.json" or name in str(refused.value)
     assert content(package.top) == before
 
 
 UNREADY: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
-    "missing": (shutil.rmtree, "option_2/trial_1 is missing; make the submission again, which replays what is missing"),
+    "missing": (shutil.rmtree, "option_2/trial_1: missing; repeat the submission's command, which replays it"),
     "killed": (
         lambda trial: edited(trial / "run.json", "status", "running"),
-        "option_2/trial_1 is running; make the submission again, which replays it",
+        "option_2/trial_1: not complete but running; repeat the submission's command, which replays it",
     ),
     "failed": (
         lambda trial: edited(trial / "run.json", "status", "failed"),
-        "option_2/trial_1 is failed; make the submission again, which replays it",
+        "option_2/trial_1: not complete but failed; repeat the submission's command, which replays it",
     ),
-    "damaged": (lambda trial: flip(trial / "run.json", 0), "option_2/trial_1/run.json is damaged"),
+    "damaged": (lambda trial: flip_bit(trial / "run.json", 0), "option_2/trial_1/run.json is damaged"),
 }
 
 
 @pytest.mark.parametrize("name", UNREADY)
-def test_a_submission_that_is_not_ready_is_refused(work: Path, tmp_path: Path, name: str) -> None:
+def test_an_incomplete_submission_is_refused(work: Path, tmp_path: Path, name: str) -> None:
     change, told = UNREADY[name]
     change(work / "replays" / "option_2" / "trial_1")
     with pytest.raises(InputError, match=re.escape(told)):
@@ -66,7 +66,7 @@ def test_a_submission_that_is_not_ready_is_refused(work: Path, tmp_path: Path, n
     assert not (tmp_path / "results").exists()
 
 
-def test_what_is_no_submission_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "submission.json").write_text('{"schema": "another"}')
-    with pytest.raises(InputError, match=r"submission\.json is none of kv-tier-bench-submission/1"):
+    with pytest.raises(InputError, match=r"submission\.json: not a kv-tier-bench-submission/1 file"):
         packed(tmp_path, tmp_path / "results")

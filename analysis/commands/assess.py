@@ -1,0 +1,63 @@
+"""`analysis assess`: runs judged by kv-cache.py's criteria."""
+
+from pathlib import Path
+
+import click
+
+from analysis.assessment import criteria as assessment
+from analysis.assessment import other_tools
+from analysis.commands.directories import find_runs
+from analysis.commands.terminal import echo, echo_json
+from analysis.summary.summary import summarise
+
+
+@click.command(
+    epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50 --reference vllm.json",
+)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--profile",
+    type=click.Choice(list(assessment.PROFILES)),
+    default="latency",
+    show_default=True,
+    help="Set of criteria.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Replace the threshold of a criterion.",
+)
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Show a result of a vLLM or LMCache benchmark next to each run.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: an object for one run, an array for several.",
+)
+def assess(
+    runs: tuple[Path, ...],
+    profile: str,
+    thresholds: tuple[str, ...],
+    references: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Judge runs by kv-cache.py's criteria.
+
+    A diagnostic, not part of a submission.
+    """
+    criteria = assessment.criteria_of(profile, thresholds)
+    others = [result for path in references for result in other_tools.read(path)]
+    summaries = [summarise(run) for run in find_runs(runs)]
+    reports = [assessment.report(summary, profile, criteria, others) for summary in summaries]
+    if as_json:
+        echo_json(reports)
+    else:
+        echo("\n".join(assessment.lines(reports)))

@@ -1,0 +1,64 @@
+"""`analysis summary` and `analysis check`: metrics, doubts and verdicts of runs."""
+
+from pathlib import Path
+
+import click
+
+from analysis.commands.directories import find_runs
+from analysis.commands.target_options import target_options
+from analysis.commands.terminal import echo, echo_json
+from analysis.log.log import Targets
+from analysis.summary.across_runs import together
+from analysis.summary.summary import checked, summarise
+from analysis.summary.text import doubts, render, verdict
+
+
+@click.command(epilog="Example: analysis summary run1 run2")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: an object for one run, an array for several.",
+)
+@target_options
+def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
+    """Print metrics of runs in columns.
+
+    Doubts and advice come first, verdicts last; --json prints every metric.
+    """
+    summaries = together([summarise(run, targets=targets) for run in find_runs(runs)])
+    if as_json:
+        echo_json([summary.to_json() for summary in summaries])
+    else:
+        echo(render(summaries))
+
+
+@click.command(epilog="Example: analysis check run1 --trace trace.parquet")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="Plan this trace again and compare every row; {rank} in its name is the rank's number.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: an object for one run, an array for several.",
+)
+@click.pass_context
+def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_json: bool) -> None:
+    """Search runs for doubts.
+
+    Reads every row of the log and computes the plan's fingerprint from them; exits 1 if a run is
+    not valid. --trace also compares the rows with the plan of the trace that the runs replayed.
+    """
+    summaries = together([checked(run, trace) for run in find_runs(runs)])
+    if as_json:
+        contents = [summary.to_json() for summary in summaries]
+        names = ("run", "valid", "doubts")
+        echo_json([{name: content[name] for name in names} for content in contents])
+    else:
+        echo("\n".join([*doubts(summaries), *verdict(summaries)]))
+    ctx.exit(0 if all(summary.is_valid for summary in summaries) else 1)

@@ -1,0 +1,51 @@
+"""`analysis.load`: a run opened for use in Python."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import analysis
+from replayer.schema import LOG_COLUMNS
+from tests.support.crafted_runs import clean
+from tests.support.submissions import OPTIONS, replayed, save
+from tracegen.errors import InputError
+
+
+def test_a_loaded_run_has_log_counters_info_and_summary(tmp_path: Path) -> None:
+    run = analysis.load(clean().save(tmp_path / "run"))
+    moves = run.moves.collect()
+    assert moves.columns == list(LOG_COLUMNS)
+    assert {"hit", "store"} <= set(moves["move"])
+    assert run.device is not None
+    assert run.device.select(pl.len()).collect().item() > 0
+    assert [info.status for info in run.info] == ["complete"]
+    summary = run.summary()
+    assert summary.is_valid
+    assert summary.metrics["moves"] == moves.height
+
+
+def test_a_loaded_run_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    save(tmp_path / "run", [replayed(OPTIONS[0], 1, rank, ranks=2) for rank in range(2)])
+    run = analysis.load(str(tmp_path / "run"))
+    assert len(run.info) == 2
+    assert set(run.moves.select("rank").unique().collect()["rank"]) == {0, 1}
+
+
+def test_a_run_without_counters_has_no_device(tmp_path: Path) -> None:
+    path = clean().save(tmp_path / "run")
+    (path / "device.parquet").unlink()
+    assert analysis.load(path).device is None
+
+
+def test_loading_a_folder_without_a_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a run directory"):
+        analysis.load(tmp_path)
+
+
+def test_importing_analysis_loads_no_large_packages() -> None:
+    code = "import sys, analysis; print({'polars', 'pyarrow'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "set()"
