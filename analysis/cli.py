@@ -21,9 +21,9 @@ from analysis.report import export
 from analysis.report.data import gather
 from analysis.sql.queries import FORMATS, execute
 from analysis.summary import glossary
-from analysis.summary.across_runs import together
-from analysis.summary.summary import checked, summarise
-from analysis.summary.text import doubts, render, verdict
+from analysis.summary.across_runs import add_shared_doubts
+from analysis.summary.summary import check_run, summarise
+from analysis.summary.text import format_doubts, format_verdicts, render
 from tracegen.console.command_line import Commands
 from tracegen.errors import InputError
 
@@ -56,7 +56,7 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
 
     Doubts and advice first, verdicts last; --json has every metric.
     """
-    summaries = together([summarise(run, targets=targets) for run in runs_in(runs)])
+    summaries = add_shared_doubts([summarise(run, targets=targets) for run in runs_in(runs)])
     if as_json:
         flat = [one.to_json() for one in summaries]
         echo(json.dumps(flat[0] if len(flat) == 1 else flat, indent=2))
@@ -79,13 +79,13 @@ def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_jso
     Every row of the log is looked at, and the plan's fingerprint computed from them; exit 1 where a run is not valid.
     With --trace rows are compared with the plan of that trace, which runs of no other can be.
     """
-    summaries = together([checked(run, trace) for run in runs_in(runs)])
+    summaries = add_shared_doubts([check_run(run, trace) for run in runs_in(runs)])
     if as_json:
         flat = [one.to_json() for one in summaries]
         told = [{name: found[name] for name in ("run", "valid", "doubts")} for found in flat]
         echo(json.dumps(told[0] if len(told) == 1 else told, indent=2))
     else:
-        echo("\n".join([*doubts(summaries), *verdict(summaries)]))
+        echo("\n".join([*format_doubts(summaries), *format_verdicts(summaries)]))
     ctx.exit(0 if all(found.is_valid for found in summaries) else 1)
 
 

@@ -95,7 +95,7 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (series, autoscale, scenarios):
         monkeypatch.setattr(module, "analysis", analysed_here)
     for planning in (replanned, remade):
-        monkeypatch.setattr(planning, "child", child_here)
+        monkeypatch.setattr(planning, "run_child", child_here)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from analysis.doubts.doubt import Doubt
-from analysis.doubts.integrity import flat, readable
+from analysis.doubts.integrity import explain_unreadable, flatten_totals
 from analysis.log.log import scan
 from analysis.log.plan_order import kind_of
 from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts, to_plain
@@ -46,7 +46,7 @@ class Planned:
     moves: Path
 
 
-def child(*command: object, what: str, timeout_s: float | None = None) -> str:
+def run_child(*command: object, what: str, timeout_s: float | None = None) -> str:
     """What a command of this tool prints, in a process of its own.
 
     Raises:
@@ -81,11 +81,11 @@ def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
     ops = opened.ops * (info.conditions.cycles or 1)
     if ops > MOST_OPS:
         raise InputError(f"{place}: its plan of {ops:,} ops is not made anew, {MOST_OPS:,} are the most.")
-    told = child("replayer", "plan", trace, "--like", place, "--moves", moves, "--json", what=f"{place}: its plan")
+    told = run_child("replayer", "plan", trace, "--like", place, "--moves", moves, "--json", what=f"{place}: its plan")
     return Planned(msgspec.json.decode(told, type=PlanInfo), moves)
 
 
-def plan_of(info: RunInfo) -> str:
+def identify_plan(info: RunInfo) -> str:
     """What the plan of a run follows from, to tell which runs have one plan."""
     conditions = {name: value for name, value in to_plain(info.conditions).items() if name not in EXECUTED}
     return json.dumps([info.trace.fingerprint, conditions], sort_keys=True)
@@ -96,7 +96,7 @@ def has_plan(info: RunInfo) -> bool:
     return kind_of(info.conditions) in ("trace", "reference")
 
 
-def deviations(place: Path, info: RunInfo, trace: Trace, planned: Planned) -> Iterator[Doubt]:
+def find_deviations(place: Path, info: RunInfo, trace: Trace, planned: Planned) -> Iterator[Doubt]:
     """Where a run is not that of its trace."""
     for text in (*_of_trace(place, info, trace), *_of_plan(place, info, planned), *_of_rows(place, info, planned)):
         yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
@@ -117,8 +117,8 @@ def _of_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
     wanted, said = str(planned.counts.plan_fingerprint), info.plan_fingerprint
     if said is not None and said != wanted:
         yield f"run.json of {place} names the plan {said[:12]}…, its trace gives {wanted[:12]}…"
-    counts = flat(planned.counts)
-    unlike = [name for name, count in flat(info.plan).items() if counts.get(name, count) != count]
+    counts = flatten_totals(planned.counts)
+    unlike = [name for name, count in flatten_totals(info.plan).items() if counts.get(name, count) != count]
     if unlike:
         yield f"run.json of {place} counts other work than the plan of its trace: {', '.join(unlike)}"
 
@@ -128,7 +128,7 @@ def _of_rows(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
     values = [name for name in PLANNED_COLUMNS if name not in AT]
     unlike, strange, twice, missing, skipped = dict.fromkeys(values, 0), 0, 0, 0, 0
     executed_ops = info.executed_ops or 0
-    with readable(place):
+    with explain_unreadable(place):
         for rows, moves in _stretches(place, info, planned.moves):
             both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
             known = both.filter(pl.col(f"op_id{_PLANNED}").is_not_null())

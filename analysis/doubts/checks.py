@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
-from analysis.doubts.devices import counters, foreign_io, page_cache
+from analysis.doubts.devices import check_counters, check_foreign_io, check_page_cache
 from analysis.doubts.doubt import Doubt, Evidence, Found
-from analysis.doubts.machine import busy_machine, lacks_cpu, paused, starved
+from analysis.doubts.machine import check_busy_machine, check_cpu_waits, check_pauses, lacks_cpu
 from analysis.log.columns import CAUSES, GIB
 from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain, typed_warnings
 from tracegen.errors import format_count
@@ -29,14 +29,14 @@ LOST_US: Final = 5.0  # a move: what taking the clock and a lock may cost
 STILL_RUNNING: Final = "still running: figures so far"
 
 
-def of_run(run: Evidence) -> list[Doubt]:
+def find_doubts(run: Evidence) -> list[Doubt]:
     """All doubts on one run, what invalidates it first."""
     found = [doubt for check in CHECKS for doubt in check(run)]
     found += _replayer(run, {doubt.kind for doubt in found})
-    return in_order(found)
+    return sort_doubts(found)
 
 
-def in_order(found: list[Doubt]) -> list[Doubt]:
+def sort_doubts(found: list[Doubt]) -> list[Doubt]:
     """Each once, what invalidates first."""
     return sorted(dict.fromkeys(found), key=lambda doubt: not doubt.invalidates)
 
@@ -262,7 +262,25 @@ def _replayer(run: Evidence, kinds: set[str]) -> Found:
 
 
 CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
-    _status, _errors, _ranks, _root, paused, page_cache, counters, foreign_io, _device_time, _lost_time, _stand_ins,
-    busy_machine, starved, _schedule, _replayer_bound, _drain, _plan_wait, _verification, _percentiles, _small,
+    _status,
+    _errors,
+    _ranks,
+    _root,
+    check_pauses,
+    check_page_cache,
+    check_counters,
+    check_foreign_io,
+    _device_time,
+    _lost_time,
+    _stand_ins,
+    check_busy_machine,
+    check_cpu_waits,
+    _schedule,
+    _replayer_bound,
+    _drain,
+    _plan_wait,
+    _verification,
+    _percentiles,
+    _small,
     _guessed,
-)  # fmt: skip
+)

@@ -11,7 +11,7 @@ FOREIGN_IO: Final = 0.20  # of the device's bytes: ext4's journal takes 0.19 whe
 MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
 
 
-def page_cache(run: Evidence) -> Found:
+def check_page_cache(run: Evidence) -> Found:
     """Reads that the device did not serve, or need not have served."""
     read, counted = run.nvme.steady_read_bytes, run.process or run.device
     if run.stands_in or not read + run.nvme.written_bytes:
@@ -34,7 +34,7 @@ def page_cache(run: Evidence) -> Found:
         yield Doubt("unchecked reads", text, "replay on a local disk, and keep device.parquet")
 
 
-def counters(run: Evidence) -> Found:
+def check_counters(run: Evidence) -> Found:
     """The device did other work than the log says; where the kernel counts by process, for the replayer alone."""
     nvme, device = run.nvme, run.device
     if run.stands_in or device is None:
@@ -60,7 +60,7 @@ def counters(run: Evidence) -> Found:
         yield Doubt("counters disagree", f"{text} before the run ended", advice)
 
 
-def foreign_io(run: Evidence) -> Found:
+def check_foreign_io(run: Evidence) -> Found:
     """The device moved bytes for others while it was measured."""
     share, moved = run.values["foreign_io_share"], run.device
     if run.stands_in or share is None or share <= FOREIGN_IO or moved is None:

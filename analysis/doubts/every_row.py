@@ -18,7 +18,7 @@ PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "s
 HASHED_OPS: Final = CHECKPOINT_OPS * 64  # whose moves are sorted at once
 
 
-def recomputed(place: Path, info: RunInfo) -> Iterator[Doubt]:
+def check_rows(place: Path, info: RunInfo) -> Iterator[Doubt]:
     """What only a look at every row beside the others shows: other moves than the plan's, keys and workers at odds."""
     rows = scan(parts(place))
     texts = [*_of_plan(place, info, rows)]
@@ -63,14 +63,14 @@ def _of_plan(place: Path, info: RunInfo, rows: pl.LazyFrame) -> Iterator[str]:
     """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
     planned = None if info.plan is None else info.plan.plan_checkpoints
     version = PLAN_VERSION if kind_of(info.conditions) == "trace" else ORDERED_PLAN_VERSION
-    fingerprint, checkpoints = _fingerprint(rows, info.executed_ops, len(planned or ()) + 1, version)
+    fingerprint, checkpoints = fingerprint_rows(rows, info.executed_ops, len(planned or ()) + 1, version)
     if info.executed_fingerprint not in (None, fingerprint):
         yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"
     if planned is not None and planned[: len(checkpoints)] != tuple(checkpoints):
         yield f"the rows of {place} are no prefix of the plan that run.json names"
 
 
-def _fingerprint(
+def fingerprint_rows(
     rows: pl.LazyFrame, executed_ops: int | None, most: int, version: int = PLAN_VERSION
 ) -> tuple[str, list[str]]:
     """The plan fingerprint of rows below a position, and that at each checkpoint, at most so many.

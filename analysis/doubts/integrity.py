@@ -62,7 +62,7 @@ class LogFacts:
 
 
 @contextmanager
-def readable(place: Path) -> Iterator[None]:
+def explain_unreadable(place: Path) -> Iterator[None]:
     """Read a log within; what Polars says is one sentence, which names the word that no replay writes.
 
     Raises:
@@ -97,7 +97,7 @@ def examine(
         other_least=pl.min_horizontal(pl.col("op_id", "key", "worker").min()),
         other_nulls=pl.sum_horizontal(pl.col("op_id", "key", "worker").null_count()),
     )
-    with readable(place):
+    with explain_unreadable(place):
         facts = rest.collect(engine="streaming").row(0, named=True)
     facts |= cells.select(**_facts(info), **_impossible(info)).row(0, named=True)
     more = {
@@ -166,7 +166,7 @@ def _unreadable(place: Path, files: list[Path], error: Exception) -> str:
     return f"{place}: its log cannot be read ({reason}); copy the run anew."
 
 
-def tally(cells: pl.DataFrame) -> dict[str, int]:
+def count_moves(cells: pl.DataFrame) -> dict[str, int]:
     """What `replayer plan` counts, by dotted names, of the rows of a log added up by their enums."""
     move, op = pl.col("move"), pl.col("op")
     from_, to = pl.col("from_tier"), pl.col("to_tier")
@@ -197,7 +197,7 @@ def tally(cells: pl.DataFrame) -> dict[str, int]:
     return found | {"new_tokens": int(cells["new_tokens"].sum())}
 
 
-def lost(cells: pl.DataFrame) -> dict[str, tuple[int, int, int]]:
+def sum_lost_time(cells: pl.DataFrame) -> dict[str, tuple[int, int, int]]:
     """Per side of the nvme tier: moves, their time in ns, and what of it was neither reading nor writing.
 
     Args:
@@ -214,7 +214,7 @@ def lost(cells: pl.DataFrame) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def altered(infos: list[RunInfo], facts: list[LogFacts | None], counted: dict[str, int]) -> Iterator[Doubt]:
+def find_contradictions(infos: list[RunInfo], facts: list[LogFacts | None], counted: dict[str, int]) -> Iterator[Doubt]:
     """Yield a doubt for each contradiction within a run that says it is complete.
 
     Args:
@@ -305,8 +305,10 @@ def _of_info(info: RunInfo) -> Iterator[str]:
         return
     if len({info.plan_fingerprint, info.executed_fingerprint} - {None}) > 1:
         yield "run.json says that the whole plan was executed, and names another fingerprint than the plan's"
-    planned = flat(plan)
-    if executed is not None and any(planned.get(name, count) != count for name, count in flat(executed).items()):
+    planned = flatten_totals(plan)
+    if executed is not None and any(
+        planned.get(name, count) != count for name, count in flatten_totals(executed).items()
+    ):
         yield "run.json says that the whole plan was executed, and counts other work than the plan's"
     yield from _of_executed_ops(info)
 
@@ -323,7 +325,7 @@ def _of_executed_ops(info: RunInfo) -> Iterator[str]:
         yield f"run.json says that the whole plan was executed, and {info.executed_ops:,} ops of {ops:,}"
 
 
-def flat(totals: Totals | None) -> dict[str, int]:
+def flatten_totals(totals: Totals | None) -> dict[str, int]:
     """Return the counts of a plan, or of its execution, by dotted names; without those that it does not have."""
     plain = {} if totals is None else to_plain(totals)
     nested = {name: value if isinstance(value, dict) else {"": value} for name, value in plain.items()}
@@ -333,7 +335,7 @@ def flat(totals: Totals | None) -> dict[str, int]:
 
 def _of_counts(infos: list[RunInfo], counted: dict[str, int]) -> Iterator[str]:
     """Compare the counts of the log with those of what was executed."""
-    executed = [flat(info.executed or info.plan) for info in infos]
+    executed = [flatten_totals(info.executed or info.plan) for info in infos]
     for name, count in counted.items():
         if all(name in plan for plan in executed) and count != (planned := sum(plan[name] for plan in executed)):
             yield f"the log has {name} = {count:,}, the plan {planned:,}: parts are missing or altered"

@@ -11,7 +11,7 @@ QUIET_MACHINE: Final = 0.05  # of the machine's cores, others': below it nothing
 THROTTLED_SHARE: Final = 0.05  # of the run: as many of its moves, and more, met the quota
 
 
-def paused(run: Evidence) -> Found:
+def check_pauses(run: Evidence) -> Found:
     """The process was stopped, and its times hold that."""
     stopped_s, elapsed_s = run.values["paused_s"], run.values["elapsed_s"]
     if not stopped_s:
@@ -26,7 +26,7 @@ def paused(run: Evidence) -> Found:
     yield Doubt("paused", text, advice, invalidates=share > PAUSED_SHARE)
 
 
-def busy_machine(run: Evidence) -> Found:
+def check_busy_machine(run: Evidence) -> Found:
     """Others had the CPUs."""
     share, cores, stolen = (run.values[name] for name in ("foreign_cpu_share", "foreign_cpu", "steal_cpu"))
     if share is None or share <= BUSY_MACHINE:
@@ -37,7 +37,7 @@ def busy_machine(run: Evidence) -> Found:
     yield Doubt("busy machine", text, "replay it where nothing else runs: its times hold waits for a CPU")
 
 
-def starved(run: Evidence) -> Found:
+def check_cpu_waits(run: Evidence) -> Found:
     """Workers waited for a CPU, and times of devices hold that."""
     values, text = run.values, ""
     if run.conditions.layout == "null" and run.conditions.usable_bytes.nvme != 0:
@@ -60,7 +60,7 @@ def starved(run: Evidence) -> Found:
 
 def lacks_cpu(run: Evidence) -> bool:
     """Whether others, or a quota, took the CPUs that the run lacked."""
-    return _is_throttled(run) or any(busy_machine(run))
+    return _is_throttled(run) or any(check_busy_machine(run))
 
 
 def _is_throttled(run: Evidence) -> bool:

@@ -22,7 +22,7 @@ from analysis.log.columns import (
     WINDOW_WAIT,
     share,
 )
-from analysis.log.quantiles import Classes, Ints, code, decode
+from analysis.log.quantiles import Classes, Ints, pack_classes, unpack_classes
 from replayer.schema import LOG_ENUMS
 
 SUMS: Final = {
@@ -41,19 +41,19 @@ _SUMMED: Final = dict.fromkeys(("queue_ns", "plan_wait_ns", "window_ns", "order_
 """Waits of all moves at once: of long runs that fall behind, more than 64 bits hold."""
 
 
-def codes(name: str) -> tuple[pl.Expr, int]:
+def make_class(name: str) -> tuple[pl.Expr, int]:
     """A column of words as a class of spreads."""
     return pl.col(name).to_physical(), len(LOG_ENUMS[name])
 
 
-_CELL: Final[Classes] = {name: codes(name) for name in LOG_ENUMS} | {
+_CELL: Final[Classes] = {name: make_class(name) for name in LOG_ENUMS} | {
     "warmup": (pl.col("warmup"), 2),
     "first": (pl.col("seq") == 0, 2),
     "size_class": (SIZE_CLASS, 32),
 }
 
 
-def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFrame:
+def sum_by_cell(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFrame:
     """Rows that are alike in every enum, in `warmup`, `first` (seq 0), `size_class`, `beyond` executed_ops, added up.
 
     Columns: those; `rows`; the sums of SUMS; start_ns the first, last_start_ns, end_ns the last; least and most of
@@ -68,7 +68,7 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
     numbers = ("position", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
     spent = IO - pl.col("read_ns") - pl.col("write_ns")
     cells = (
-        rows.group_by(code(classes).alias("code"))
+        rows.group_by(pack_classes(classes).alias("code"))
         .agg(
             *(value.cast(_SUMMED.get(name, pl.Int64)).sum().alias(name) for name, value in SUMS.items()),
             pl.len().cast(pl.Int64).alias("rows"),
@@ -95,30 +95,30 @@ def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFram
     return cells.drop("code").with_columns(*_named(found), *flags, pl.Series("size_class", found["size_class"]))
 
 
-def added_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
+def sum_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
     """SUMS by enums over the share of rows that lies in a span, less those of rows that are no warm-up in whole.
 
     Whole numbers are taken off exactly.
     """
-    classes, inside, steady = {name: codes(name) for name in LOG_ENUMS}, share(begin, end), ~pl.col("warmup")
+    classes, inside, steady = {name: make_class(name) for name in LOG_ENUMS}, share(begin, end), ~pl.col("warmup")
     more = {name: (value * inside).sum() - (value * steady).sum() for name, value in SUMS.items()}
-    cells = rows.group_by(code(classes).alias("code")).agg(**more).collect(engine="streaming")
+    cells = rows.group_by(pack_classes(classes).alias("code")).agg(**more).collect(engine="streaming")
     return cells.with_columns(*_named(_decoded(cells, classes)))
 
 
 def _decoded(cells: pl.DataFrame, classes: Classes) -> dict[str, Ints]:
-    return decode(cells["code"].to_numpy().astype(np.int64), classes)
+    return unpack_classes(cells["code"].to_numpy().astype(np.int64), classes)
 
 
 def _named(found: dict[str, Ints]) -> list[pl.Series]:
-    return [words(name, found[name], LOG_ENUMS[name]) for name in LOG_ENUMS]
+    return [decode_words(name, found[name], LOG_ENUMS[name]) for name in LOG_ENUMS]
 
 
 def _least(*values: pl.Expr) -> pl.Expr:
     return pl.min_horizontal(values).min()
 
 
-def words(name: str, codes: Iterable[int | None], known: Sequence[str]) -> pl.Series:
+def decode_words(name: str, codes: Iterable[int | None], known: Sequence[str]) -> pl.Series:
     """A column of words for codes, null for those beyond."""
     names: dict[int | None, str] = dict(enumerate(known))
     return pl.Series(name, [names.get(code) for code in codes], pl.String)

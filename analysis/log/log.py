@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.log import requests
-from analysis.log.cells import SUMS, added_up, added_within, codes, words
+from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
 from analysis.log.columns import EVICTION, QUEUE, SIZE, SIZE_CLASS, TOUCHES
 from analysis.log.quantiles import Classes, sort
 from analysis.log.requests import REQUEST_TIMES, UNTIMED
@@ -36,8 +36,8 @@ SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995,
 
 _SPLIT_CODES: Final[Classes] = {
     "cause": (EVICTION, 2),
-    "qos": codes("qos"),
-    "phase": codes("phase"),
+    "qos": make_class("qos"),
+    "phase": make_class("phase"),
     "size": (SIZE_CLASS, 32),
 }
 _TIERS: Final = dict(enumerate(TIERS))
@@ -90,7 +90,7 @@ def scan(files: list[Path]) -> pl.LazyFrame:
     return pl.scan_parquet(files, glob=False).with_columns(**{name: absent[name] for name in sorted(lacking)})
 
 
-def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
+def load_stretches(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
     """Rows to be looked at many times, in stretches of at most STRETCH.
 
     Where the log is too large for memory only words are held, at 9 bytes a row: to decode them takes as long as all the
@@ -158,7 +158,7 @@ class Log:
     @cached_property
     def every_cell(self) -> pl.LazyFrame:
         """All rows added up (`added_up`)."""
-        return (added_up(self.every_move) if self._cells is None else self._cells).lazy()
+        return (sum_by_cell(self.every_move) if self._cells is None else self._cells).lazy()
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
@@ -196,14 +196,14 @@ class Log:
             late = pl.col("warmup") & (pl.col("end_ns") >= begin)
             edges = self.every_move.filter((steady & straddling) | late)
             numbers = pl.col(*SUMS).cast(pl.Float64)
-            whole, more = self.cells.select(*LOG_ENUMS, numbers), added_within(edges, begin, end).lazy()
+            whole, more = self.cells.select(*LOG_ENUMS, numbers), sum_within(edges, begin, end).lazy()
             self._within[begin, end] = pl.concat([whole, more.select(*LOG_ENUMS, numbers)])
         return self._within[begin, end]
 
     @cached_property
     def requests(self) -> pl.LazyFrame:
         """One row per request of a rank (`requests.of`)."""
-        return requests.of(self.stretches, self.token_ns, timed=self.timed).lazy()
+        return requests.sum_by_request(self.stretches, self.token_ns, timed=self.timed).lazy()
 
     @cached_property
     def waits(self) -> pl.DataFrame:
@@ -249,7 +249,7 @@ class Log:
             rows = [stretch.filter(touching) for stretch in self.stretches]
             total, device = pl.col(f"{side}_ns"), pl.col(f"device_{side}_ns")
             clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
-            classes = {"tier": codes(tier), **_SPLIT_CODES}
+            classes = {"tier": make_class(tier), **_SPLIT_CODES}
             for clock, values in sort(rows, classes, clocks, at_once):
                 for split, groups in SPLITS.items():
                     spread = values.spread(["tier", split])
@@ -258,7 +258,7 @@ class Log:
                     spreads.append(spread)
                 if clock == "total":
                     points = values.points(["tier"], SHARES)
-                    tiers = words("tier", points["tier"], TIERS)
+                    tiers = decode_words("tier", points["tier"], TIERS)
                     curves.append(points.select(tiers, pl.lit(side).alias("side"), "share", "ms"))
         columns = dict.fromkeys(("tier", "side", "clock", "split", "group"), pl.String)
         named = pl.DataFrame(names, columns, orient="row")

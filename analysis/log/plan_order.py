@@ -8,7 +8,7 @@ def kind_of(conditions: Conditions) -> str:
     return "trace" if conditions.order is None else conditions.order.kind
 
 
-def described(conditions: Conditions) -> str:
+def describe_order(conditions: Conditions) -> str:
     """Describe the order in words, for tables and reports."""
     kind = kind_of(conditions)
     name = None if conditions.order is None else conditions.order.name

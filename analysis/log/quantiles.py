@@ -118,7 +118,10 @@ def sort(
         at_once: how many to take from the rows at one look, each at 8 bytes per row.
     """
     bits = 63 - math.prod(size + 1 for _, size in classes.values()).bit_length()
-    packed = {name: code(classes).cast(pl.Int64) * (1 << bits) + value.cast(pl.Int64) for name, value in values.items()}
+    packed = {
+        name: pack_classes(classes).cast(pl.Int64) * (1 << bits) + value.cast(pl.Int64)
+        for name, value in values.items()
+    }
     for begin in range(0, len(packed), at_once):
         names = list(packed)[begin : begin + at_once]
         chosen = [packed[name].alias(name) for name in names]
@@ -145,17 +148,19 @@ def _runs(packed: Ints, classes: Classes, bits: int) -> Sorted:
     ends = [*begins[1:], len(packed)][: len(begins)]
     value = (1 << bits) - 1
     sums = [
-        sum(float(np.sum(some & value, dtype=np.float64)) for some in pieces(packed[begin:end]))
+        sum(float(np.sum(some & value, dtype=np.float64)) for some in split_into_pieces(packed[begin:end]))
         for begin, end in zip(begins, ends, strict=True)
     ]
     found, zeros = np.array(numbers, np.int64), np.zeros(len(numbers), np.int64)
-    digits = {"all": (zeros, 1)} | {name: (digit, classes[name][1]) for name, digit in decode(found, classes).items()}
+    digits = {"all": (zeros, 1)} | {
+        name: (digit, classes[name][1]) for name, digit in unpack_classes(found, classes).items()
+    }
     return Sorted(
         packed, bits, found, np.array(begins, np.int64), np.array(ends, np.int64), np.array(sums, np.float64), digits
     )
 
 
-def pieces(values: Ints) -> Iterator[Ints]:
+def split_into_pieces(values: Ints) -> Iterator[Ints]:
     """An array in pieces that fit in a core's cache, so that what is computed from it needs no memory of its size."""
     for begin in range(0, len(values), PIECE):
         yield values[begin : begin + PIECE]
@@ -166,11 +171,11 @@ def gaps_ns(starts: Ints, ends: Ints) -> int:
 
     The i-th end and the start after the i-th bound such a time wherever that start is later.
     """
-    pairs = zip(pieces(starts[1:]), pieces(ends[:-1]), strict=True)
+    pairs = zip(split_into_pieces(starts[1:]), split_into_pieces(ends[:-1]), strict=True)
     return sum(int(np.clip(later - sooner, 0, None).sum()) for later, sooner in pairs)
 
 
-def code(classes: Classes) -> pl.Expr:
+def pack_classes(classes: Classes) -> pl.Expr:
     """One integer for the values of all classes, of which there may be 2^31."""
     packed = pl.lit(0, pl.Int32)
     for expression, size in classes.values():
@@ -178,7 +183,7 @@ def code(classes: Classes) -> pl.Expr:
     return packed
 
 
-def decode(codes: Ints, classes: Classes) -> dict[str, Ints]:
+def unpack_classes(codes: Ints, classes: Classes) -> dict[str, Ints]:
     """The classes' values again; how many a class has stands for null."""
     columns = {}
     for name, (_, size) in reversed(list(classes.items())):

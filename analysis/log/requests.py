@@ -19,7 +19,7 @@ from analysis.log.columns import (
     STAMPS,
     waited,
 )
-from analysis.log.unions import covered
+from analysis.log.unions import sum_unions
 
 UNTIMED: Final = ("generation",)
 """What is measured of a request under pace asap, which has all of the window due at once: no time since then."""
@@ -37,7 +37,7 @@ REQUEST_TIMES: Final = {
 _REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
 
 
-def of(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
+def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
     """One row per request of a rank: what its own moves waited for and found, evictions for others left out.
 
     Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
@@ -98,11 +98,11 @@ def _united(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> pl.Dat
     """With io_ns, queue_ns and plan_wait_ns; of requests that lie in several stretches from all of them at once."""
     rows = [stretch.filter(~FOR_OTHERS).select(_REQUEST, *STAMPS) for stretch in stretches]
     once = (some if len(rows) == 1 else some.collect(engine="streaming").lazy() for some in rows)  # not read five times
-    found = pl.concat(covered(some) for some in once)
+    found = pl.concat(sum_unions(some) for some in once)
     twice = found.filter(pl.col("request").is_duplicated())["request"].unique().implode()
     if len(twice[0]):
         again = pl.concat(some.filter(pl.col("request").is_in(twice)) for some in rows)
-        found = pl.concat([found.filter(~pl.col("request").is_in(twice)), covered(again)])
+        found = pl.concat([found.filter(~pl.col("request").is_in(twice)), sum_unions(again)])
     unions = found.select(
         "request",
         "io_ns",

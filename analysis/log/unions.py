@@ -18,7 +18,7 @@ STAMPS: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
 Ints = NDArray[np.int64]
 
 
-def covered(rows: pl.LazyFrame) -> pl.DataFrame:
+def sum_unions(rows: pl.LazyFrame) -> pl.DataFrame:
     """Per request how long start … end, ready … end and due … end of its rows last together: io_ns, ready_ns, due_ns.
 
     Args:
@@ -32,7 +32,7 @@ def covered(rows: pl.LazyFrame) -> pl.DataFrame:
     bits = (last - first).bit_length()
     if (high - low).bit_length() + bits > 63:
         lower = pl.col("request") <= (low + high) // 2
-        return pl.concat([covered(rows.filter(lower)), covered(rows.filter(~lower))])
+        return pl.concat([sum_unions(rows.filter(lower)), sum_unions(rows.filter(~lower))])
 
     def packed(stamp: str) -> Ints:
         both = (pl.col("request") - low) * (1 << bits) + (pl.col(stamp) - first)

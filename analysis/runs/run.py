@@ -11,11 +11,11 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.doubts.doubt import Doubt, Moved
-from analysis.doubts.integrity import MAX_NS, LogFacts, examine, readable
-from analysis.log.cells import added_up
+from analysis.doubts.integrity import MAX_NS, LogFacts, examine, explain_unreadable
+from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, SIDES, SIZE
-from analysis.log.log import Log, Targets, held, scan
-from analysis.runs.samples import counted, pooled, read_samples
+from analysis.log.log import Log, Targets, load_stretches, scan
+from analysis.runs.samples import pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
     Conditions,
@@ -146,8 +146,8 @@ class Run:
         """
         found = {}
         for place, rows in self.rows.items():
-            with readable(place):
-                found[place] = added_up(pl.concat(rows), self.info_of[place].executed_ops)
+            with explain_unreadable(place):
+                found[place] = sum_by_cell(pl.concat(rows), self.info_of[place].executed_ops)
         return found
 
     @cached_property
@@ -179,8 +179,8 @@ class Run:
         for place, files in self.files.items():
             words = [pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
             rows = scan(files).with_columns(words).select("warmup", *KEPT)
-            with readable(place):
-                found[place] = held(rows, counts[place], sum(counts.values()))
+            with explain_unreadable(place):
+                found[place] = load_stretches(rows, counts[place], sum(counts.values()))
         return found
 
     @cached_property
@@ -201,7 +201,7 @@ class Run:
         """
         found = Counter[str]()
         for place, files in self.files.items():
-            with readable(place):
+            with explain_unreadable(place):
                 errors = scan(files).select(pl.col("error").drop_nulls().cast(pl.String)).collect()["error"]
             found.update(causes_of(errors))
         return dict(found)
@@ -217,7 +217,7 @@ class Run:
                 seen = self.cells[place].lazy()
             else:
                 seen = pl.concat(self.rows[place]).filter(pl.col("end_ns") <= facts.sampled_ns)
-            with readable(place):
+            with explain_unreadable(place):
                 found = seen.select(
                     read=SIZE.filter(SIDES["nvme_read"]).sum(),
                     written=SIZE.filter(SIDES["nvme_write"]).sum(),
@@ -230,7 +230,7 @@ class Run:
         """What the devices under the caches did, or the kernel did on devices for the replayer; None: not counted."""
         ends = [info.warmup_end_ns or 0 for info in self.infos]
         since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
-        return counted(self._sampled(), since_ns, len(self.ranks) if by_process else None)
+        return sum_samples(self._sampled(), since_ns, len(self.ranks) if by_process else None)
 
     def log(self, targets: Targets | None = None) -> Log:
         """The log of all ranks on the first one's clock, opened.
@@ -291,7 +291,7 @@ class Run:
         return dict(zip(self.info_of, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:
-        return pooled(self.info_of, self.samples, self.shifts)
+        return pool_samples(self.info_of, self.samples, self.shifts)
 
     @property
     def host_cores(self) -> int | None:

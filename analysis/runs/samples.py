@@ -25,7 +25,7 @@ def read_samples(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = (str(error).strip().splitlines() or ["?"])[0]
         raise InputError(f"{path} cannot be read ({reason}); copy the run anew.") from None
-    samples = samples.with_columns(absent(samples.columns))
+    samples = samples.with_columns(make_null_columns(samples.columns))
     backwards = [((pl.col(name) < 0) | (pl.col(name) > _MOST)).any() for name in DEVICE_SCHEMA.names]
     times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
     missing = pl.any_horizontal(pl.col(one.name).is_null() for one in DEVICE_SCHEMA if not one.nullable).any()
@@ -35,13 +35,13 @@ def read_samples(path: Path) -> pl.DataFrame:
     return samples
 
 
-def absent(columns: Iterable[str]) -> list[pl.Expr]:
+def make_null_columns(columns: Iterable[str]) -> list[pl.Expr]:
     """Null, for each column that an older release did not measure."""
     lacking = [name for name in DEVICE_ADDED if name not in set(columns)]
     return [pl.lit(None, DEVICE_COLUMNS[name]).alias(name) for name in lacking]
 
 
-def pooled(
+def pool_samples(
     ranks: Mapping[Path, RunInfo], sampled: dict[Path, pl.DataFrame], shifts: dict[Path, int]
 ) -> list[pl.DataFrame]:
     """The samples of each rank on one clock, with `rank`, the number of its `host` and the cores of that.
@@ -78,7 +78,7 @@ def pooled(
     ]
 
 
-def counted(parts: list[pl.DataFrame], since_ns: int, processes: int | None = None) -> Moved | None:
+def sum_samples(parts: list[pl.DataFrame], since_ns: int, processes: int | None = None) -> Moved | None:
     """What was read and written by the counters of all ranks; None where nothing counted it.
 
     Args:

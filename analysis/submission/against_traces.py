@@ -50,7 +50,7 @@ def _plans(package: Package, trials: Mapping[str, Sequence[Trial]]) -> dict[tupl
         for trial in all_of:
             for rank, (place, info) in enumerate(trial.run.info_of.items()):
                 if package.about.division == "open" or _is_fixed(package, name, rank, info):
-                    plan = replanned.plan_of(info) if replanned.has_plan(info) else str(place)
+                    plan = replanned.identify_plan(info) if replanned.has_plan(info) else str(place)
                     found.setdefault((name, rank, plan), []).append((trial, rank, place, info))
     return found
 
@@ -76,6 +76,6 @@ def _of_plan(traces: Traces, option: Option, rank: int, ranks: Ranks) -> Iterato
         return
     planned = replanned.plan_anew(trace.path, place, info, traces.folder / "moves.parquet")
     for trial, _, own, about in ranks:
-        for doubt in replanned.deviations(own, about, trace, planned):
+        for doubt in replanned.find_deviations(own, about, trace, planned):
             yield f"{option.name}/{trial.path.name} is not of its trace: {doubt.text}"
     planned.moves.unlink(missing_ok=True)

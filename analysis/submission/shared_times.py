@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.doubts.integrity import readable
+from analysis.doubts.integrity import explain_unreadable
 from analysis.log.log import scan
 from replayer.schema import counters, parts
 
@@ -43,7 +43,7 @@ def copies(places: Sequence[Named]) -> Iterator[str]:
 def _times(place: Path, every: int) -> pl.DataFrame:
     """When moves of I/O started, and how long they took; of each `every`-th op."""
     moved = pl.col("read_ns") + pl.col("write_ns") > 0
-    with readable(place):
+    with explain_unreadable(place):
         rows = scan(parts(place)).filter(moved & (pl.col("position") % every == 0))
         spans = (pl.col("end_ns") - pl.col("start_ns")).alias("span_ns")
         return rows.select("position", "seq", "start_ns", spans).collect(engine="streaming")

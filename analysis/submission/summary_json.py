@@ -12,7 +12,7 @@ from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.submission.package_tree import SCHEMA, About, number, opened_as, ranks_of
 from analysis.summary.run_summary import Summary
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from replayer.schema import RunInfo, Window
 
 RATES: Final = (
@@ -69,7 +69,7 @@ def open_trial(path: Path) -> Trial:
         InputError: a run is missing or damaged.
     """
     top = opened_as(path)
-    run, summary = open_run(top), checked(top)
+    run, summary = open_run(top), check_run(top)
     alone = [summary] if top != path else [summarise(rank) for rank in ranks_of(path)]
     return Trial(path, run, summary, alone)
 

@@ -7,7 +7,7 @@ from typing import Final
 from analysis.submission.package_tree import Package, ranks_of, read_json
 from analysis.submission.shared_times import copies
 from analysis.submission.summary_json import Trial, place_of
-from analysis.summary.across_runs import together
+from analysis.summary.across_runs import add_shared_doubts
 from replayer.schema import Machine, code_digests
 from tracegen.errors import InputError
 
@@ -30,7 +30,7 @@ def _machines(trials: Trials) -> list[Machine]:
 def _together(trials: Trials) -> Found:
     """Trials are distinct, and of one system and one release."""
     every = [trial for all_of in trials.values() for trial in all_of]
-    for doubts in (one.doubts for one in together([trial.summary for trial in every])):
+    for doubts in (one.doubts for one in add_shared_doubts([trial.summary for trial in every])):
         for doubt in doubts:
             if doubt.kind in ("copies", "unlike machines"):
                 yield f"trials are not of one system, each replayed anew: {doubt.text}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.doubts.against_trace import child
+from analysis.doubts.against_trace import run_child
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import SEED, Option
 from replayer.schema import RunInfo, TraceInfo
@@ -58,7 +58,7 @@ class Traces:
 
 
 def _made(path: Path, *words: object) -> Trace:
-    child("tracegen", "generate", *words, "-o", path, what=f"{path.stem}: its trace", timeout_s=PATIENCE_S)
+    run_child("tracegen", "generate", *words, "-o", path, what=f"{path.stem}: its trace", timeout_s=PATIENCE_S)
     return Trace(path)
 
 

@@ -14,7 +14,7 @@ HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal
 LISTED: Final = 4  # so many runs are named
 
 
-def together(summaries: list[Summary]) -> list[Summary]:
+def add_shared_doubts(summaries: list[Summary]) -> list[Summary]:
     """The same, each with the doubts that only a look at the others shows.
 
     Copies of one run, trials that disagree, unlike machines, unlike hit rates.
@@ -26,7 +26,7 @@ def together(summaries: list[Summary]) -> list[Summary]:
     ]
 
 
-def grouped(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
+def group_doubts(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
     """Doubts of runs, those alike in kind and advice in one, what invalidates first.
 
     Each is whether it invalidates, its kind, its advice, and by what was found the names of the runs it was found in.
@@ -39,7 +39,7 @@ def grouped(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str,
     return [(*key, found[key]) for key in sorted(found, key=lambda key: not key[0])]
 
 
-def merged(texts: dict[str, list[str]], names: list[str]) -> str:
+def merge_texts(texts: dict[str, list[str]], names: list[str]) -> str:
     """What was found where, in one sentence: three texts or more that differ in figures alone become one.
 
     Args:
@@ -79,7 +79,7 @@ def _ranged(texts: list[str]) -> str:
     return _NUMBER.sub(lambda _: next(told), texts[0])
 
 
-def configurations(summaries: list[Summary]) -> list[list[Summary]]:
+def group_trials(summaries: list[Summary]) -> list[list[Summary]]:
     """Runs of one trace under the same conditions together, in the order of their first."""
     found: dict[tuple[str | None, str], list[Summary]] = {}
     for summary in summaries:

@@ -13,7 +13,7 @@ from analysis.doubts import against_trace as replanned
 from analysis.doubts import checks as doubts
 from analysis.doubts import integrity as audit
 from analysis.doubts.doubt import Doubt, Evidence
-from analysis.doubts.every_row import recomputed
+from analysis.doubts.every_row import check_rows
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.runs.opening import open_run
@@ -40,10 +40,10 @@ def summarise(path: Path, targets: Targets | None = None) -> Summary:
         InputError: the run directory is missing, damaged or without a log, or its log is none that a replay leaves.
     """
     run = open_run(path)
-    return judged(run, open_log(run, targets))
+    return judge(run, open_log(run, targets))
 
 
-def checked(path: Path, trace: Path | None = None) -> Summary:
+def check_run(path: Path, trace: Path | None = None) -> Summary:
     """Summarise a run, and check that its rows are those of its plan.
 
     Args:
@@ -55,8 +55,8 @@ def checked(path: Path, trace: Path | None = None) -> Summary:
         InputError: as `summarise`; or the trace cannot be planned as the run was.
     """
     run = open_run(path)
-    summary = judged(run, open_log(run))
-    unlike = [doubt for rank in run.ranks for doubt in recomputed(rank.path, rank.info)]
+    summary = judge(run, open_log(run))
+    unlike = [doubt for rank in run.ranks for doubt in check_rows(rank.path, rank.info)]
     if trace is not None:
         unlike += _against(run, trace)
     return summary.with_doubts(before=unlike)
@@ -69,7 +69,7 @@ def _against(run: Run, trace: Path) -> Iterator[Doubt]:
         for number, rank in enumerate(ranks):
             own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
             planned = replanned.plan_anew(own.path, rank.path, rank.info, Path(folder) / f"{number}.parquet")
-            yield from replanned.deviations(rank.path, rank.info, own, planned)
+            yield from replanned.find_deviations(rank.path, rank.info, own, planned)
             planned.moves.unlink()
 
 
@@ -91,7 +91,7 @@ def open_log(run: Run, targets: Targets | None = None) -> Log:
     return log
 
 
-def judged(run: Run, log: Log) -> Summary:
+def judge(run: Run, log: Log) -> Summary:
     """Return the summary of an opened run."""
     values = measure(log)
     windows = [info.window for info in run.infos if info.window is not None]
@@ -106,10 +106,10 @@ def judged(run: Run, log: Log) -> Summary:
         process=run.counted(by_process=True),
         host_cores=run.host_cores,
         causes=run.causes() if values["failed_moves"] else {},
-        lost=audit.lost(cells),
+        lost=audit.sum_lost_time(cells),
     )
-    edited = audit.altered(run.infos, run.facts, audit.tally(cells.filter(~pl.col("beyond"))))
-    found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])
+    edited = audit.find_contradictions(run.infos, run.facts, audit.count_moves(cells.filter(~pl.col("beyond"))))
+    found = doubts.sort_doubts([*run.doubts, *edited, *doubts.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")
     return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck)
 
@@ -146,7 +146,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def differences(summaries: list[Summary]) -> list[str]:
+def find_differences(summaries: list[Summary]) -> list[str]:
     """Return the names under which runs did unlike work: fingerprints and every count of the log, not of the system."""
     first, *others = [summary.to_json() for summary in summaries]
     counts = [

@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 from analysis.doubts.checks import STILL_RUNNING
 from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
-from analysis.summary.across_runs import LISTED, configurations, grouped, merged
+from analysis.summary.across_runs import LISTED, group_doubts, group_trials, merge_texts
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
-from analysis.summary.summary import differences
+from analysis.summary.summary import find_differences
 from replayer.schema import TIERS, Conditions, Storage, drive
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
@@ -144,7 +144,10 @@ def render(summaries: list[Summary]) -> str:
     """Doubts, conditions, a column of numbers per run, what the cache is worth, and the verdicts."""
     names = _names(summaries)
     width = max(12, *(len(name) + 2 for name in names))
-    lines = [*doubts(summaries), *(line for summary in summaries for line in (_conditions(summary), _machine(summary)))]
+    lines = [
+        *format_doubts(summaries),
+        *(line for summary in summaries for line in (_conditions(summary), _machine(summary))),
+    ]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
         if shown:
@@ -152,8 +155,8 @@ def render(summaries: list[Summary]) -> str:
         for label, name, form in shown:
             cells = (_cell(name, form, summary) for summary in summaries)
             lines.append(f"  {label:56}" + "".join(f"{cell:>{width}}" for cell in cells))
-    worth = (f"{name}: {break_even(s)}" for name, s in zip(names, summaries, strict=True))
-    return "\n".join([*lines, *_notes(summaries), "", *worth, "", *verdict(summaries)])
+    worth = (f"{name}: {format_break_even(s)}" for name, s in zip(names, summaries, strict=True))
+    return "\n".join([*lines, *_notes(summaries), "", *worth, "", *format_verdicts(summaries)])
 
 
 def _cell(name: str, form: Format, summary: Summary) -> str:
@@ -197,20 +200,20 @@ def _never_queues(summary: Summary) -> bool:
     return conditions.pace == "closed" and classes > 1 and workers >= (summary.provenance.users or math.inf)
 
 
-def doubts(summaries: list[Summary]) -> list[str]:
+def format_doubts(summaries: list[Summary]) -> list[str]:
     """A line per kind of doubt, what invalidates first, with what was found in each run and the advice once."""
     names = _names(summaries)
     lines = []
-    for against, kind, advice, texts in grouped(names, summaries):
+    for against, kind, advice, texts in group_doubts(names, summaries):
         if kind == "still running":
             lines.append(f"{', '.join(whose for runs in texts.values() for whose in runs)}: {STILL_RUNNING}.")
             continue
         state = "INVALID" if against else "Doubt"
-        lines.append(f"{state}: {kind}: {merged(texts, names)}. Advice: {advice}.")
+        lines.append(f"{state}: {kind}: {merge_texts(texts, names)}. Advice: {advice}.")
     return [*lines, ""] if lines else []
 
 
-def verdict(summaries: list[Summary]) -> list[str]:
+def format_verdicts(summaries: list[Summary]) -> list[str]:
     """A line per run, and per finding that invalidates it, then whether the runs did the same work.
 
     Of more than LISTED runs, those that are valid share a line.
@@ -225,7 +228,7 @@ def verdict(summaries: list[Summary]) -> list[str]:
     return lines
 
 
-def break_even(summary: Summary) -> str:
+def format_break_even(summary: Summary) -> str:
     """One sentence on what the cache is worth per tier."""
     speeds = {tier: speed for tier in TIERS if (speed := summary.metrics[f"{tier}_break_even_tok_s"]) is not None}
     if not speeds:
@@ -235,10 +238,10 @@ def break_even(summary: Summary) -> str:
 
 
 def _names(summaries: list[Summary]) -> list[str]:
-    return short([Path(summary.run) for summary in summaries])
+    return shorten_paths([Path(summary.run) for summary in summaries])
 
 
-def short(paths: Sequence[Path]) -> list[str]:
+def shorten_paths(paths: Sequence[Path]) -> list[str]:
     """The last part of each path; where those are not unique, what follows the folder that holds them all."""
     names = [path.name for path in paths]
     if len(set(names)) == len(names) and all(names):
@@ -273,16 +276,16 @@ def _conditions(summary: Summary) -> str:
         if size != 0
     )
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions.direct]
-    drive_of_tier = place(summary.provenance.storage)
+    drive_of_tier = describe_drive(summary.provenance.storage)
     storage = f"; {drive_of_tier}" if drive_of_tier else ""
     return (
         f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
-        f" {orders.described(conditions)}{direct}, verify {conditions.verify}{storage}"
+        f" {orders.describe_order(conditions)}{direct}, verify {conditions.verify}{storage}"
     )
 
 
-def place(storage: Storage | None) -> str:
+def describe_drive(storage: Storage | None) -> str:
     """Describe the drive of the nvme tier; empty without one."""
     return f"nvme tier on {drive(storage)}" if storage else ""
 
@@ -313,13 +316,13 @@ def _ranks(conditions: Conditions) -> str:
 
 
 def _sameness(summaries: list[Summary]) -> str:
-    if unlike := differences(summaries):
+    if unlike := find_differences(summaries):
         if (told := _within(summaries)) is not None:
             return told
         if "trace_fingerprint" in unlike:
             traces = len({summary.provenance.trace_fingerprint for summary in summaries})
             return f"unlike work: they replayed {traces} traces"
-        if len(groups := configurations(summaries)) == len(summaries):
+        if len(groups := group_trials(summaries)) == len(summaries):
             return f"{len(groups)} configurations, which do unlike work: compare with --vary says what follows from it"
         return "unlike work, these differ: " + ", ".join(unlike)
     provenance = summaries[0].provenance
@@ -329,12 +332,12 @@ def _sameness(summaries: list[Summary]) -> str:
 
 def _within(summaries: list[Summary]) -> str | None:
     """Of trials of several configurations, whether the work is equal within each; None where no run has a trial."""
-    groups = configurations(summaries)
+    groups = group_trials(summaries)
     if len(groups) == 1 or len(groups) == len(summaries):
         return None
     sizes = sorted({len(trials) for trials in groups})
     trials = f"{sizes[0]} trials each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} trials each"
-    found = [names for names in map(differences, groups) if names]
+    found = [names for names in map(find_differences, groups) if names]
     if not found:
         return f"{len(groups)} configurations, {trials}; work is equal within each"
     if any(summary.provenance.is_cut for summary in summaries):

@@ -56,7 +56,7 @@ def analysed_here(*arguments: str) -> str:
 
 
 def child_here(*command: object, what: str, timeout_s: float | None = None) -> str:
-    """As `replanned.child`, in this process; test_a_plan_is_made_by_a_process_of_its_own has one."""
+    """As `replanned.run_child`, in this process; test_a_plan_is_made_by_a_process_of_its_own has one."""
     del timeout_s
     done = here(*map(str, command))
     if done.returncode:

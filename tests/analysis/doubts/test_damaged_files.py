@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.summary.summary import checked
+from analysis.summary.summary import check_run
 from replayer.schema import parts
 from tests.support.crafted_runs import clean
 from tests.support.doubts import refusal
@@ -82,10 +82,10 @@ def test_nulls_are_found_without_statistics_too(tmp_path: Path) -> None:
 
 def test_logs_that_other_tools_rewrote_stay_readable(tmp_path: Path) -> None:
     place = clean(50).save(tmp_path / "run", parts=3)
-    before = checked(place).to_json()
+    before = check_run(place).to_json()
     for path in parts(place):
         pl.read_parquet(path).write_parquet(path)
-    assert checked(place).to_json() == before
+    assert check_run(place).to_json() == before
 
 
 @pytest.mark.parametrize(

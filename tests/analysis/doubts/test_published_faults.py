@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.doubts import integrity as audit
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from tests.support.crafted_runs import REQUESTS, SECOND, SIZE, Crafted, clean
 from tests.support.doubts import call, conditions, counted, rank_runs
 
@@ -70,7 +70,7 @@ def test_the_p95_of_devices_is_not_that_of_whole_times(tmp_path: Path) -> None:
 
 def test_a_run_with_a_rank_missing_is_not_complete(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run", 3)
-    assert checked(place).is_valid, "of ranks that are all there"
+    assert check_run(place).is_valid, "of ranks that are all there"
     for path in sorted((place / "rank_1").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     summary = summarise(place).to_json()
@@ -118,7 +118,7 @@ def test_what_a_promotion_removes_is_no_lost_time() -> None:
         {"move": ["promote", "hit"], "from_tier": ["nvme"] * 2, "to_tier": pl.Series([None, None], dtype=pl.String), "status": ["ok"] * 2}
         | {"rows": [3, 2], "io_ns": [900, 200], "read_ns": [100, 199], "write_ns": [0, 0]}
     )  # fmt: skip
-    assert audit.lost(cells)["read"] == (2, 200, 1)
+    assert audit.sum_lost_time(cells)["read"] == (2, 200, 1)
 
 
 def test_one_seed_and_unlike_work(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from replayer.schema import read_ranks, read_run
 from tests.support.crafted_runs import clean
 from tests.support.doubts import drop, edit, put, rank_runs, refusal
@@ -89,7 +89,7 @@ def test_fields_that_older_writers_left_out(plain: Path, plain_info: dict[str, A
             if change is drop or some is paths:
                 summary = summarise(plain).to_json()
                 assert summary["valid"], (some, summary["findings"])
-    assert checked(plain).is_valid
+    assert check_run(plain).is_valid
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from tests.analysis.doubts.tampering import CODE, HITS, swap, tampered
 from tests.support.crafted_runs import REQUESTS, SIZE, Crafted, clean
 from tests.support.doubts import Change, call, conditions, counted, each_sample, found, queued
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
 )
 def test_a_clean_run_is_valid_and_nobody_doubts_it(tmp_path: Path, options: dict[str, Any]) -> None:
     place = clean(**options).save(tmp_path / "run")
-    summary = checked(place).to_json()
+    summary = check_run(place).to_json()
     assert (summary["valid"], summary["findings"], summary["doubts"]) == (True, [], [])
 
 
@@ -165,8 +165,8 @@ def test_what_a_log_of_version_1_waited_for_is_not_known(tmp_path: Path) -> None
 
 def test_a_log_of_version_1_holds(tmp_path: Path) -> None:
     place = as_version_1(clean(60, cpu_objects=5, executed=100).save(tmp_path / "run"))
-    assert checked(place).is_valid
-    assert not checked(tampered(place, swap("key", HITS))).is_valid
+    assert check_run(place).is_valid
+    assert not check_run(tampered(place, swap("key", HITS))).is_valid
 
 
 def test_too_few_samples_per_percentile(tmp_path: Path) -> None:
