@@ -44,7 +44,7 @@ def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
         ({"status": "running"}, "the run is running"),
         ({"executed_ops": 5}, "the ranks executed"),
         ({"clocks": [{"offset_ns": 1}, {}]}, "the clocks of the ranks"),
-        ({"ranks": 1}, "rank_1 is none of the 1 ranks"),
+        ({"ranks": 1}, "rank_1 does not belong to this run"),
         ({"ranks": 3}, "rank 2 of 3 is missing"),
     ],
 )

@@ -151,7 +151,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a rank added": Forgery(
         copied(f"{TWO}/rank_1", "rank_2"), "trial_2/rank_2/run.json is not listed in manifest.json",
-        "option_1/trial_2 is not valid: rank_2 is none of the 2 ranks of this run", "ranks",
+        "option_1/trial_2 is not valid: rank_2 does not belong to this run of 2 ranks", "ranks",
     ),
     "ops of ranks": Forgery(
         info(TWO, "executed_ops", 999), "option_1/trial_2/run.json was changed",
@@ -222,7 +222,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a cache in memory": Forgery(
         info(f"{TWO}/rank_0", "machine.storage.filesystem", "tmpfs"), RUN,
-        "option_1/trial_2 is not valid: the nvme tier lay in memory, on tmpfs",
+        "option_1/trial_2 is not valid: the nvme tier was in memory, on tmpfs",
     ),
     "a throttle": Forgery(
         info(f"{TWO}/rank_0", "conditions.throttle", {"nvme": {"gib_s": 1.0}}), RUN,
