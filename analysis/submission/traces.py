@@ -58,7 +58,7 @@ class Traces:
 
 
 def _made(path: Path, *words: object) -> Trace:
-    run_child("tracegen", "generate", *words, "-o", path, what=f"{path.stem}: its trace", timeout_s=PATIENCE_S)
+    run_child("tracegen", "generate", *words, "-o", path, subject=f"{path.stem}: its trace", timeout_s=PATIENCE_S)
     return Trace(path)
 
 

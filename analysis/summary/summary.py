@@ -12,6 +12,7 @@ from tqdm import tqdm
 from analysis.doubts import against_trace as replanned
 from analysis.doubts import checks as doubts
 from analysis.doubts import integrity as audit
+from analysis.doubts.counts import count_moves, sum_lost_time
 from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import check_rows
 from analysis.log.log import Log, Targets
@@ -106,9 +107,9 @@ def judge(run: Run, log: Log) -> Summary:
         process=run.counted(by_process=True),
         host_cores=run.host_cores,
         causes=run.causes() if values["failed_moves"] else {},
-        lost=audit.sum_lost_time(cells),
+        lost=sum_lost_time(cells),
     )
-    edited = audit.find_contradictions(run.infos, run.facts, audit.count_moves(cells.filter(~pl.col("beyond"))))
+    edited = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
     found = doubts.sort_doubts([*run.doubts, *edited, *doubts.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")
     return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck)

@@ -22,16 +22,16 @@ CLAIMS: list[tuple[str, Any, str]] = [
     ("executed_ops", 178, "the log goes on to op 178"),
     ("executed_ops", 200, "200 ops of 179"),
     ("warmup.ops", 5, "rows are marked as warm-up"),
-    ("warmup.end_ns", 5, "the warm-up did not end when"),
+    ("warmup.end_ns", 5, "the warm-up did not end at the time"),
     ("window.drain_s", 5.0, "the log drained for 0.000 s, run.json says 5.000 s"),
     ("window.issued_s", 5.0, "the last move began"),
     ("window.duration_s", 5.0, "names two durations"),
-    ("window.cut_s", 5.0, "cut after 5.000 s, not at a duration"),
+    ("window.cut_s", 5.0, "cut after 5.000 s, not at the duration"),
     ("conditions.duration_s", 5.0, "names two durations"),
-    ("conditions.workers", 2, "worker 3 made moves, and there were 2"),
+    ("conditions.workers", 2, "worker 3 made moves, but there were 2 workers"),
     ("conditions.bytes_per_token", 5, "moved more bytes than their tokens have"),
     ("trace.counts.tokens_generated", 5, "179 tokens generated, the trace 5"),
-    ("rank", 1, "rows of rank 0 lie in the log of rank 1"),
+    ("rank", 1, "rows of rank 0 are in the log of rank 1"),
 ]
 
 

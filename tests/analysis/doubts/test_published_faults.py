@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.doubts import integrity as audit
+from analysis.doubts.counts import sum_lost_time
 from analysis.summary.summary import check_run, summarise
 from tests.support.crafted_runs import REQUESTS, SECOND, SIZE, Crafted, clean
 from tests.support.doubts import call, conditions, counted, rank_runs
@@ -118,7 +118,7 @@ def test_what_a_promotion_removes_is_no_lost_time() -> None:
         {"move": ["promote", "hit"], "from_tier": ["nvme"] * 2, "to_tier": pl.Series([None, None], dtype=pl.String), "status": ["ok"] * 2}
         | {"rows": [3, 2], "io_ns": [900, 200], "read_ns": [100, 199], "write_ns": [0, 0]}
     )  # fmt: skip
-    assert audit.sum_lost_time(cells)["read"] == (2, 200, 1)
+    assert sum_lost_time(cells)["read"] == (2, 200, 1)
 
 
 def test_one_seed_and_unlike_work(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_run_of_the_first_ops_asked_for(tmp_path: Path) -> None:
     summary = check_run(run.settle().save(tmp_path / "run")).to_json()
     assert (summary["findings"], summary["cut"]) == ([], False)
     conditions(run, ops=101)
-    assert any("ended after 101 ops, and counts 100" in one for one in summarise(run.save(tmp_path / "b")).findings)
+    assert any("ended after 101 ops, but counts 100" in one for one in summarise(run.save(tmp_path / "b")).findings)
 
 
 def test_a_live_run_has_no_plan_until_it_has_ended(tmp_path: Path) -> None:
@@ -213,4 +213,4 @@ def test_parts_of_other_runs(tmp_path: Path) -> None:
     assert any("the last move began" in finding for finding in summarise(whole).findings)
     ranks = rank_runs(tmp_path / "ranks")
     (ranks / "rank_0" / "moves" / names[0]).write_bytes((ranks / "rank_1" / "moves" / names[0]).read_bytes())
-    assert "rows of rank 1 lie in the log of rank 0" in summarise(ranks).findings
+    assert "rows of rank 1 are in the log of rank 0" in summarise(ranks).findings

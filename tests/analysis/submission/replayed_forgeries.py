@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.doubts import integrity as audit
+from analysis.doubts.counts import count_moves
 from analysis.doubts.every_row import fingerprint_rows
 from analysis.log.cells import sum_by_cell
 from analysis.log.log import scan
@@ -55,7 +55,7 @@ def rewritten(place: Path, rows: pl.DataFrame) -> None:
     info = json.loads((place / "run.json").read_text())
     said = scan(parts(place)).with_columns(pl.col(name).cast(pl.Enum(words)) for name, words in LOG_ENUMS.items())
     cells = sum_by_cell(said, info["executed_ops"])
-    counted = audit.count_moves(cells.filter(~pl.col("beyond")))
+    counted = count_moves(cells.filter(~pl.col("beyond")))
     for name, count in counted.items():
         group, _, tier = name.partition(".")
         if group in info["executed"]:
@@ -279,7 +279,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "another class": Forgery(
         log(pl.lit("batch").cast(pl.Enum(LOG_ENUMS["qos"])).alias("qos")), "rows have another qos"
     ),
-    "rows beyond the prefix": Forgery(invented, "rows are no move of it"),
+    "rows beyond the prefix": Forgery(invented, "rows are not a move of it"),
     "a row twice": Forgery(doubled, "1 rows are there twice"),
     "a replay with memory": Forgery(other_replay("--cpu-mem-gb", 1), "rows have another from_tier"),
     "another seed": Forgery(other_replay(settings=(CHATS, "seed=43")), NOT_OF_TRACE),

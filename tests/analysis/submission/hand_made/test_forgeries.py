@@ -208,7 +208,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a run cut short": Forgery(
         log(lambda run: run.info["window"].update(cut_s=1.5)), RUN,
-        "option_1/trial_2 is not valid: run.json says that the run was cut after 1.500 s, not at a duration",
+        "option_1/trial_2 is not valid: run.json says that the run was cut after 1.500 s, not at the duration",
     ),
     "a log that ends sooner": Forgery(
         log(lambda run: run.rows.update(start_ns=run.rows["start_ns"] // 2, end_ns=run.rows["end_ns"] // 2)), LOG,
