@@ -82,7 +82,7 @@ def open_log(run: Run, targets: Targets | None = None) -> Log:
     """
     try:
         _ = run.facts, run.samples
-        log = run.log(targets)
+        log = run.make_log(targets)
         rows = log.every_cell.select(pl.col("rows").sum()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
@@ -102,11 +102,11 @@ def judge(run: Run, log: Log) -> Summary:
         run.infos,
         [rank.is_running for rank in run.ranks],
         values,
-        nvme=run.moved(),
-        device=run.counted(by_process=False),
-        process=run.counted(by_process=True),
+        nvme=run.sum_moved(),
+        device=run.sum_counted(by_process=False),
+        process=run.sum_counted(by_process=True),
         host_cores=run.host_cores,
-        causes=run.causes() if values["failed_moves"] else {},
+        causes=run.count_causes() if values["failed_moves"] else {},
         lost=sum_lost_time(cells),
     )
     edited = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))

@@ -226,7 +226,7 @@ def test_a_live_run_that_has_logged_nothing_yet(live: Path) -> None:
     for part in (live / "moves").iterdir():
         part.rename(part.with_name(f"{part.name}.partial"))
     assert call("summary", live, code=2).stderr == (
-        f"Error: {live} is still running and has logged nothing yet; ask again in some seconds.\n"
+        f"Error: {live}: the run is still running and has logged nothing yet; try again in a few seconds.\n"
     )
 
 
