@@ -118,7 +118,7 @@ def test_damaged_runs_are_refused_in_one_sentence(run: Run, replays: list[Path],
     assert done.stdout == ""
 
 
-def test_parts_are_refused_where_there_are_none(tmp_path: Path) -> None:
+def test_a_folder_without_run_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a run directory"):
         summary.summarise(tmp_path).to_json()
 
@@ -139,7 +139,7 @@ def test_a_rank_that_is_missing_or_was_killed_is_named(tmp_path: Path) -> None:
         summary.summarise(place).to_json()
 
 
-def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> None:
+def test_ranks_without_a_recorded_start_begin_at_0(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "running")
     info = json.loads((place / "rank_1" / "run.json").read_text())
     del info["clock"]
@@ -149,7 +149,7 @@ def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> N
     assert found["status"] == "running"
 
 
-def test_the_status_of_ranks_is_that_of_the_worst(tmp_path: Path) -> None:
+def test_the_status_of_a_run_is_the_worst_of_its_ranks(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "failed")
     assert summary.summarise(place).to_json()["status"] == "failed"
     place, _ = ranks(tmp_path / "run2", "complete", "complete")

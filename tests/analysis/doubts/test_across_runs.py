@@ -47,14 +47,14 @@ def test_each_configuration_has_its_own_trials() -> None:
     )
 
 
-def test_copies_are_no_trials() -> None:
+def test_copies_are_not_trials() -> None:
     """What began at one nanosecond on one host is one run."""
     assert kinds(*[summary_of(zero_ns=[5])] * 2, summary_of(zero_ns=[6])) == [["copies"], ["copies"], []]
     assert kinds(summary_of(zero_ns=[5]), summary_of(zero_ns=[5], machine=replace(MACHINE, host="h2"))) == [[], []]
     assert kinds(*[summary_of(zero_ns=[5, None])] * 2) == [[], []]
 
 
-def test_unlike_machines_are_no_trials() -> None:
+def test_runs_on_unlike_machines_are_not_trials() -> None:
     other = summary_of(machine=replace(MACHINE, device="/dev/b"), wall_clock_tok_s=500.0)
     assert kinds(summary_of(), other) == [["unlike machines"]] * 2
     assert kinds(summary_of(), summary_of(machine=replace(MACHINE, host="h2"))) == [[], []]

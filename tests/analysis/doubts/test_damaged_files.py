@@ -64,13 +64,13 @@ STRANGE_PARTS: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
 
 
 @pytest.mark.parametrize(("change", "reason"), [case[1:] for case in STRANGE_PARTS], ids=[c[0] for c in STRANGE_PARTS])
-def test_parts_that_are_none(tmp_path: Path, change: Any, reason: str) -> None:
+def test_damaged_parts_are_refused(tmp_path: Path, change: Any, reason: str) -> None:
     place = clean(5).save(tmp_path / "run", parts=1)
     rewritten(place / "moves" / "part-00000.parquet", change)
     assert reason in refusal(place)
 
 
-def test_nulls_are_found_without_statistics_too(tmp_path: Path) -> None:
+def test_nulls_are_found_without_statistics(tmp_path: Path) -> None:
     place = clean(5).save(tmp_path / "run", parts=1)
     part = place / "moves" / "part-00000.parquet"
     for name in ("op_id", "warmup", "key", "worker", "rank", "read_ns"):
@@ -106,7 +106,7 @@ def test_logs_that_other_tools_rewrote_stay_readable(tmp_path: Path) -> None:
         (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
     ],
 )  # fmt: skip
-def test_counters_that_are_none(tmp_path: Path, change: Callable[[Path], object], reason: str) -> None:
+def test_damaged_counters_are_refused(tmp_path: Path, change: Callable[[Path], object], reason: str) -> None:
     place = clean(50).save(tmp_path / "run")
     change(place / "device.parquet")
     message = refusal(place)
@@ -115,7 +115,7 @@ def test_counters_that_are_none(tmp_path: Path, change: Callable[[Path], object]
 
 
 @pytest.mark.parametrize("name", ["run.json", "moves", "moves/part-00000.parquet", "device.parquet"])
-def test_what_belongs_to_others_is_not_called_damaged(name: str) -> None:
+def test_unreadable_files_are_not_called_damaged(name: str) -> None:
     """Not in tmp_path, which others may not enter."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)

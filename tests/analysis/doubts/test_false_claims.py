@@ -36,7 +36,7 @@ CLAIMS: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "finding"), CLAIMS, ids=[f"{case[0]}={case[1]}" for case in CLAIMS])
-def test_claims_of_run_json_that_the_log_contradicts(tmp_path: Path, name: str, value: Any, finding: str) -> None:
+def test_the_log_contradicts_false_claims_of_run_json(tmp_path: Path, name: str, value: Any, finding: str) -> None:
     run = clean(60, cpu_objects=5)
     put(run.info, name, value)
     findings = summarise(run.save(tmp_path / "run")).findings
@@ -85,7 +85,7 @@ def test_counters_of_another_run(tmp_path: Path) -> None:
         ({"users": 5}, 5), ({"decode": "once"}, 5), ({"part": [0, 2]}, 5),  # no part of a trace says how many
     ],
 )  # fmt: skip
-def test_tokens_are_those_of_the_trace_where_it_says(
+def test_generated_tokens_are_compared_with_the_trace_if_it_names_them(
     tmp_path: Path, changes: dict[str, Any], tokens: int | None
 ) -> None:
     run = clean(60)

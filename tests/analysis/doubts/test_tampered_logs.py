@@ -42,7 +42,7 @@ IMPOSSIBLE: dict[str, tuple[Log, str]] = {
 
 
 @pytest.mark.parametrize("column", ["device_read_ns", "device_write_ns"])
-def test_no_device_takes_days_whatever_its_clock(tmp_path: Path, column: str) -> None:
+def test_device_times_of_days_are_refused_with_any_clock(tmp_path: Path, column: str) -> None:
     """cuFile's clock may say more than the host's, and is bounded all the same."""
     run = clean(60)
     conditions(run, gds=True)
@@ -56,7 +56,7 @@ def test_rows_that_no_replay_writes_are_refused(tmp_path: Path, what: str) -> No
     assert reason in refusal(place)
 
 
-def test_a_gpu_may_say_more_than_the_host(tmp_path: Path) -> None:
+def test_device_times_of_a_gpu_may_exceed_the_hosts(tmp_path: Path) -> None:
     run = clean(60, cpu_objects=5)
     for name in ("from_tier", "to_tier"):
         run.rows[name] = np.where(run.rows[name] == CODE[name]["cpu"], CODE[name]["gpu"], run.rows[name])
@@ -123,7 +123,7 @@ def test_tampering_that_a_check_shows(tmp_path: Path, what: str) -> None:
     assert "\nNOT VALID: " in shown
 
 
-def test_windows_of_a_log_that_is_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recomputed, "HASHED_OPS", 16)
     place = clean(60, cpu_objects=5, executed=100).save(tmp_path / "run")
     assert check_run(place).is_valid
@@ -161,7 +161,7 @@ def beyond(run: Crafted, ops: int) -> Crafted:
     return run
 
 
-def test_rows_beyond_the_prefix_are_those_of_a_cut_run(tmp_path: Path) -> None:
+def test_only_a_cut_run_may_have_rows_beyond_its_prefix(tmp_path: Path) -> None:
     cut = beyond(clean(60, executed=120), 100)
     assert check_run(cut.save(tmp_path / "cut")).findings == []
     assert summarise(tmp_path / "cut").to_json()["logged_ops"] == 120
