@@ -172,7 +172,7 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "run_logged", run_logged_here)
     monkeypatch.setattr(children, "capture", capture_here)
     for planning in (replanned, remade):
-        monkeypatch.setattr(planning, "child", child_here)
+        monkeypatch.setattr(planning, "run_child", child_here)
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from analysis.commands.directories import find_runs
 from analysis.commands.target_options import target_options
 from analysis.commands.terminal import echo, echo_json
 from analysis.log.log import Targets
-from analysis.summary.across_runs import together
-from analysis.summary.summary import checked, summarise
-from analysis.summary.text import doubts, render, verdict
+from analysis.summary.across_runs import add_shared_doubts
+from analysis.summary.summary import check_run, summarise
+from analysis.summary.text import format_doubts, format_verdicts, render
 
 
 @click.command(epilog="Example: analysis summary run1 run2")
@@ -27,7 +27,7 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
 
     Doubts and advice come first, verdicts last; --json prints every metric.
     """
-    summaries = together([summarise(run, targets=targets) for run in find_runs(runs)])
+    summaries = add_shared_doubts([summarise(run, targets=targets) for run in find_runs(runs)])
     if as_json:
         echo_json([summary.to_json() for summary in summaries])
     else:
@@ -54,11 +54,11 @@ def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_jso
     Reads every row of the log and computes the plan's fingerprint from them; exits 1 if a run is
     not valid. --trace also compares the rows with the plan of the trace that the runs replayed.
     """
-    summaries = together([checked(run, trace) for run in find_runs(runs)])
+    summaries = add_shared_doubts([check_run(run, trace) for run in find_runs(runs)])
     if as_json:
         contents = [summary.to_json() for summary in summaries]
         names = ("run", "valid", "doubts")
         echo_json([{name: content[name] for name in names} for content in contents])
     else:
-        echo("\n".join([*doubts(summaries), *verdict(summaries)]))
+        echo("\n".join([*format_doubts(summaries), *format_verdicts(summaries)]))
     ctx.exit(0 if all(summary.is_valid for summary in summaries) else 1)

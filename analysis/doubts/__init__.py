@@ -1,1 +1,1 @@
-"""Doubts: findings on a run, with advice; some make the run invalid."""
+"""Doubts: findings on a run that say how far to trust it, or invalidate it."""

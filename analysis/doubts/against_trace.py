@@ -1,8 +1,9 @@
-"""A run's rows against its plan, made anew from its trace by a replayer of its own process."""
+"""Comparison of a run's rows with its plan, which a separate replayer process makes again from the trace."""
 
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Final
 import msgspec
 import polars as pl
 
+from analysis.doubts.counts import flatten_totals
 from analysis.doubts.doubt import Doubt
-from analysis.doubts.integrity import flat, readable
+from analysis.doubts.integrity import explain_unreadable
 from analysis.log.log import scan
 from analysis.log.plan_order import kind_of
 from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts, to_plain
@@ -20,25 +22,25 @@ from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 STRETCH: Final = 1 << 22  # positions compared at once
-MOST_OPS: Final = 1 << 27  # of a plan that is made anew: 5 GB of memory and some minutes
+MOST_OPS: Final = 1 << 27  # of a plan that is made again: 5 GB of memory and some minutes
 AT: Final = ("position", "seq")
 SAID: Final = ("seed", "counts", "block_tokens", "prefix_chained")
-"""What a trace says of itself and run.json repeats, whichever release made it."""
+"""Fields of a trace's metadata that run.json repeats in every release."""
 
 EXECUTED: Final = frozenset({
     "ranks", "placement", "duration_s", "drain_s", "ops", "warmup", "precondition_gib", "layout", "direct", "io_bytes",
     "io_depth", "io_engine", "fsync", "verify", "gpu_device", "gpu_read", "gds", "throttle", "window_ops",
     "window_bytes",
 })  # fmt: skip
-"""Conditions that no plan follows from."""
+"""Conditions that do not determine a plan."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan that was made anew.
+    """A plan that was made again.
 
     Attributes:
-        counts: what `replayer plan --json` says of it.
+        counts: the output of `replayer plan --json`.
         moves: the file of its moves.
     """
 
@@ -46,128 +48,180 @@ class Planned:
     moves: Path
 
 
-def child(*command: object, what: str, timeout_s: float | None = None) -> str:
-    """What a command of this tool prints, in a process of its own.
+class ChildError(InputError):
+    """A command of this tool that failed in a process of its own; the exit code is 2."""
+
+
+def run_child(*command: object, subject: str, timeout_s: float | None = None) -> str:
+    """Run a command of this tool in a process of its own, and return its output.
+
+    Args:
+        command: the package and its arguments.
+        subject: the name of the result, for messages.
+        timeout_s: time limit in s; None: no limit.
 
     Raises:
-        InputError: it failed, or took too long; `what` names the matter.
+        ChildError: the command failed, or exceeded the time limit.
     """
     words = [sys.executable, "-P", "-m", *map(str, command)]
     try:
-        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=timeout_s)
+        process = subprocess.run(words, check=False, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise InputError(f"{what}: it took more than {timeout_s:g} s; check the run beside its trace.") from None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        raise InputError(f"{what}: {lines[-1].removeprefix('Error: ').removesuffix('.')}.")
-    return done.stdout
+        problem = f"it took more than {timeout_s:g} s"
+        raise ChildError(problem, "check the run together with its trace", subject=subject) from None
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or [f"it ended with {process.returncode}"]
+        raise ChildError(lines[-1].removeprefix("Error: ").removesuffix("."), subject=subject)
+    return process.stdout
 
 
 def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
-    """Plan a trace as a run of it was planned.
+    """Plan a trace under the conditions of a run.
 
     Args:
-        trace: the run's.
-        place: the run's directory.
+        trace: the trace that the run replayed.
+        place: the run directory.
         info: its run.json.
-        moves: a file that is yet to be made.
+        moves: the file to write the moves to.
 
     Raises:
-        InputError: the conditions of the run cannot be planned, or not for this trace.
+        InputError: the run replayed another trace, or its conditions cannot be planned.
     """
     opened = Trace(trace)
     if (has := opened.metadata.fingerprint) != (wanted := info.trace.fingerprint):
-        raise InputError(f"{place} replayed the trace {wanted[:12]}…, {trace} is {has[:12]}…; name its own.")
+        problem = f"replayed the trace {wanted[:12]}…, but {trace} is {has[:12]}…"
+        raise InputError(problem, "name the trace of the run", subject=place)
     ops = opened.ops * (info.conditions.cycles or 1)
     if ops > MOST_OPS:
-        raise InputError(f"{place}: its plan of {ops:,} ops is not made anew, {MOST_OPS:,} are the most.")
-    told = child("replayer", "plan", trace, "--like", place, "--moves", moves, "--json", what=f"{place}: its plan")
-    return Planned(msgspec.json.decode(told, type=PlanInfo), moves)
+        raise InputError(f"its plan has {ops:,} ops; at most {MOST_OPS:,} can be planned again", subject=place)
+    words = ("replayer", "plan", trace, "--like", place, "--moves", moves, "--json")
+    output = run_child(*words, subject=f"{place}: its plan")
+    return Planned(msgspec.json.decode(output, type=PlanInfo), moves)
 
 
-def plan_of(info: RunInfo) -> str:
-    """What the plan of a run follows from, to tell which runs have one plan."""
+def identify_plan(info: RunInfo) -> str:
+    """Return a key that runs of one plan share: the trace and the conditions that determine it."""
     conditions = {name: value for name, value in to_plain(info.conditions).items() if name not in EXECUTED}
     return json.dumps([info.trace.fingerprint, conditions], sort_keys=True)
 
 
 def has_plan(info: RunInfo) -> bool:
-    """Whether its plan follows from trace and conditions; else the order of its ops is its own."""
+    """Return whether trace and conditions determine the plan; else the run has its own order of ops."""
     return kind_of(info.conditions) in ("trace", "reference")
 
 
-def deviations(place: Path, info: RunInfo, trace: Trace, planned: Planned) -> Iterator[Doubt]:
-    """Where a run is not that of its trace."""
-    for text in (*_of_trace(place, info, trace), *_of_plan(place, info, planned), *_of_rows(place, info, planned)):
-        yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
+def find_deviations(place: Path, info: RunInfo, trace: Trace, planned: Planned) -> Iterator[Doubt]:
+    """Yield a doubt for each difference between a run and its trace.
+
+    Args:
+        place: the run directory of one process.
+        info: its run.json.
+        trace: the trace that it replayed.
+        planned: the plan of that trace, made again.
+    """
+    texts = (
+        *_compare_trace(place, info, trace),
+        *_compare_plan(place, info, planned),
+        *_compare_rows(place, info, planned),
+    )
+    for text in texts:
+        yield Doubt("altered log", text, "copy the run again, or replay it", invalidates=True)
 
 
-def _of_trace(place: Path, info: RunInfo, trace: Trace) -> Iterator[str]:
+def _compare_trace(place: Path, info: RunInfo, trace: Trace) -> Iterator[str]:
+    """Compare the trace's metadata in run.json with the trace."""
     actual = json.loads(json.dumps(asdict(trace.metadata))) | {"ops": trace.ops}
     claimed = {name: getattr(info.trace, name) for name in ("ops", *SAID)}
     unlike = [name for name, value in claimed.items() if value is not None and value != actual.get(name)]
     if unlike:
-        yield f"run.json of {place} says of its trace what that does not: {', '.join(unlike)}"
+        yield f"run.json of {place} contradicts its trace: {', '.join(unlike)}"
 
 
-def _of_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
-    """The whole plan that run.json names; that of a live run, or in a run's order, is what its rows say."""
+def _compare_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
+    """Compare the plan in run.json with the plan of the trace.
+
+    The plan of a live run, or in the order of another run, follows from its rows alone.
+    """
     if not has_plan(info):
         return
-    wanted, said = str(planned.counts.plan_fingerprint), info.plan_fingerprint
-    if said is not None and said != wanted:
-        yield f"run.json of {place} names the plan {said[:12]}…, its trace gives {wanted[:12]}…"
-    counts = flat(planned.counts)
-    unlike = [name for name, count in flat(info.plan).items() if counts.get(name, count) != count]
+    expected = str(planned.counts.plan_fingerprint)
+    claimed = info.plan_fingerprint
+    if claimed is not None and claimed != expected:
+        yield f"run.json of {place} names the plan {claimed[:12]}…, its trace gives {expected[:12]}…"
+    counts = flatten_totals(planned.counts)
+    unlike = [name for name, count in flatten_totals(info.plan).items() if counts.get(name, count) != count]
     if unlike:
         yield f"run.json of {place} counts other work than the plan of its trace: {', '.join(unlike)}"
 
 
-def _of_rows(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
-    """Every row is a move of the plan; every move below executed_ops is a row."""
-    values = [name for name in PLANNED_COLUMNS if name not in AT]
-    unlike, strange, twice, missing, skipped = dict.fromkeys(values, 0), 0, 0, 0, 0
-    executed_ops = info.executed_ops or 0
-    with readable(place):
+def _compare_rows(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
+    """Compare every row with the plan; every move below executed_ops must be a row."""
+    differences = Counter[str]()
+    with explain_unreadable(place):
         for rows, moves in _stretches(place, info, planned.moves):
-            both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
-            known = both.filter(pl.col(f"op_id{_PLANNED}").is_not_null())
-            strange += both.height - known.height
-            twice += rows.height - rows.select(pl.struct(AT).n_unique()).item()
-            gone = moves.join(rows, on=AT, how="anti")
-            missing += gone.filter(pl.col("position") < executed_ops).height
-            reached = rows.filter(_OF_REQUESTS).group_by("request_id").agg(reached=pl.col("step").max())
-            passed = gone.filter(_OF_REQUESTS).join(reached, on="request_id")
-            skipped += passed.filter(pl.col("step") < pl.col("reached")).height
-            counts = known.select((pl.col(name).ne_missing(pl.col(name + _PLANNED))).sum() for name in values)
-            unlike = {name: unlike[name] + count for name, count in counts.row(0, named=True).items()}
-    found = [f"{count:,} rows have another {name}" for name, count in unlike.items() if count]
-    found += [f"{strange:,} rows are no move of it"] if strange else []
-    found += [f"{twice:,} rows are there twice"] if twice else []
-    found += [f"{missing:,} of its moves are missing"] if missing else []
-    found += [f"{skipped:,} moves are missing that later steps of their requests waited for"] if skipped else []
-    if found:
-        beyond = "" if has_plan(info) else ", in the order of its own log"
-        yield f"the rows of {place} are not the plan of its trace{beyond}: {'; '.join(found)}"
+            differences.update(_count_strange_rows(rows, moves))
+            differences.update(_count_missing_moves(rows, moves, info.executed_ops or 0))
+    findings = [f"{differences[name]:,} rows have another {name}" for name in _VALUES if differences[name]]
+    findings += [text.format(differences[name]) for name, text in _DIFFERENCES.items() if differences[name]]
+    if findings:
+        own_order = "" if has_plan(info) else ", in the order of its own log"
+        yield f"the rows of {place} are not the plan of its trace{own_order}: {'; '.join(findings)}"
 
 
+_VALUES: Final = tuple(name for name in PLANNED_COLUMNS if name not in AT)
+_DIFFERENCES: Final = {
+    "unknown rows": "{:,} rows are not a move of it",
+    "repeated rows": "{:,} rows are there twice",
+    "missing moves": "{:,} of its moves are missing",
+    "skipped moves": "{:,} moves are missing that later steps of their requests waited for",
+}
 _PLANNED: Final = " of the plan"
 _OF_REQUESTS: Final = pl.col("move").is_in([MOVES.index(move) for move in ("hit", "promote", "store")])
-"""Moves that a request's next step waits for. An eviction may run before its op is due, for another op's room."""
+"""Moves that a request's next step waits for.
+
+An eviction may run before its op is due, to make room for another op.
+"""
+
+
+def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame) -> dict[str, int]:
+    """Count the rows that differ from the plan, by column, that it does not have, and that are repeated."""
+    both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
+    known = both.filter(pl.col(f"op_id{_PLANNED}").is_not_null())
+    unlike = known.select((pl.col(name).ne_missing(pl.col(name + _PLANNED))).sum() for name in _VALUES)
+    return unlike.row(0, named=True) | {
+        "unknown rows": both.height - known.height,
+        "repeated rows": rows.height - rows.select(pl.struct(AT).n_unique()).item(),
+    }
+
+
+def _count_missing_moves(rows: pl.DataFrame, moves: pl.DataFrame, executed_ops: int) -> dict[str, int]:
+    """Count the moves of the plan that have no row: below executed_ops, and before later steps of a request."""
+    missing = moves.join(rows, on=AT, how="anti")
+    reached = rows.filter(_OF_REQUESTS).group_by("request_id").agg(reached=pl.col("step").max())
+    passed = missing.filter(_OF_REQUESTS).join(reached, on="request_id")
+    return {
+        "missing moves": missing.filter(pl.col("position") < executed_ops).height,
+        "skipped moves": passed.filter(pl.col("step") < pl.col("reached")).height,
+    }
 
 
 def _stretches(place: Path, info: RunInfo, moves: Path) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Rows and planned moves of some positions at a time; enums as codes."""
+    """Yield rows and planned moves of STRETCH positions at a time, with enums as codes."""
     codes = [
         pl.col(name).cast(pl.String).cast(pl.Enum(LOG_ENUMS[name])).to_physical()
         for name in PLANNED_COLUMNS
         if name in LOG_ENUMS
     ]
     executed = pl.col("position") < (info.executed_ops or 0)
-    rows = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)  # what a log lacks has no order
-    sides = [side.select(PLANNED_COLUMNS).with_columns(codes) for side in (rows, pl.scan_parquet(moves, glob=False))]
+    log = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)  # ops that a log lacks have no order
+    rows, planned = (
+        table.select(PLANNED_COLUMNS).with_columns(codes) for table in (log, pl.scan_parquet(moves, glob=False))
+    )
     stretch_of = pl.col("position") // STRETCH
-    asked = [side.select(stretch_of.unique()) for side in (sides[0], sides[1].filter(executed))]
-    for stretch in pl.concat(asked).collect(engine="streaming")["position"].unique().sort():
-        some = (side.filter(stretch_of == stretch).collect(engine="streaming") for side in sides)
-        yield next(some), next(some)
+    numbers = pl.concat([rows.select(stretch_of.unique()), planned.filter(executed).select(stretch_of.unique())])
+    for number in numbers.collect(engine="streaming")["position"].unique().sort():
+        is_in_stretch = stretch_of == number
+        yield (
+            rows.filter(is_in_stretch).collect(engine="streaming"),
+            planned.filter(is_in_stretch).collect(engine="streaming"),
+        )

@@ -1,4 +1,4 @@
-"""What doubts are drawn from, and what a doubt is."""
+"""A doubt, and the evidence that doubts are derived from."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Doubt:
-    """A reason not to believe a number, or not quite.
+    """A reason not to trust a run's numbers, or to trust them less.
 
     Attributes:
-        kind: one word or two, the same for all doubts of its sort; docs/doubts.md lists them.
-        text: what was found, with its figures.
-        advice: what to do about it.
+        kind: one or two words; docs/doubts.md lists all kinds.
+        text: the finding, with its figures.
+        advice: the remedy.
         invalidates: whether the run's numbers must not be published.
     """
 
@@ -29,12 +29,15 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Moved:
-    """Bytes of one that counts, up to its last look: a run that was killed goes on after that.
+    """Bytes that were read and written, by the log or by counters.
+
+    Counters end at their last sample; a run that was killed may have moves after it.
 
     Attributes:
-        read_bytes: warm-up included.
-        written_bytes: the same of writes.
-        steady_read_bytes: read since the warm-up ended; of counters, which do not know single reads, at most.
+        read_bytes: bytes read, warm-up included.
+        written_bytes: bytes written, warm-up included.
+        steady_read_bytes: bytes read after the warm-up; for counters, which do not know single
+            reads, an upper bound.
     """
 
     read_bytes: int
@@ -44,19 +47,21 @@ class Moved:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What doubts are drawn from.
+    """The evidence that doubts are derived from.
 
     Attributes:
         infos: run.json of each rank.
-        is_running: whether each rank's process is still at work.
+        is_running: whether each rank's process is still running.
         values: the metrics.
-        nvme: what the nvme tier read and wrote by its log.
-        device: what the devices under the caches did; None where nothing counted it.
-        process: what the kernel did on devices for the replayer's processes; None where it does not count that.
-        host_cores: all that the hosts have; None where run.json does not say.
-        causes: of moves that failed, as the log's column `error` has them; how many.
-        lost: per side, of moves that touched the nvme tier and no gpu tier: how many, Σ (end − start) in ns, and
-            what of it was neither reading nor writing.
+        nvme: bytes that the nvme tier read and wrote, by its log.
+        device: bytes that the devices under the cache directories moved; None if not counted.
+        process: bytes that the kernel moved on devices for the replayer's processes; None if the
+            kernel does not count them.
+        host_cores: the cores of all hosts; None if run.json does not name them.
+        causes: failed moves by cause, from the log's column `error`.
+        lost: by direction, for moves that touched the nvme tier but no gpu tier: their number, the
+            sum of their times (start to end) in ns, and the part of it that was neither reading
+            nor writing.
     """
 
     infos: list[RunInfo]
@@ -76,7 +81,7 @@ class Evidence:
 
     @property
     def stands_in(self) -> bool:
-        """Whether the nvme tier is no device, or a slowed one: nothing is measured of it."""
+        """Whether the nvme tier is emulated or throttled: its figures are not those of a device."""
         return self.conditions.layout == "null" or "nvme" in (self.conditions.throttle or {})
 
     @property
@@ -86,3 +91,4 @@ class Evidence:
 
 
 Found = Iterator[Doubt]
+"""The doubts that a check yields."""

@@ -1,4 +1,4 @@
-"""What only a look at every row beside the others shows: rows of another plan, keys, workers and times at odds."""
+"""Checks that read every row: the plan fingerprint, and objects, workers and times that contradict each other."""
 
 import hashlib
 import itertools
@@ -15,67 +15,97 @@ from analysis.log.plan_order import kind_of
 from replayer.schema import CHECKPOINT_OPS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, RunInfo, parts
 
 PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
-HASHED_OPS: Final = CHECKPOINT_OPS * 64  # whose moves are sorted at once
+HASHED_OPS: Final = CHECKPOINT_OPS * 64  # the ops whose moves are sorted at once
 
 
-def recomputed(place: Path, info: RunInfo) -> Iterator[Doubt]:
-    """What only a look at every row beside the others shows: other moves than the plan's, keys and workers at odds."""
+def check_rows(place: Path, info: RunInfo) -> Iterator[Doubt]:
+    """Yield a doubt for each contradiction that only a pass over all rows of a log shows.
+
+    Args:
+        place: the run directory of one process.
+        info: its run.json.
+    """
     rows = scan(parts(place))
-    texts = [*_of_plan(place, info, rows)]
-    tokens = rows.group_by("key").agg(unlike=pl.col("tokens").min() != pl.col("tokens").max())
-    if unlike := tokens.select(pl.col("unlike").sum()).collect(engine="streaming").item():
-        texts.append(f"{unlike:,} objects of {place} hold other numbers of tokens at other times")
-    spent = (pl.col("end_ns") - pl.col("start_ns") + pl.col("verify_ns")).sum()
-    there = (pl.col("end_ns") + pl.col("verify_ns")).max() - pl.col("start_ns").min()
-    workers = rows.group_by("worker").agg(over=spent > there)
-    if over := workers.select(pl.col("over").sum()).collect(engine="streaming").item():
-        texts.append(f"{over:,} workers of {place} were busy for longer than they were there")
-    if info.run_version > 1 and (early := _too_early(rows)):
+    texts = [*_check_fingerprint(place, info, rows), *_check_objects(place, rows), *_check_workers(place, rows)]
+    if info.run_version > 1 and (early := _count_early_moves(rows)):
         texts.append(f"{early:,} moves of {place} began before a move that they had to wait for was done")
     for text in texts:
-        yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
+        yield Doubt("altered log", text, "copy the run again, or replay it", invalidates=True)
 
 
-def _too_early(rows: pl.LazyFrame) -> int:
-    """Moves that began before what they had to wait for was done (docs/ordering.md), in logs of version 2.
+def _check_objects(place: Path, rows: pl.LazyFrame) -> Iterator[str]:
+    """Check that every object keeps its number of tokens."""
+    tokens = rows.group_by("key").agg(unlike=pl.col("tokens").min() != pl.col("tokens").max())
+    if unlike := tokens.select(pl.col("unlike").sum()).collect(engine="streaming").item():
+        yield f"{unlike:,} objects of {place} change their number of tokens"
 
-    Moves on one object wait for one another in plan order; hits share a copy, and what waits for a hit goes on before
-    its last piece is verified. A miss or bypass touches no copy.
+
+def _check_workers(place: Path, rows: pl.LazyFrame) -> Iterator[str]:
+    """Check that no worker was busy for longer than it was active."""
+    spent = (pl.col("end_ns") - pl.col("start_ns") + pl.col("verify_ns")).sum()
+    active = (pl.col("end_ns") + pl.col("verify_ns")).max() - pl.col("start_ns").min()
+    workers = rows.group_by("worker").agg(over=spent > active)
+    if over := workers.select(pl.col("over").sum()).collect(engine="streaming").item():
+        yield f"{over:,} workers of {place} were busy for longer than they were active"
+
+
+def _count_early_moves(rows: pl.LazyFrame) -> int:
+    """Count moves that began before a move that they wait for was done (docs/ordering.md).
+
+    Moves on one object wait for each other in plan order. Hits share a copy, and a move that waits
+    for a hit may begin before the hit's last piece is verified. A miss or bypass touches no copy.
+    Logs of version 1 have another order.
     """
-    kind = pl.col("move").cast(pl.String)
-    other = kind != "hit"
     columns = ("position", "seq", "key", "move", "status", "start_ns", "end_ns", "verify_ns")
-    found, shares = 0, -(-rows.select(pl.len()).collect().item() // STRETCH)
-    for share in range(shares):  # so that few rows are sorted at once
-        some = rows.filter(pl.col("key") % shares == share).select(columns)
-        some = some.filter(~kind.is_in(["miss", "bypass"]) & (pl.col("status").cast(pl.String) == "ok"))
-        some = some.sort("position", "seq").with_columns(group=other.cum_sum().over("key"))
-        last = pl.when(other).then(pl.col("end_ns") + pl.col("verify_ns")).forward_fill().shift(1).over("key")
-        hits = pl.when(~other).then("end_ns").max().over("key", "group")
-        some = some.with_columns(last=last, hits=hits)
-        some = some.with_columns(hits=pl.col("hits").forward_fill().shift(1).over("key"))
-        early = (pl.col("start_ns") < pl.col("last")) | (other & (pl.col("start_ns") < pl.col("hits")))
-        found += some.select(early.sum()).collect().item()
-    return found
+    touches = ~_KIND.is_in(["miss", "bypass"]) & (pl.col("status").cast(pl.String) == "ok")
+    shares = -(-rows.select(pl.len()).collect().item() // STRETCH)
+    count = 0
+    for share in range(shares):  # a share of the keys at a time, so that few rows are sorted at once
+        moves = rows.filter(pl.col("key") % shares == share).select(columns).filter(touches)
+        count += _with_previous(moves.sort("position", "seq")).select(_IS_EARLY.sum()).collect().item()
+    return count
 
 
-def _of_plan(place: Path, info: RunInfo, rows: pl.LazyFrame) -> Iterator[str]:
-    """The rows' plan fingerprint against the one of what was executed, and its checkpoints against the plan's."""
+_KIND: Final = pl.col("move").cast(pl.String)
+_IS_EXCLUSIVE: Final = _KIND != "hit"
+_IS_EARLY: Final = (pl.col("start_ns") < pl.col("last")) | (_IS_EXCLUSIVE & (pl.col("start_ns") < pl.col("hits")))
+
+
+def _with_previous(moves: pl.LazyFrame) -> pl.LazyFrame:
+    """Add the ends that each move waits for: `last` of its object's exclusive moves, `hits` of its hits."""
+    done = pl.when(_IS_EXCLUSIVE).then(pl.col("end_ns") + pl.col("verify_ns"))
+    grouped = moves.with_columns(group=_IS_EXCLUSIVE.cum_sum().over("key"))
+    ends = grouped.with_columns(
+        last=done.forward_fill().shift(1).over("key"),
+        hits=pl.when(~_IS_EXCLUSIVE).then("end_ns").max().over("key", "group"),
+    )
+    return ends.with_columns(hits=pl.col("hits").forward_fill().shift(1).over("key"))
+
+
+def _check_fingerprint(place: Path, info: RunInfo, rows: pl.LazyFrame) -> Iterator[str]:
+    """Compare the plan fingerprint of the rows, and its checkpoints, with those of run.json."""
     planned = None if info.plan is None else info.plan.plan_checkpoints
     version = PLAN_VERSION if kind_of(info.conditions) == "trace" else ORDERED_PLAN_VERSION
-    fingerprint, checkpoints = _fingerprint(rows, info.executed_ops, len(planned or ()) + 1, version)
+    fingerprint, checkpoints = fingerprint_rows(rows, info.executed_ops, len(planned or ()) + 1, version)
     if info.executed_fingerprint not in (None, fingerprint):
         yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"
     if planned is not None and planned[: len(checkpoints)] != tuple(checkpoints):
-        yield f"the rows of {place} are no prefix of the plan that run.json names"
+        yield f"the rows of {place} are not a prefix of the plan that run.json names"
 
 
-def _fingerprint(
+def fingerprint_rows(
     rows: pl.LazyFrame, executed_ops: int | None, most: int, version: int = PLAN_VERSION
 ) -> tuple[str, list[str]]:
-    """The plan fingerprint of rows below a position, and that at each checkpoint, at most so many.
+    """Compute the plan fingerprint of rows; docs/waterfall.md and docs/ordering.md specify it.
 
-    docs/waterfall.md and docs/ordering.md specify it.
+    Args:
+        rows: the rows of a log.
+        executed_ops: the position below which rows count; None: all rows.
+        most: the maximum number of checkpoints.
+        version: the version of the plan format.
+
+    Returns:
+        The fingerprint, and the fingerprint at each checkpoint.
     """
     codes = [
         pl.col(name).cast(pl.Enum(words)).to_physical().cast(pl.Int64)
@@ -84,12 +114,13 @@ def _fingerprint(
     if executed_ops is not None:
         rows = rows.filter(pl.col("position") < executed_ops)
     rows = rows.with_columns(codes).select("position", pl.col(PLAN_COLUMNS).cast(pl.Int64).fill_null(-1))
-    hashed, checkpoints = hashlib.sha256(version.to_bytes(8, "little")), list[str]()
+    hashed = hashlib.sha256(version.to_bytes(8, "little"))
+    checkpoints = list[str]()
     stretch_of = pl.col("position") // HASHED_OPS
     for stretch in rows.select(stretch_of.unique()).collect(engine="streaming")["position"].sort():
-        some = rows.filter(stretch_of == stretch).collect(engine="streaming").sort("position", "seq")
-        blocks = some["position"].to_numpy() // CHECKPOINT_OPS
-        moves = some.select(PLAN_COLUMNS).to_numpy(order="c").astype("<i8")
+        ordered = rows.filter(stretch_of == stretch).collect(engine="streaming").sort("position", "seq")
+        blocks = ordered["position"].to_numpy() // CHECKPOINT_OPS
+        moves = ordered.select(PLAN_COLUMNS).to_numpy(order="c").astype("<i8")
         for begin, end in itertools.pairwise([0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(moves)]):
             while len(checkpoints) < min(blocks[begin], most):
                 checkpoints.append(hashed.hexdigest())

@@ -1,4 +1,4 @@
-"""What a log and its run.json must have in common: what was lost, swapped or edited does not pass for a run."""
+"""Contradictions between a log and its run.json: rows that were lost, swapped or edited."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,19 +8,20 @@ from typing import Final
 
 import polars as pl
 
+from analysis.doubts.counts import flatten_totals
 from analysis.doubts.doubt import Doubt
-from analysis.log.columns import MAX_REQUESTS, SIDES
+from analysis.log.columns import MAX_REQUESTS
 from analysis.log.log import scan
 from analysis.log.plan_order import kind_of
-from replayer.schema import LOG_ENUMS, TIERS, RunInfo, Totals, Window, parts, to_plain
+from replayer.schema import LOG_ENUMS, RunInfo, Window, parts
 from tracegen.errors import InputError
 
-MAX_NS: Final = 1 << 49  # 6.5 days: no move takes longer, and no clocks of ranks are as far apart
+MAX_NS: Final = 1 << 49  # 6.5 days: no move takes longer, and clocks of ranks differ by less
 MAX_STAMP_NS: Final = 1 << 56  # 2.3 years: no run takes longer
 CLOCK_S: Final = 1e-6  # seconds in run.json are floats, those of the log integers of nanoseconds
 
 _FROM, _TO = pl.col("from_tier").is_not_null(), pl.col("to_tier").is_not_null()
-_SHAPE: Final = {  # moves by the tiers that they must and must not name
+_SHAPE: Final = {  # by kinds of move: the tiers that their rows must and must not name
     ("hit", "promote", "drop"): _FROM & ~_TO,
     ("store",): ~_FROM & _TO,
     ("demote",): _FROM & _TO,
@@ -31,12 +32,21 @@ _SHAPE: Final = {  # moves by the tiers that they must and must not name
 
 @dataclass(frozen=True)
 class LogFacts:
-    """Figures of one process's log that its run.json must agree with. Times are in ns since the log's time 0.
+    """Figures of one process's log that must agree with its run.json.
+
+    Times are in ns since the log's time 0.
 
     Attributes:
-        told_errors: rows with a text in `error` and another status.
+        worker: the highest number of a worker.
+        hidden_errors: rows with a text in `error` whose status is not error.
+        last_op: the highest op_id.
+        last_position: the highest position in the plan's order.
+        last_start_ns: the last start of a move.
+        last_end_ns: the last end of a move.
         first_steady_ns: the first start after the warm-up; None if no move is after it.
-        flags: whether rows are marked as warm-up unlike run.json says.
+        flags: whether the rows' warm-up marks contradict run.json.
+        least_rank: the lowest rank of a row.
+        most_rank: the highest rank of a row.
         late_tokens: new tokens of rows that are not the first of their op.
         oversized: whether a row has more bytes than its tokens.
         checked_reads: reads from the cpu and nvme tiers that could be verified.
@@ -45,7 +55,7 @@ class LogFacts:
     """
 
     worker: int
-    told_errors: int
+    hidden_errors: int
     last_op: int
     last_position: int
     last_start_ns: int
@@ -62,16 +72,19 @@ class LogFacts:
 
 
 @contextmanager
-def readable(place: Path) -> Iterator[None]:
-    """Read a log within; what Polars says is one sentence, which names the word that no replay writes.
+def explain_unreadable(place: Path) -> Iterator[None]:
+    """Turn errors of Polars within the context into one sentence.
+
+    Args:
+        place: the run directory.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the log cannot be read, or has a word that no replay writes.
     """
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise InputError(_unreadable(place, parts(place), error)) from None
+        raise _explain(place, parts(place), error) from None
 
 
 def examine(
@@ -87,34 +100,35 @@ def examine(
         sampled_ns: the end of the last sample of its counters.
 
     Raises:
-        InputError: it cannot be read, or holds rows that no replay writes.
+        InputError: the log cannot be read, or has rows that no replay writes.
     """
-    # What no metric uses is not worth its memory.
+    # Columns that no metric uses are scanned, not kept in memory.
     rest = pl.scan_parquet(files, glob=False).select(
         worker=pl.col("worker").max(),
-        told_errors=((pl.col("status") != "error") & pl.col("error").is_not_null()).sum(),
+        hidden_errors=((pl.col("status") != "error") & pl.col("error").is_not_null()).sum(),
         last_op=pl.col("op_id").max(),
         other_least=pl.min_horizontal(pl.col("op_id", "key", "worker").min()),
         other_nulls=pl.sum_horizontal(pl.col("op_id", "key", "worker").null_count()),
     )
-    with readable(place):
+    with explain_unreadable(place):
         facts = rest.collect(engine="streaming").row(0, named=True)
-    facts |= cells.select(**_facts(info), **_impossible(info)).row(0, named=True)
-    more = {
+    facts |= cells.select(**_facts(info), **_impossible_rows(info)).row(0, named=True)
+    impossible = {
         "numbers that are negative or too large": (facts.pop("other_least") or 0) < 0,
         "nulls where a replay leaves none": facts.pop("other_nulls"),
     }
-    for name in _impossible(info):
-        if facts.pop(name) or more.get(name):
-            raise InputError(f"{place}: its log holds {name}: it was altered or damaged; copy the run anew.")
+    for name in _impossible_rows(info):
+        if facts.pop(name) or impossible.get(name):
+            problem = f"its log holds {name}: it was altered or damaged"
+            raise InputError(problem, "copy the run again", subject=place)
     return None if facts["last_position"] is None else LogFacts(**facts, sampled_ns=sampled_ns)
 
 
-def _impossible(info: RunInfo) -> dict[str, pl.Expr]:
-    """By name, whether there are rows that no replay writes."""
+def _impossible_rows(info: RunInfo) -> dict[str, pl.Expr]:
+    """Return tests for rows that no replay writes, by description."""
     shapes = [pl.col("move").is_in(moves) & ~shape for moves, shape in _SHAPE.items()]
     times = [pl.col("least_time_ns").min()]
-    if not info.conditions.gds:  # cuFile's clock is another than the host's, and a GPU's
+    if not info.conditions.gds:  # cuFile's clock differs from the host's, and from a GPU's
         times += [
             pl.col(f"least_host_{side}_ns").filter(pl.col(tier) != "gpu").min()
             for side, tier in (("read", "from_tier"), ("write", "to_tier"))
@@ -153,114 +167,67 @@ def _facts(info: RunInfo) -> dict[str, pl.Expr]:
     }
 
 
-def _unreadable(place: Path, files: list[Path], error: Exception) -> str:
-    """Which word is none that a replay writes; else what Polars says, in one line."""
+def _explain(place: Path, files: list[Path], error: Exception) -> InputError:
+    """Return an error that names a word which no replay writes; else the first line of Polars' error."""
     for name, known in LOG_ENUMS.items():
         try:
             words = scan(files).select(pl.col(name).cast(pl.String).unique()).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             break
-        if strange := sorted(set(words[name].drop_nulls()) - set(known)):
-            return f"{place}: its log has {name} = {strange[0]!r}, which is none of {', '.join(known)}."
+        if unknown := sorted(set(words[name].drop_nulls()) - set(known)):
+            problem = f"its log has {name} = {unknown[0]!r}; it must be one of {', '.join(known)}"
+            return InputError(problem, subject=place)
     reason = (str(error).strip().splitlines() or ["?"])[0]
-    return f"{place}: its log cannot be read ({reason}); copy the run anew."
+    return InputError(f"its log cannot be read ({reason})", "copy the run again", subject=place)
 
 
-def tally(cells: pl.DataFrame) -> dict[str, int]:
-    """What `replayer plan` counts, by dotted names, of the rows of a log added up by their enums."""
-    move, op = pl.col("move"), pl.col("op")
-    from_, to = pl.col("from_tier"), pl.col("to_tier")
-    rows, size = pl.col("rows"), pl.col("size_bytes")
-    served, first = move.is_in(["hit", "promote"]), pl.col("first")
-    counts = {
-        "ops": rows.filter(first),
-        "reads": rows.filter(first & (op == "read")),
-        **{f"hits.{tier}": rows.filter(served & (from_ == tier)) for tier in TIERS},
-        **{f"stores.{tier}": rows.filter((move == "store") & (to == tier)) for tier in TIERS},
-        **{
-            f"demotions.{one}>{other}": rows.filter((move == "demote") & (from_ == one) & (to == other))
-            for place, one in enumerate(TIERS)
-            for other in TIERS[place + 1 :]
-        },
-        **{
-            name: rows.filter(move == kind)
-            for name, kind in {"misses": "miss", "promotions": "promote", "drops": "drop", "bypasses": "bypass"}.items()
-        },
-        "recomputed_tokens": pl.col("tokens").filter((move == "miss") | ((move == "bypass") & first)),
-        **{
-            f"read_bytes.{tier}": size.filter(move.is_in(["hit", "promote", "demote"]) & (from_ == tier))
-            for tier in TIERS
-        },
-        **{f"write_bytes.{tier}": size.filter(move.is_in(["store", "demote"]) & (to == tier)) for tier in TIERS},
-    }
-    found: dict[str, int] = cells.select(**{name: rows.sum() for name, rows in counts.items()}).row(0, named=True)
-    return found | {"new_tokens": int(cells["new_tokens"].sum())}
-
-
-def lost(cells: pl.DataFrame) -> dict[str, tuple[int, int, int]]:
-    """Per side of the nvme tier: moves, their time in ns, and what of it was neither reading nor writing.
-
-    Args:
-        cells: rows added up by their enums; left out are moves of the gpu tier, whose clock may be another, and
-            promotions, which also remove the object's file: that is neither reading nor writing.
-    """
-    gone = pl.col("io_ns") - pl.col("read_ns") - pl.col("write_ns")
-    on_host = pl.col("from_tier").ne_missing("gpu") & pl.col("to_tier").ne_missing("gpu")
-    told = on_host & (pl.col("move") != "promote")
-    found = {}
-    for side in ("read", "write"):
-        mine = cells.filter(SIDES[f"nvme_{side}"] & told)
-        found[side] = mine.select(pl.col("rows").sum(), pl.col("io_ns").sum(), gone.sum().alias("gone")).row(0)
-    return found
-
-
-def altered(infos: list[RunInfo], facts: list[LogFacts | None], counted: dict[str, int]) -> Iterator[Doubt]:
-    """Yield a doubt for each contradiction within a run that says it is complete.
+def find_contradictions(infos: list[RunInfo], facts: list[LogFacts | None], counted: dict[str, int]) -> Iterator[Doubt]:
+    """Yield a doubt for each contradiction in a run whose status is complete.
 
     Args:
         infos: run.json of each rank.
         facts: the figures of each rank's log (`examine`).
         counted: `tally` of all logs together, without rows beyond executed_ops.
     """
-    complete = [(info, of_log) for info, of_log in zip(infos, facts, strict=True) if info.status == "complete"]
+    complete = [(info, log_facts) for info, log_facts in zip(infos, facts, strict=True) if info.status == "complete"]
     texts = []
-    for info, of_log in complete:
-        if of_log is not None:  # a rank may have had nothing to do; `_of_counts` checks that it had not
-            texts += [*_of_rows(info, of_log), *_of_times(info, of_log)]
-        texts += _of_info(info)
+    for info, log_facts in complete:
+        if log_facts is not None:  # a rank may have had nothing to do; `_compare_counts` checks that it had not
+            texts += [*_compare_rows(info, log_facts), *_compare_times(info, log_facts)]
+        texts += _compare_info(info)
     if len(complete) == len(infos):
-        texts += [*_of_counts(infos, counted), *_of_tokens(infos, counted["new_tokens"])]
+        texts += [*_compare_counts(infos, counted), *_compare_tokens(infos, counted["new_tokens"])]
     for text in dict.fromkeys(texts):
-        yield Doubt("altered log", text, "copy the run anew, or replay it", invalidates=True)
+        yield Doubt("altered log", text, "copy the run again, or replay it", invalidates=True)
 
 
-def _of_rows(info: RunInfo, facts: LogFacts) -> Iterator[str]:
+def _compare_rows(info: RunInfo, facts: LogFacts) -> Iterator[str]:
     """Compare the rows of one log with its run.json."""
     conditions = info.conditions
     rank = info.rank or 0
     if (facts.least_rank, facts.most_rank) != (rank, rank):
-        strange = facts.most_rank if facts.most_rank != rank else facts.least_rank
-        yield f"rows of rank {strange} lie in the log of rank {rank}"
+        other = facts.most_rank if facts.most_rank != rank else facts.least_rank
+        yield f"rows of rank {other} are in the log of rank {rank}"
     if facts.worker >= conditions.workers:
-        yield f"worker {facts.worker} made moves, and there were {conditions.workers}"
+        yield f"worker {facts.worker} made moves, but there were {conditions.workers} workers"
     # A run that was cut may have begun ops beyond its prefix.
     if info.cut_s is None and info.executed_ops is not None and facts.last_position >= info.executed_ops:
-        yield (f"the log goes on to op {facts.last_position:,}, run.json says that {info.executed_ops:,} were executed")
+        yield f"the log goes on to op {facts.last_position:,}, run.json says that {info.executed_ops:,} were executed"
     if info.trace.ops is not None and facts.last_op >= info.trace.ops * (conditions.cycles or 1):
-        yield f"the log has an op {facts.last_op:,}, which the trace has not"
-    if facts.told_errors:
-        yield f"{facts.told_errors:,} rows tell of an error and do not count as one"
+        yield f"the log has an op {facts.last_op:,}, but the trace does not"
+    if facts.hidden_errors:
+        yield f"{facts.hidden_errors:,} rows name an error, but their status is not error"
     if facts.late_tokens:
         yield "tokens are counted with moves that are not the first of their op"
     if facts.oversized:
         yield "rows moved more bytes than their tokens have"
     if conditions.verify != "off" and facts.checked_reads and not facts.check_ns:
-        yield f"run.json says verify {conditions.verify}, and no read took any time to be verified"
+        yield f"run.json says verify {conditions.verify}, but no read took any time to verify"
 
 
-def _of_times(info: RunInfo, facts: LogFacts) -> Iterator[str]:
+def _compare_times(info: RunInfo, facts: LogFacts) -> Iterator[str]:
     """Compare the times of one log with its run.json."""
-    yield from _of_warmup(info, facts)
+    yield from _compare_warmup(info, facts)
     window = info.window or Window()
     if window.issued_s is not None and abs(window.issued_s - facts.last_start_ns / 1e9) > CLOCK_S:
         yield (
@@ -275,43 +242,51 @@ def _of_times(info: RunInfo, facts: LogFacts) -> Iterator[str]:
         yield f"device.parquet counts for {sampled_s:.3f} s, the log goes on for {last_s:.3f} s"
 
 
-def _of_warmup(info: RunInfo, facts: LogFacts) -> Iterator[str]:
-    """Compare the warm-up of one log with its run.json, and that with what was asked for."""
-    warmup, asked = info.warmup, info.conditions.warmup
+def _compare_warmup(info: RunInfo, facts: LogFacts) -> Iterator[str]:
+    """Compare the warm-up of one log with its run.json, and run.json with the conditions."""
+    warmup = info.warmup
+    asked = info.conditions.warmup
     if warmup is None:
         return
     if facts.flags:
-        yield "rows are marked as warm-up, or not, unlike run.json says"
+        yield "rows are marked as warm-up at other places than run.json says"
     if asked is not None and not asked.s:
         ops = asked.ops or 0
         if (warmup.ops or 0) not in (ops, min(ops, info.executed_ops or 0)):  # the latter in release 0.1
-            yield f"run.json says that {warmup.ops:,} ops were warm-up, and {ops:,} were asked for"
+            yield f"run.json says that {warmup.ops:,} ops were warm-up, but {ops:,} were asked for"
     if (warmup.end_ns or 0) != (facts.first_steady_ns or 0):
-        yield "the warm-up did not end when run.json says that it did"
+        yield "the warm-up did not end at the time that run.json names"
 
 
-def _of_info(info: RunInfo) -> Iterator[str]:
-    """Compare a run.json with itself: a complete run executed its plan, or the ops asked for, or was cut in time."""
-    plan, executed, conditions = info.plan, info.executed, info.conditions
+def _compare_info(info: RunInfo) -> Iterator[str]:
+    """Compare a run.json with itself.
+
+    A complete run executed its plan or the ops asked for, or was cut at its time limit.
+    """
+    plan = info.plan
+    executed = info.executed
+    conditions = info.conditions
     if info.window is not None and info.window.duration_s != conditions.duration_s:
         yield "run.json names two durations"
     if info.cut_s is not None:
         if conditions.duration_s is None or info.cut_s < conditions.duration_s:
-            yield f"run.json says that the run was cut after {info.cut_s:.3f} s, not at a duration that was asked for"
+            yield f"run.json says that the run was cut after {info.cut_s:.3f} s, not at the duration that was asked for"
         return
     if conditions.ops is not None and plan is not None and conditions.ops < plan.ops:
         if executed is not None and executed.ops != conditions.ops:
-            yield f"run.json says that the run ended after {conditions.ops:,} ops, and counts {executed.ops:,}"
+            yield f"run.json says that the run ended after {conditions.ops:,} ops, but counts {executed.ops:,}"
         return
     if len({info.plan_fingerprint, info.executed_fingerprint} - {None}) > 1:
-        yield "run.json says that the whole plan was executed, and names another fingerprint than the plan's"
-    planned = flat(plan)
-    if executed is not None and any(planned.get(name, count) != count for name, count in flat(executed).items()):
-        yield "run.json says that the whole plan was executed, and counts other work than the plan's"
-    yield from _of_executed_ops(info)
+        yield "run.json says that the whole plan was executed, but names another fingerprint than the plan's"
+    planned = flatten_totals(plan)
+    if executed is not None and any(
+        planned.get(name, count) != count for name, count in flatten_totals(executed).items()
+    ):
+        yield "run.json says that the whole plan was executed, but counts other work than the plan's"
+    yield from _compare_executed_ops(info)
 
 
-def _of_executed_ops(info: RunInfo) -> Iterator[str]:
+def _compare_executed_ops(info: RunInfo) -> Iterator[str]:
     """Compare executed_ops with the ops of the trace and of the plan."""
     if info.trace.ops is None or info.executed_ops is None:
         return
@@ -320,27 +295,19 @@ def _of_executed_ops(info: RunInfo) -> Iterator[str]:
     if kind_of(info.conditions) != "trace" and info.plan is not None:
         ends.add(info.plan.ops)
     if info.executed_ops not in ends:
-        yield f"run.json says that the whole plan was executed, and {info.executed_ops:,} ops of {ops:,}"
+        yield f"run.json says that the whole plan was executed, but names {info.executed_ops:,} ops of {ops:,}"
 
 
-def flat(totals: Totals | None) -> dict[str, int]:
-    """Return the counts of a plan, or of its execution, by dotted names; without those that it does not have."""
-    plain = {} if totals is None else to_plain(totals)
-    nested = {name: value if isinstance(value, dict) else {"": value} for name, value in plain.items()}
-    counts = {f"{name}.{key}" if key else name: count for name, of in nested.items() for key, count in of.items()}
-    return {name: count for name, count in counts.items() if isinstance(count, int)}
-
-
-def _of_counts(infos: list[RunInfo], counted: dict[str, int]) -> Iterator[str]:
+def _compare_counts(infos: list[RunInfo], counted: dict[str, int]) -> Iterator[str]:
     """Compare the counts of the log with those of what was executed."""
-    executed = [flat(info.executed or info.plan) for info in infos]
+    executed = [flatten_totals(info.executed or info.plan) for info in infos]
     for name, count in counted.items():
         if all(name in plan for plan in executed) and count != (planned := sum(plan[name] for plan in executed)):
             yield f"the log has {name} = {count:,}, the plan {planned:,}: parts are missing or altered"
 
 
-def _of_tokens(infos: list[RunInfo], counted: int) -> Iterator[str]:
-    """Compare the tokens that the log generated with the trace's; a part of a trace does not say how many it has."""
+def _compare_tokens(infos: list[RunInfo], counted: int) -> Iterator[str]:
+    """Compare the generated tokens of the log with the trace's; a part of a trace does not name them."""
     generated = []
     for info in infos:
         conditions, trace = info.conditions, info.trace

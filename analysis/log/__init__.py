@@ -1,1 +1,1 @@
-"""The log as metrics read it: sums per cell, requests, exact quantiles."""
+"""The log of a run, condensed for metrics: sums per cell, times per request, exact quantiles."""

@@ -1,4 +1,8 @@
-"""Rows of the log added up: a few hundred cells that most metrics are computed from, and that show what cannot be."""
+"""Cells: sums over rows of the log that are alike.
+
+A log has a few hundred cells. Most metrics are computed from them, and they show values that no
+replay writes.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -22,7 +26,7 @@ from analysis.log.columns import (
     WINDOW_WAIT,
     share,
 )
-from analysis.log.quantiles import Classes, Ints, code, decode
+from analysis.log.quantiles import Classes, Ints, pack_classes, unpack_classes
 from replayer.schema import LOG_ENUMS
 
 SUMS: Final = {
@@ -36,89 +40,129 @@ SUMS: Final = {
     "window_ns": WINDOW_WAIT,
     "order_ns": ORDER_WAIT,
 }
-"""What is added up over moves."""
-_SUMMED: Final = dict.fromkeys(("queue_ns", "plan_wait_ns", "window_ns", "order_ns"), pl.Float64)
-"""Waits of all moves at once: of long runs that fall behind, more than 64 bits hold."""
+"""Quantities that are summed over moves."""
+_FLOAT_SUMS: Final = ("queue_ns", "plan_wait_ns", "window_ns", "order_ns")
+"""Sums that may exceed 64 bits: waits of all moves of a long run that falls behind."""
+_NUMBERS: Final = ("position", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
 
 
-def codes(name: str) -> tuple[pl.Expr, int]:
-    """A column of words as a class of spreads."""
+def make_class(name: str) -> tuple[pl.Expr, int]:
+    """Return an enum column as a class to group by: its codes, and the number of its words."""
     return pl.col(name).to_physical(), len(LOG_ENUMS[name])
 
 
-_CELL: Final[Classes] = {name: codes(name) for name in LOG_ENUMS} | {
+_ENUM_CLASSES: Final[Classes] = {name: make_class(name) for name in LOG_ENUMS}
+_CELL_CLASSES: Final[Classes] = {
+    **_ENUM_CLASSES,
     "warmup": (pl.col("warmup"), 2),
     "first": (pl.col("seq") == 0, 2),
     "size_class": (SIZE_CLASS, 32),
 }
 
 
-def added_up(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFrame:
-    """Rows that are alike in every enum, in `warmup`, `first` (seq 0), `size_class`, `beyond` executed_ops, added up.
+def sum_by_cell(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataFrame:
+    """Sum rows that are alike in every enum and in `warmup`, `first`, `size_class` and `beyond`.
 
-    Columns: those; `rows`; the sums of SUMS; start_ns the first, last_start_ns, end_ns the last; least and most of
-    position and rank, most of request_id; `most_bytes` the most of size_bytes / tokens, `most_stamp_ns` of stamps,
-    `most_ns` of times. In honest logs `nulls` is 0, and 0 or more are `least_step_ns` of the stamps and from one to the
-    next, `least_number` of ids and counts, `least_time_ns` of times and of what I/O leaves of a move, and
-    `least_host_{side}_ns` of what system calls leave of that.
+    `first` means seq 0; `beyond` means a position of at least `executed_ops`.
+
+    Returns:
+        One row per cell. Columns:
+
+        - the columns that the rows share, `rows` (their number), and the sums of SUMS;
+        - the first start_ns, last_start_ns and the last end_ns;
+        - least_position, most_position, least_rank, most_rank and most_request_id;
+        - most_bytes (size_bytes / tokens), most_stamp_ns and most_ns (of times);
+        - nulls: the number of nulls in required columns, 0 in honest logs;
+        - minima that are at least 0 in honest logs: least_number of ids and counts; least_step_ns
+          of stamps, and from one stamp to the next; least_time_ns of times, and of the part of a
+          move that is neither reading nor writing; least_host_{read,write}_ns of the part that is
+          spent outside system calls.
     """
-    required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
     beyond = pl.lit(False) if executed_ops is None else pl.col("position") >= executed_ops
-    classes = {**_CELL, "beyond": (beyond, 2)}
-    numbers = ("position", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
-    spent = IO - pl.col("read_ns") - pl.col("write_ns")
+    classes = {**_CELL_CLASSES, "beyond": (beyond, 2)}
     cells = (
-        rows.group_by(code(classes).alias("code"))
-        .agg(
-            *(value.cast(_SUMMED.get(name, pl.Int64)).sum().alias(name) for name, value in SUMS.items()),
-            pl.len().cast(pl.Int64).alias("rows"),
-            pl.col("start_ns").min(),
-            pl.col("start_ns").max().alias("last_start_ns"),
-            pl.col("end_ns").max(),
-            *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
-            *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
-            (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
-            pl.max_horizontal(*STAMPS).max().alias("most_stamp_ns"),
-            pl.max_horizontal(*TIMES, IO, QUEUE).max().alias("most_ns"),
-            _least(*(pl.col(name) for name in STAMPS), WINDOW_WAIT, ORDER_WAIT, BLOCKED, QUEUE, IO).alias(
-                "least_step_ns"
-            ),
-            _least(*(pl.col(name) for name in numbers)).alias("least_number"),
-            _least(spent, *(pl.col(name) for name in TIMES)).alias("least_time_ns"),
-            *(_least(pl.col(f"{s}_ns") - pl.col(f"device_{s}_ns")).alias(f"least_host_{s}_ns") for s in TOUCHES),
-            pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
-        )
+        rows.group_by(pack_classes(classes).alias("code"))
+        .agg(*_sums(), *_extremes(), *_minima(), _null_count())
         .collect(engine="streaming")
     )
-    found = _decoded(cells, classes)
-    flags = [pl.Series(name, found[name] == 1) for name in ("warmup", "first", "beyond")]
-    return cells.drop("code").with_columns(*_named(found), *flags, pl.Series("size_class", found["size_class"]))
+    codes = _unpack(cells, classes)
+    flags = [pl.Series(name, codes[name] == 1) for name in ("warmup", "first", "beyond")]
+    size_class = pl.Series("size_class", codes["size_class"])
+    return cells.drop("code").with_columns(*_decode_enums(codes), *flags, size_class)
 
 
-def added_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
-    """SUMS by enums over the share of rows that lies in a span, less those of rows that are no warm-up in whole.
-
-    Whole numbers are taken off exactly.
-    """
-    classes, inside, steady = {name: codes(name) for name in LOG_ENUMS}, share(begin, end), ~pl.col("warmup")
-    more = {name: (value * inside).sum() - (value * steady).sum() for name, value in SUMS.items()}
-    cells = rows.group_by(code(classes).alias("code")).agg(**more).collect(engine="streaming")
-    return cells.with_columns(*_named(_decoded(cells, classes)))
+def _sums() -> list[pl.Expr]:
+    """Return the sums of a cell, and the number of its rows."""
+    sums = [
+        value.cast(pl.Float64 if name in _FLOAT_SUMS else pl.Int64).sum().alias(name) for name, value in SUMS.items()
+    ]
+    return [*sums, pl.len().cast(pl.Int64).alias("rows")]
 
 
-def _decoded(cells: pl.DataFrame, classes: Classes) -> dict[str, Ints]:
-    return decode(cells["code"].to_numpy().astype(np.int64), classes)
+def _extremes() -> list[pl.Expr]:
+    """Return the first and last values of a cell."""
+    return [
+        pl.col("start_ns").min(),
+        pl.col("start_ns").max().alias("last_start_ns"),
+        pl.col("end_ns").max(),
+        *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
+        *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
+        (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
+        pl.max_horizontal(*STAMPS).max().alias("most_stamp_ns"),
+        pl.max_horizontal(*TIMES, IO, QUEUE).max().alias("most_ns"),
+    ]
 
 
-def _named(found: dict[str, Ints]) -> list[pl.Series]:
-    return [words(name, found[name], LOG_ENUMS[name]) for name in LOG_ENUMS]
+def _minima() -> list[pl.Expr]:
+    """Return the minima of a cell that are at least 0 in every log that a replay writes."""
+    stamps = [pl.col(name) for name in STAMPS]
+    numbers = [pl.col(name) for name in _NUMBERS]
+    times = [pl.col(name) for name in TIMES]
+    rest = IO - pl.col("read_ns") - pl.col("write_ns")
+    return [
+        _minimum(*stamps, WINDOW_WAIT, ORDER_WAIT, BLOCKED, QUEUE, IO).alias("least_step_ns"),
+        _minimum(*numbers).alias("least_number"),
+        _minimum(rest, *times).alias("least_time_ns"),
+        *(_minimum(pl.col(f"{way}_ns") - pl.col(f"device_{way}_ns")).alias(f"least_host_{way}_ns") for way in TOUCHES),
+    ]
 
 
-def _least(*values: pl.Expr) -> pl.Expr:
+def _null_count() -> pl.Expr:
+    required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
+    return pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls")
+
+
+def _minimum(*values: pl.Expr) -> pl.Expr:
     return pl.min_horizontal(values).min()
 
 
-def words(name: str, codes: Iterable[int | None], known: Sequence[str]) -> pl.Series:
-    """A column of words for codes, null for those beyond."""
-    names: dict[int | None, str] = dict(enumerate(known))
-    return pl.Series(name, [names.get(code) for code in codes], pl.String)
+def sum_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
+    """Sum SUMS by enums, each row by its share in a span, minus the rows that are not warm-up.
+
+    Integers are subtracted exactly.
+
+    Args:
+        rows: rows at the edges of the span.
+        begin: start of the span in ns, on the clock of the rows.
+        end: end of the span in ns.
+    """
+    inside = share(begin, end)
+    steady = ~pl.col("warmup")
+    sums = {name: (value * inside).sum() - (value * steady).sum() for name, value in SUMS.items()}
+    grouped = rows.group_by(pack_classes(_ENUM_CLASSES).alias("code")).agg(**sums)
+    cells = grouped.collect(engine="streaming")
+    return cells.with_columns(*_decode_enums(_unpack(cells, _ENUM_CLASSES)))
+
+
+def _unpack(cells: pl.DataFrame, classes: Classes) -> dict[str, Ints]:
+    return unpack_classes(cells["code"].to_numpy().astype(np.int64), classes)
+
+
+def _decode_enums(codes: dict[str, Ints]) -> list[pl.Series]:
+    return [decode_words(name, codes[name], words) for name, words in LOG_ENUMS.items()]
+
+
+def decode_words(name: str, codes: Iterable[int | None], words: Sequence[str]) -> pl.Series:
+    """Return the column of words that codes stand for; unknown codes become null."""
+    word_of: dict[int | None, str] = dict(enumerate(words))
+    return pl.Series(name, [word_of.get(code) for code in codes], pl.String)

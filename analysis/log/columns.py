@@ -1,4 +1,4 @@
-"""Terms for the log's columns: what metrics count and sum."""
+"""Expressions on the log's columns, shared by all metrics."""
 
 from typing import Final
 
@@ -9,43 +9,44 @@ from replayer.schema import LOG_ENUMS, TIERS, WAITS
 GIB: Final = 2**30
 OK: Final = pl.col("status") == "ok"
 SIZE: Final = pl.col("size_bytes")
-SERVED: Final = pl.col("move").is_in(["hit", "promote"])  # a read that found its KV
+SERVED: Final = pl.col("move").is_in(["hit", "promote"])  # a read that found its object
 READS: Final = pl.col("move").is_in(["hit", "promote", "miss"])
 STORED: Final = pl.col("move") == "store"
 FIRST_TOUCH: Final = (pl.col("op") == "write") & pl.col("move").is_in(["store", "bypass"])
-"""The one row of a write op that is not an eviction: no cache could have held its KV before."""
+"""The row of a write op that is not an eviction: no cache could have held its object before."""
 PROMPT: Final = (pl.col("phase") == "prefill") & (READS | (FIRST_TOUCH & (pl.col("source") != "rag")))
-"""What prompts consist of: reads and first touches; documents that RAG ingests are no prompt."""
+"""Rows of prompts: reads and first touches. Documents that RAG ingests do not belong to a prompt."""
 EVICTION: Final = pl.col("move") == "demote"
 FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop"])
-"""A request makes room, and waits for it as the next one does."""
+"""Evictions: a request makes room for others, and the next request waits for that room, too."""
 OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # rows of the same op may follow
 QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
 PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
 IO: Final = pl.col("end_ns") - pl.col("start_ns")
 WINDOW_WAIT: Final = pl.col("window_ns")
 ORDER_WAIT: Final = pl.col("order_ns")
-BLOCKED: Final = PLAN_WAIT - WINDOW_WAIT - ORDER_WAIT  # by what `waited_for` says
+BLOCKED: Final = PLAN_WAIT - WINDOW_WAIT - ORDER_WAIT  # the cause is in `waited_for`
 CAUSES: Final = (*WAITS, "order", "window")
-"""What a move waits for until it is ready."""
+"""The causes for which a move may wait before it is ready."""
 SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).clip(0)
-"""Class n holds objects from 4^n bytes up to 4^(n+1)."""
+"""Size class n: objects of at least 4^n and less than 4^(n+1) bytes."""
 
 TOUCHES: Final = {
     "read": ("from_tier", OK & pl.col("move").is_in(["hit", "promote", "demote"])),
     "write": ("to_tier", OK & pl.col("move").is_in(["store", "demote"])),
 }
-"""Per side: the column that names the tier, and the moves that read or wrote one, evictions included."""
+"""By direction: the column that names the tier, and the moves that touch it, evictions included."""
 SIDES: Final = {
     f"{tier}_{side}": touching & (pl.col(column) == tier)
     for tier in TIERS
     for side, (column, touching) in TOUCHES.items()
 }
+"""By tier and direction, e.g. `nvme_read`: the moves that read or wrote the tier."""
 
 TIMES: Final = ["read_ns", "write_ns", "device_read_ns", "device_write_ns", "verify_ns"]
 STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
 MAX_REQUESTS: Final = 1 << 40
-"""Ids of requests are below it, so that a rank and a request are one number."""
+"""Request ids are below this limit, so that rank and request id fit into one integer."""
 KEPT: Final = (
     *("rank", "position", "seq", "request_id", "session_id", "tokens", "new_tokens", "size_bytes"),
     *STAMPS,
@@ -54,19 +55,34 @@ KEPT: Final = (
     *TIMES,
     *LOG_ENUMS,
 )
-"""The columns that metrics use."""
+"""The columns that metrics use, next to `warmup`."""
 OPTIONAL: Final = ("from_tier", "to_tier", "waited_for")
-"""Those of them that may be null."""
+"""Columns of KEPT that may be null."""
 
 
 def share(begin: int, end: int) -> pl.Expr:
-    """Which part of a move's start … end lies in a span; all or nothing of a move that took no time."""
+    """Return the share of a move's time, start to end, that is inside a span, from 0 to 1.
+
+    A move that took no time counts as inside or outside as a whole.
+
+    Args:
+        begin: start of the span in ns.
+        end: end of the span in ns.
+    """
     inside = (pl.min_horizontal("end_ns", end) - pl.max_horizontal("start_ns", begin)).clip(0)
-    return pl.when(IO > 0).then(inside / IO).otherwise(pl.col("start_ns").is_between(begin, end).cast(pl.Float64))
+    starts_inside = pl.col("start_ns").is_between(begin, end).cast(pl.Float64)
+    return pl.when(IO > 0).then(inside / IO).otherwise(starts_inside)
 
 
 def waited(cause: str, plan_wait: pl.Expr = PLAN_WAIT) -> pl.Expr:
-    """How long a move waited for a cause before it was ready, in ns; the same of sums."""
-    if cause in ("window", "order"):
-        return WINDOW_WAIT if cause == "window" else ORDER_WAIT
+    """Return the time in ns that a move waited for a cause before it was ready.
+
+    Args:
+        cause: one of CAUSES.
+        plan_wait: the time from due to ready; of sums over moves, its sum.
+    """
+    if cause == "window":
+        return WINDOW_WAIT
+    if cause == "order":
+        return ORDER_WAIT
     return (plan_wait - WINDOW_WAIT - ORDER_WAIT) * pl.col("waited_for").eq_missing(cause)

@@ -1,6 +1,6 @@
-"""The log as metrics see it: the condensed forms that they are computed from."""
+"""The log of a run, and the condensed forms that metrics are computed from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,16 +10,19 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.log import requests
-from analysis.log.cells import SUMS, added_up, added_within, codes, words
+from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
 from analysis.log.columns import EVICTION, QUEUE, SIZE, SIZE_CLASS, TOUCHES
-from analysis.log.quantiles import Classes, sort
+from analysis.log.quantiles import Classes, Sorted, sort
 from analysis.log.requests import REQUEST_TIMES, UNTIMED
 from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
-"""Rows that are grouped at once. A log of up to so many is held in memory, at 118 bytes each."""
+"""The number of rows that are grouped at once.
+
+A log of at most this many rows is held in memory, at 118 bytes a row.
+"""
 AT_ONCE: Final = 3 << 26
-"""Times that are taken from a log at one look, at 8 bytes each and as much again while they are sorted."""
+"""The number of times that one pass reads from a log, at 8 bytes each, twice that during the sort."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SPLITS: Final[dict[str, dict[int, str]]] = {
@@ -29,15 +32,16 @@ SPLITS: Final[dict[str, dict[int, str]]] = {
     "phase": dict(enumerate(LOG_ENUMS["phase"])),
     "size": {n: f"{4**n >> 10 * (n // 5)} {_UNITS[n // 5]}" for n in range(32)},
 }
-"""What latencies are split by, one at a time, and the groups' names by code; a size is its class's lower bound."""
+"""The groupings of latencies, and the names of their groups by code.
+
+The name of a size class is its lower bound.
+"""
 SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0)
-"""Where the curves of distributions are drawn."""
-
-
-_SPLIT_CODES: Final[Classes] = {
+"""The shares at which curves of distributions are drawn."""
+_SPLIT_CLASSES: Final[Classes] = {
     "cause": (EVICTION, 2),
-    "qos": codes("qos"),
-    "phase": codes("phase"),
+    "qos": make_class("qos"),
+    "phase": make_class("phase"),
     "size": (SIZE_CLASS, 32),
 }
 _TIERS: Final = dict(enumerate(TIERS))
@@ -55,18 +59,20 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "host": pl.Int64,
     "shared": pl.Boolean,
 }
+"""The columns of device.parquet, and those that `pool_samples` adds."""
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What a run is held against.
+    """Bounds and capabilities that a run is compared with.
 
     Attributes:
-        qos_ms: time to first byte per QoS class that 95% of its requests are to keep; kv-cache.py's.
-        qos_ms_per_gib: how much longer a request may take for each GiB it moves before its first token.
-        tier_gib_s: what a tier can read and write, by its data sheet or as fio measured it.
-        tbw: what the drive may be written in its life, in 10^12 bytes.
-        drive_tb: the drive's capacity, in 10^12 bytes.
+        qos_ms: by QoS class, the time to first byte in ms that 95% of its requests should meet;
+            the defaults are those of kv-cache.py.
+        qos_ms_per_gib: additional ms that a request may take per GiB moved before its first token.
+        tier_gib_s: by tier, the GiB/s that it can read and write, from its data sheet or from fio.
+        tbw: the endurance of the drive, in 10^12 bytes written.
+        drive_tb: the capacity of the drive, in 10^12 bytes.
     """
 
     qos_ms: dict[str, float] = field(
@@ -79,51 +85,73 @@ class Targets:
 
 
 def scan(files: list[Path]) -> pl.LazyFrame:
-    """The rows of a log's parts, with the columns that version 1 lacks."""
-    lacking = set(ADDED) - set(pq.read_schema(files[0].absolute()).names)
-    absent = {
+    """Scan the parts of a log, and add the columns that version 1 lacks."""
+    missing = set(ADDED) - set(pq.read_schema(files[0].absolute()).names)
+    defaults = {
         "position": pl.col("op_id"),
         "window_ns": pl.lit(0, pl.Int64),
         "order_ns": pl.lit(0, pl.Int64),
         "waited_for": pl.lit(None, pl.Enum(WAITS)),
     }
-    return pl.scan_parquet(files, glob=False).with_columns(**{name: absent[name] for name in sorted(lacking)})
+    return pl.scan_parquet(files, glob=False).with_columns(**{name: defaults[name] for name in sorted(missing)})
 
 
-def held(rows: pl.LazyFrame, count: int, whole: int) -> list[pl.LazyFrame]:
-    """Rows to be looked at many times, in stretches of at most STRETCH.
+def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFrame]:
+    """Load rows that are read several times, in stretches of at most STRETCH.
 
-    Where the log is too large for memory only words are held, at 9 bytes a row: to decode them takes as long as all the
-    numbers, which are read from the parts at every look.
+    If the log is too large for memory, only its enums are loaded, at 9 bytes a row: decoding them
+    takes as long as decoding all numbers. The numbers are then read from the parts in every pass.
 
     Args:
-        rows: of a rank.
-        count: how many.
-        whole: how many there are of all ranks.
+        rows: the rows of a rank.
+        count: the number of these rows.
+        total: the number of rows of all ranks.
     """
-    if whole <= STRETCH:
+    if total <= STRETCH:
         return [rows.collect(engine="streaming").lazy()]
-    words = rows.select("warmup", *LOG_ENUMS).collect(engine="streaming").lazy()
-    both = pl.concat([words, rows.drop("warmup", *LOG_ENUMS)], how="horizontal")
+    enums = rows.select("warmup", *LOG_ENUMS).collect(engine="streaming").lazy()
+    both = pl.concat([enums, rows.drop("warmup", *LOG_ENUMS)], how="horizontal")
     return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
 
 
+@dataclass(frozen=True)
+class Resources:
+    """The processes and CPUs of a run.
+
+    Attributes:
+        ranks: the number of ranks.
+        workers: the workers of all ranks together.
+        cores: the cores of all hosts that the replayer may use.
+        host_cores: all cores of all hosts; None if it is not known.
+    """
+
+    ranks: int
+    workers: int
+    cores: int
+    host_cores: int | None
+
+
 class Log:
-    """A run's rows without its warm-up, over all ranks, on one clock.
+    """The rows of a run, of all ranks on one clock.
 
     Args:
-        rows: one row per move, with `warmup` and the columns KEPT, enums as such; in stretches.
-        token_ns: generation per token.
-        bounds_ns: when the warm-up ended, None: with the first start; and when the run was cut, None: it went on to its
-            last op.
-        timed: whether requests have times, which those of pace asap have not.
-        workers: of all ranks together.
-        device: samples of device.parquet of all ranks, with `rank`, the number of its `host`, and `shared` where a
-            longer rank has the device.
-        ranks: how many there are.
-        cores: that the replayer may use, of all hosts together; and all that they have, None where that is not known.
-        targets: what to hold the run against.
-        cells: the rows added up, where they are already.
+        rows: one row per move, with `warmup` and the columns of KEPT, in stretches.
+        token_ns: generation time per token in ns.
+        bounds_ns: the end of the warm-up (None: there was none), and the time at which the run was
+            cut (None: it was not), in ns.
+        timed: whether requests have times; False for pace asap.
+        workers: the number of workers of all ranks together.
+        device: samples of all ranks, with DEVICE_COLUMNS.
+        ranks: the number of ranks.
+        cores: the cores of all hosts that the replayer may use, and all their cores (None: not
+            known).
+        targets: the bounds to compare the run with.
+        cells: the cells of the rows (`sum_by_cell`), if they are computed already.
+
+    Attributes:
+        every_move: all rows.
+        moves: the rows after the warm-up.
+        stretches: `moves` in stretches.
     """
 
     def __init__(
@@ -143,32 +171,58 @@ class Log:
         self.every_move = pl.concat(rows)
         self.moves = self.every_move.filter(~pl.col("warmup"))
         self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
-        self.token_ns, (self.warm_end_ns, self.cut_ns), self.timed = token_ns, bounds_ns, timed
-        self.ranks, (self.cores, self.host_cores), self.workers = ranks, cores, workers
+        self.token_ns = token_ns
+        self.warm_end_ns = bounds_ns[0]
+        self.cut_ns = bounds_ns[1]
+        self.timed = timed
+        self.resources = Resources(ranks, workers, *cores)
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
         self._cells = cells
         self._within: dict[tuple[int, int], pl.LazyFrame] = {}
 
     @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return self.resources.ranks
+
+    @property
+    def workers(self) -> int:
+        """The number of workers of all ranks together."""
+        return self.resources.workers
+
+    @property
+    def cores(self) -> int:
+        """The cores of all hosts that the replayer may use."""
+        return self.resources.cores
+
+    @property
+    def host_cores(self) -> int | None:
+        """All cores of all hosts; None if it is not known."""
+        return self.resources.host_cores
+
+    @property
     def cells(self) -> pl.LazyFrame:
-        """`every_cell` without the warm-up."""
+        """The cells without the warm-up."""
         return self.every_cell.filter(~pl.col("warmup"))
 
     @cached_property
     def every_cell(self) -> pl.LazyFrame:
-        """All rows added up (`added_up`)."""
-        return (added_up(self.every_move) if self._cells is None else self._cells).lazy()
+        """The cells of all rows (`sum_by_cell`)."""
+        return (sum_by_cell(self.every_move) if self._cells is None else self._cells).lazy()
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The first start and the last end; None where all is warm-up."""
+        """The first start and the last end in ns; None if all rows are warm-up."""
         first, last = self.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max()).collect().row(0)
         return None if first is None else (first, last)
 
     @cached_property
     def window(self) -> tuple[int, int] | None:
-        """What rates are over: a cut run from the end of the warm-up to the cut, any other its `span`."""
+        """The measured time in ns, which rates are computed over.
+
+        It goes from the end of the warm-up to the cut; in a run that was not cut it is `span`.
+        """
         if self.span is None or self.cut_ns is None:
             return self.span
         begin = self.span[0] if self.warm_end_ns is None else self.warm_end_ns
@@ -176,19 +230,26 @@ class Log:
 
     @property
     def elapsed_s(self) -> pl.Expr:
-        """How long the window is."""
+        """The length of the window in s; null if all rows are warm-up."""
         seconds = None if self.window is None else (self.window[1] - self.window[0]) / 1e9
         return pl.lit(seconds, pl.Float64)
 
     @property
     def rated(self) -> pl.LazyFrame:
-        """What rates count, added up by enums: `cells`, of a cut run by the share of each move inside the window."""
-        return self.cells if self.cut_ns is None or self.window is None else self.within(*self.window)
+        """The sums by enums that rates count; in a cut run each move counts by its share in the window."""
+        if self.cut_ns is None or self.window is None:
+            return self.cells
+        return self.within(*self.window)
 
     def within(self, begin: int, end: int) -> pl.LazyFrame:
-        """SUMS by enums, each move by the share of its start … end that lies in a span, those of the warm-up, too.
+        """Return SUMS by enums, each move by the share of its time in a span, warm-up included.
 
-        Few moves straddle the edges: only theirs is taken off `cells`, and added where it is of the warm-up.
+        Few moves cross an edge of the span, so only their parts are computed from rows: parts
+        outside the span are subtracted from `cells`, parts of the warm-up inside it are added.
+
+        Args:
+            begin: start of the span in ns.
+            end: end of the span in ns.
         """
         if (begin, end) not in self._within:
             steady = ~pl.col("warmup")
@@ -196,19 +257,21 @@ class Log:
             late = pl.col("warmup") & (pl.col("end_ns") >= begin)
             edges = self.every_move.filter((steady & straddling) | late)
             numbers = pl.col(*SUMS).cast(pl.Float64)
-            whole, more = self.cells.select(*LOG_ENUMS, numbers), added_within(edges, begin, end).lazy()
-            self._within[begin, end] = pl.concat([whole, more.select(*LOG_ENUMS, numbers)])
+            whole = self.cells.select(*LOG_ENUMS, numbers)
+            at_edges = sum_within(edges, begin, end).lazy().select(*LOG_ENUMS, numbers)
+            self._within[begin, end] = pl.concat([whole, at_edges])
         return self._within[begin, end]
 
     @cached_property
     def requests(self) -> pl.LazyFrame:
-        """One row per request of a rank (`requests.of`)."""
-        return requests.of(self.stretches, self.token_ns, timed=self.timed).lazy()
+        """One row per request of each rank (`requests.sum_by_request`)."""
+        return requests.sum_by_request(self.stretches, self.token_ns, timed=self.timed).lazy()
 
     @cached_property
     def waits(self) -> pl.DataFrame:
-        """Times per request: a row per measure and qos (all, or a class), with count and the STATS in ms."""
-        found, names = [], []
+        """Times per request: a row per measure and qos (all, or a class), with count and STATS in ms."""
+        spreads = []
+        names = []
         for measure, value in REQUEST_TIMES.items():
             if not self.timed and measure not in UNTIMED:
                 continue
@@ -218,48 +281,60 @@ class Log:
             for split in ("all", "qos"):
                 spread = values.spread([split])
                 names += [(measure, SPLITS[split].get(code)) for code in spread.drop_in_place(split)]
-                found.append(spread)
-        named = pl.DataFrame(names, {"measure": pl.String, "qos": pl.String}, orient="row")
-        return pl.concat([named, pl.concat(found)], how="horizontal")
+                spreads.append(spread)
+        labels = pl.DataFrame(names, {"measure": pl.String, "qos": pl.String}, orient="row")
+        return pl.concat([labels, pl.concat(spreads)], how="horizontal")
 
     @cached_property
     def seconds(self) -> pl.LazyFrame:
-        """Moves that ended in the same second since the first start, added up by move, status and tiers."""
+        """Moves and bytes by second of the end (since the first start), move, status and tiers."""
         first = pl.lit(self.cells.select(pl.col("start_ns").min()).collect().item())
         second = ((pl.col("end_ns") - first) // 1_000_000_000).alias("second")
-        alike = self.moves.group_by("move", "status", "from_tier", "to_tier", second)
-        return alike.agg(pl.len().alias("rows"), SIZE.sum()).collect(engine="streaming").lazy()
+        grouped = self.moves.group_by("move", "status", "from_tier", "to_tier", second)
+        return grouped.agg(pl.len().alias("rows"), SIZE.sum()).collect(engine="streaming").lazy()
 
     @property
     def latency(self) -> pl.DataFrame:
-        """Times per object: a row per tier, side, clock, split and group, with count and the STATS in ms."""
+        """Times per object: a row per tier, side, clock, split and group, with count and STATS in ms."""
         return self._spreads[0]
 
     @property
     def curves(self) -> pl.DataFrame:
-        """Distributions of the total time per tier and side: `ms` that `share` of the moves do not exceed."""
+        """Distributions of total times by tier and side: `share` of the moves took at most `ms`."""
         return self._spreads[1]
 
     @cached_property
     def _spreads(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        spreads, names, curves = [], [], []
-        for side, (tier, touching) in TOUCHES.items():
-            count = self.cells.filter(touching).select(pl.col("rows").sum()).collect().item()
-            at_once = max(1, AT_ONCE // max(1, count))
-            rows = [stretch.filter(touching) for stretch in self.stretches]
-            total, device = pl.col(f"{side}_ns"), pl.col(f"device_{side}_ns")
-            clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
-            classes = {"tier": codes(tier), **_SPLIT_CODES}
-            for clock, values in sort(rows, classes, clocks, at_once):
+        """Latencies and curves, both from one sort per clock."""
+        spreads = []
+        labels = []
+        curves = []
+        for side in TOUCHES:
+            for clock, values in self._sort_times(side):
                 for split, groups in SPLITS.items():
                     spread = values.spread(["tier", split])
-                    marks = zip(spread.drop_in_place("tier"), spread.drop_in_place(split), strict=True)
-                    names += [(_TIERS.get(code), side, clock, split, groups.get(group)) for code, group in marks]
+                    codes = zip(spread.drop_in_place("tier"), spread.drop_in_place(split), strict=True)
+                    labels += [(_TIERS.get(tier), side, clock, split, groups.get(group)) for tier, group in codes]
                     spreads.append(spread)
                 if clock == "total":
-                    points = values.points(["tier"], SHARES)
-                    tiers = words("tier", points["tier"], TIERS)
-                    curves.append(points.select(tiers, pl.lit(side).alias("side"), "share", "ms"))
+                    curves.append(_curve(values, side))
         columns = dict.fromkeys(("tier", "side", "clock", "split", "group"), pl.String)
-        named = pl.DataFrame(names, columns, orient="row")
-        return pl.concat([named, pl.concat(spreads)], how="horizontal"), pl.concat(curves)
+        table = pl.DataFrame(labels, columns, orient="row")
+        return pl.concat([table, pl.concat(spreads)], how="horizontal"), pl.concat(curves)
+
+    def _sort_times(self, side: str) -> Iterator[tuple[str, Sorted]]:
+        """Sort the times of the moves in one direction, clock by clock."""
+        tier, touching = TOUCHES[side]
+        count = self.cells.filter(touching).select(pl.col("rows").sum()).collect().item()
+        rows = [stretch.filter(touching) for stretch in self.stretches]
+        total = pl.col(f"{side}_ns")
+        device = pl.col(f"device_{side}_ns")
+        clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
+        return sort(rows, {"tier": make_class(tier), **_SPLIT_CLASSES}, clocks, max(1, AT_ONCE // max(1, count)))
+
+
+def _curve(values: Sorted, side: str) -> pl.DataFrame:
+    """Return the distribution of times by tier, at SHARES."""
+    points = values.points(["tier"], SHARES)
+    tiers = decode_words("tier", points["tier"], TIERS)
+    return points.select(tiers, pl.lit(side).alias("side"), "share", "ms")

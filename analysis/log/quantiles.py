@@ -1,8 +1,10 @@
-"""Exact quantiles of one quantity for every way of grouping the rows, from a single sort.
+"""Exact quantiles of a quantity for every way of grouping rows, from a single sort.
 
-A row's class and its value are packed into one integer, class above value; sorted, each class is an ascending run. A
-group is a union of runs, and its k-th smallest value the largest x with at most k values below x: found bit by bit for
-all groups and ranks at once, by binary search in the runs. Nothing is sampled or binned, and 8 bytes per row suffice.
+The class of a row and its value are packed into one integer, the class in the upper bits. After the
+sort each class is an ascending run of values, and a group is a union of runs. The k-th smallest
+value of a group is the largest x with at most k values below x. It is computed bit by bit, for all
+groups and ranks at once, by binary search in the runs. Nothing is sampled or binned; a row takes 8
+bytes.
 """
 
 import math
@@ -20,20 +22,27 @@ STATS: Final = ("mean", *QUANTILES, "max")
 
 Ints = NDArray[np.int64]
 Classes = Mapping[str, tuple[pl.Expr, int]]
-"""Columns to group by: an expression of small integers or booleans, and how many values it has; null is one more."""
+"""Columns to group by: an expression of small integers or booleans, and the number of its values.
+
+Null counts as one value more.
+"""
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """Values by class, ascending.
+    """Values sorted by class.
+
+    The arrays other than `packed` have one entry per class that occurs.
 
     Attributes:
-        packed: each value below its class.
-        value_bits: how many bits a value has.
-        classes, begins, ends, sums: of each class that occurs, its number, where its run lies, and what its values add
-            up to.
-        digits: the column that each class has of every grouping, and how many values the column has, which stands for
-            null; `all` is a column of zeros.
+        packed: class and value of each row, ascending, shape (rows,).
+        value_bits: the number of lower bits that hold the value.
+        classes: the number of the class.
+        begins: the first index of the class's run in `packed`.
+        ends: the index after that run.
+        sums: the sum of the class's values.
+        digits: by column, its code in each class, and the number of its values, which is also the
+            code of null. The column `all` has the code 0 everywhere.
     """
 
     packed: Ints
@@ -45,9 +54,16 @@ class Sorted:
     digits: dict[str, tuple[Ints, int]]
 
     def spread(self, by: Sequence[str]) -> pl.DataFrame:
-        """A row per group: its columns, count, and in ms mean_ms, p50_ms … p9999_ms, max_ms.
+        """Return the statistics of each group, in ms for values in ns.
 
         Quantiles interpolate linearly between order statistics, at q × (count − 1).
+
+        Args:
+            by: the columns to group by.
+
+        Returns:
+            One row per group: the columns of `by` as codes, count, mean_ms, p50_ms … p9999_ms,
+            max_ms.
         """
         keys, members, counts = self._groups(by)
         values = self._at(members, counts, [*QUANTILES.values(), 1.0])
@@ -58,14 +74,23 @@ class Sorted:
         )
 
     def points(self, by: Sequence[str], shares: Sequence[float]) -> pl.DataFrame:
-        """The distribution's curve: a row per group and share, `ms` being what this share does not exceed."""
+        """Return the distribution of each group.
+
+        Args:
+            by: the columns to group by.
+            shares: shares of the values, from 0 to 1.
+
+        Returns:
+            One row per group and share: the columns of `by` as codes, share, and ms, the time that
+            this share of the values does not exceed.
+        """
         keys, members, counts = self._groups(by)
         values = self._at(members, counts, shares) / 1e6
         named = pl.DataFrame(keys).join(pl.DataFrame({"share": shares}, schema={"share": pl.Float64}), how="cross")
         return named.with_columns(pl.Series("ms", values.ravel()))
 
     def _groups(self, by: Sequence[str]) -> tuple[list[pl.Series], Ints, Ints]:
-        """The groups' columns, each class's group, and the groups' counts."""
+        """Return the columns of the groups, the group of each class, and the count of each group."""
         mixed = np.zeros_like(self.classes)
         for name in by:
             digits, size = self.digits[name]
@@ -73,12 +98,15 @@ class Sorted:
         _, firsts, members = np.unique(mixed, return_index=True, return_inverse=True)
         counts = np.zeros(len(firsts), np.int64)
         np.add.at(counts, members, self.ends - self.begins)
-        chosen = [(name, self.digits[name][0][firsts], self.digits[name][1]) for name in by]
-        keys = [pl.Series(name, [None if d == n else d for d in ds.tolist()], pl.Int64) for name, ds, n in chosen]
+        keys = []
+        for name in by:
+            digits, null = self.digits[name]
+            codes = [None if digit == null else digit for digit in digits[firsts].tolist()]
+            keys.append(pl.Series(name, codes, pl.Int64))
         return keys, members, counts
 
     def _at(self, members: Ints, counts: Ints, shares: Sequence[float]) -> NDArray[np.float64]:
-        """Values at share × (count − 1), shape (groups, shares), between neighbours by linear interpolation."""
+        """Return the values at share × (count − 1), linearly interpolated; shape (groups, shares)."""
         positions = np.outer(counts - 1, shares)
         if not len(counts):
             return np.empty(positions.shape)
@@ -87,21 +115,22 @@ class Sorted:
         ranks = np.concatenate([low, high], axis=1)
         values = self._select(members, ranks)
         below, above = values[:, : low.shape[1]], values[:, low.shape[1] :]
-        found: NDArray[np.float64] = below + (above - below) * (positions - low)
-        return found
+        interpolated: NDArray[np.float64] = below + (above - below) * (positions - low)
+        return interpolated
 
     def _select(self, members: Ints, ranks: Ints) -> Ints:
-        """The value of each rank (from 0) in each group; ranks: shape (groups, m)."""
+        """Return the value at each rank (from 0) of each group; shape (groups, m), as `ranks`."""
         bases = self.classes << self.value_bits
         largest = int((self.packed[self.ends - 1] & ((1 << self.value_bits) - 1)).max())
-        found = np.zeros_like(ranks)
+        selected = np.zeros_like(ranks)
         for bit in reversed(range(largest.bit_length())):
-            tried = found | (1 << bit)
-            below = np.searchsorted(self.packed, bases[:, None] | tried[members]) - self.begins[:, None]
+            candidates = selected | (1 << bit)
+            keys = bases[:, None] | candidates[members]
+            below = np.searchsorted(self.packed, keys) - self.begins[:, None]
             counts = np.zeros_like(ranks)
             np.add.at(counts, members, np.minimum(below, (self.ends - self.begins)[:, None]))
-            found = np.where(counts <= ranks, tried, found)
-        return found
+            selected = np.where(counts <= ranks, candidates, selected)
+        return selected
 
 
 def sort(
@@ -109,77 +138,102 @@ def sort(
 ) -> Iterator[tuple[str, Sorted]]:
     """Sort quantities by class, one after the other.
 
-    0 ≤ value < 2^(63 − bits of the class): beside the classes of moves 13 days in ns.
+    A value must be at least 0 and below 2^(63 − bits of the class); with the classes of moves that
+    is 13 days in ns.
 
     Args:
-        rows: what to sort, in stretches.
-        classes: what to tell apart.
-        values: by name.
-        at_once: how many to take from the rows at one look, each at 8 bytes per row.
+        rows: the rows, in stretches.
+        classes: the columns to group by later.
+        values: the quantities by name.
+        at_once: the number of quantities to read from the rows in one pass, at 8 bytes per row.
+
+    Yields:
+        The name of each quantity, and its sorted values.
     """
     bits = 63 - math.prod(size + 1 for _, size in classes.values()).bit_length()
-    packed = {name: code(classes).cast(pl.Int64) * (1 << bits) + value.cast(pl.Int64) for name, value in values.items()}
+    packed = {
+        name: pack_classes(classes).cast(pl.Int64) * (1 << bits) + value.cast(pl.Int64)
+        for name, value in values.items()
+    }
     for begin in range(0, len(packed), at_once):
         names = list(packed)[begin : begin + at_once]
-        chosen = [packed[name].alias(name) for name in names]
-        looked = pl.concat(stretch.select(chosen).collect(engine="streaming") for stretch in rows)
+        columns = [packed[name].alias(name) for name in names]
+        table = pl.concat(stretch.select(columns).collect(engine="streaming") for stretch in rows)
         for name in names:
-            yield name, _runs(ascending(looked.drop_in_place(name)), classes, bits)
+            yield name, _split_into_runs(ascending(table.drop_in_place(name)), classes, bits)
 
 
 def ascending(values: pl.Series) -> Ints:
-    """Sorted by NumPy, whose sort of integers takes half the time of Polars' on few cores."""
-    found: Ints = values.to_numpy(writable=True)
-    found.sort()
-    return found
+    """Return integers in ascending order; NumPy takes half the time of Polars on few cores."""
+    numbers: Ints = values.to_numpy(writable=True)
+    numbers.sort()
+    return numbers
 
 
-def _runs(packed: Ints, classes: Classes, bits: int) -> Sorted:
+def _split_into_runs(packed: Ints, classes: Classes, bits: int) -> Sorted:
+    """Find the run of each class in sorted values, and sum its values."""
     numbers: list[int] = []
     begins: list[int] = []
-    at = 0
-    while at < len(packed):  # a step per class, of which there are few
-        numbers.append(int(packed[at]) >> bits)
-        begins.append(at)
-        at = int(np.searchsorted(packed, (numbers[-1] + 1) << bits))
+    begin = 0
+    while begin < len(packed):  # a step per class, and there are few classes
+        numbers.append(int(packed[begin]) >> bits)
+        begins.append(begin)
+        begin = int(np.searchsorted(packed, (numbers[-1] + 1) << bits))
     ends = [*begins[1:], len(packed)][: len(begins)]
-    value = (1 << bits) - 1
-    sums = [
-        sum(float(np.sum(some & value, dtype=np.float64)) for some in pieces(packed[begin:end]))
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-    found, zeros = np.array(numbers, np.int64), np.zeros(len(numbers), np.int64)
-    digits = {"all": (zeros, 1)} | {name: (digit, classes[name][1]) for name, digit in decode(found, classes).items()}
+    sums = [_sum_values(packed[begin:end], bits) for begin, end in zip(begins, ends, strict=True)]
     return Sorted(
-        packed, bits, found, np.array(begins, np.int64), np.array(ends, np.int64), np.array(sums, np.float64), digits
+        packed,
+        value_bits=bits,
+        classes=np.array(numbers, np.int64),
+        begins=np.array(begins, np.int64),
+        ends=np.array(ends, np.int64),
+        sums=np.array(sums, np.float64),
+        digits=_digits(np.array(numbers, np.int64), classes),
     )
 
 
-def pieces(values: Ints) -> Iterator[Ints]:
-    """An array in pieces that fit in a core's cache, so that what is computed from it needs no memory of its size."""
+def _sum_values(run: Ints, bits: int) -> float:
+    """Sum the values of a run, without their class."""
+    mask = (1 << bits) - 1
+    return sum(float(np.sum(piece & mask, dtype=np.float64)) for piece in split_into_pieces(run))
+
+
+def _digits(numbers: Ints, classes: Classes) -> dict[str, tuple[Ints, int]]:
+    """Return the codes of every column in each class, and the code of null."""
+    unpacked = unpack_classes(numbers, classes)
+    digits = {name: (codes, classes[name][1]) for name, codes in unpacked.items()}
+    return {"all": (np.zeros(len(numbers), np.int64), 1)} | digits
+
+
+def split_into_pieces(values: Ints) -> Iterator[Ints]:
+    """Split an array into pieces that fit in a core's cache, so that temporaries stay small."""
     for begin in range(0, len(values), PIECE):
         yield values[begin : begin + PIECE]
 
 
 def gaps_ns(starts: Ints, ends: Ints) -> int:
-    """How long none of some intervals lasts, between the first start and the last end; both sorted.
+    """Return the time in ns, between the first start and the last end, that no interval covers.
 
-    The i-th end and the start after the i-th bound such a time wherever that start is later.
+    The time from the i-th end to start i + 1 is a gap if that start is later.
+
+    Args:
+        starts: the starts of the intervals, ascending.
+        ends: the ends of the intervals, ascending.
     """
-    pairs = zip(pieces(starts[1:]), pieces(ends[:-1]), strict=True)
-    return sum(int(np.clip(later - sooner, 0, None).sum()) for later, sooner in pairs)
+    pairs = zip(split_into_pieces(starts[1:]), split_into_pieces(ends[:-1]), strict=True)
+    return sum(int(np.clip(start - end, 0, None).sum()) for start, end in pairs)
 
 
-def code(classes: Classes) -> pl.Expr:
-    """One integer for the values of all classes, of which there may be 2^31."""
+def pack_classes(classes: Classes) -> pl.Expr:
+    """Pack the values of all classes into one integer; there may be 2^31 combinations."""
     packed = pl.lit(0, pl.Int32)
     for expression, size in classes.values():
         packed = packed * (size + 1) + expression.cast(pl.Int32).fill_null(size)
     return packed
 
 
-def decode(codes: Ints, classes: Classes) -> dict[str, Ints]:
-    """The classes' values again; how many a class has stands for null."""
+def unpack_classes(codes: Ints, classes: Classes) -> dict[str, Ints]:
+    """Unpack integers of `pack_classes`; a class's number of values is its code of null."""
     columns = {}
     for name, (_, size) in reversed(list(classes.items())):
         columns[name] = codes % (size + 1)

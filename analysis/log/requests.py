@@ -1,6 +1,7 @@
-"""Requests: what the moves of each waited for, and when it was done."""
+"""Requests: the time each one waited and took, summed over its moves."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -19,10 +20,10 @@ from analysis.log.columns import (
     STAMPS,
     waited,
 )
-from analysis.log.unions import covered
+from analysis.log.unions import sum_unions
 
 UNTIMED: Final = ("generation",)
-"""What is measured of a request under pace asap, which has all of the window due at once: no time since then."""
+"""The measures that exist under pace asap, which makes all requests due at once."""
 REQUEST_TIMES: Final = {
     "io": pl.col("io_ns"),
     "queue": pl.col("queue_ns"),
@@ -32,88 +33,136 @@ REQUEST_TIMES: Final = {
     "generation": pl.col("generation_ns"),
     "e2e": pl.col("done_ns") - pl.col("due_ns"),
 }
-"""What is measured of a request."""
-# One key is quicker than two.
+"""The measures of a request, in ns."""
+# Grouping by one key is faster than by two.
 _REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
 
 
-def of(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
-    """One row per request of a rank: what its own moves waited for and found, evictions for others left out.
+@dataclass(frozen=True)
+class _Aggregates:
+    """Expressions on the rows of a request, by the column that they become."""
 
-    Columns: qos (code); due_ns of its first op; start_ns of its first move; prefill_end_ns; done_ns, generation
-    included; io_ns, queue_ns, plan_wait_ns, where it is timed: how long any of its moves was at work, else any in
-    the queue, else any waited for the plan; generation_ns; {cause}_wait_ns and blocked_ns, sums over its moves;
-    reads, hits; session_id; prompt_tokens and prompt_hit_tokens, those of them that were found; prefill_bytes, moved
-    before its first token.
-    """
-    prefill, own = pl.col("phase") == "prefill", ~FOR_OTHERS
-    moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
-    generation = pl.col("new_tokens").cast(pl.Int64) * token_ns
-    sums = {
-        "blocked_ns": PLAN_WAIT * own,
-        **{f"{cause}_wait_ns": waited(cause) * own for cause in CAUSES},
-        "generation_ns": generation,
-        "reads": READS,
-        "hits": OK & SERVED,
-        "prompt_tokens": pl.col("tokens").cast(pl.Int64) * PROMPT,
-        "prompt_hit_tokens": pl.col("tokens").cast(pl.Int64) * (PROMPT & OK & SERVED),
-        "prefill_bytes": SIZE * (prefill & moved),
-    }
-    firsts = {"qos": pl.col("qos").to_physical(), "session_id": pl.col("session_id")} | {
-        n: pl.when(own).then(n) for n in ("due_ns", "start_ns")
-    }
-    lasts = {
-        "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
-        "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
-    }
-    parts = [
-        stretch.group_by(_REQUEST)
-        .agg(
-            *(value.min().alias(name) for name, value in firsts.items()),
-            *(value.max().alias(name) for name, value in lasts.items()),
-            *(value.cast(pl.Int64).sum().alias(name) for name, value in sums.items()),
+    firsts: dict[str, pl.Expr]
+    lasts: dict[str, pl.Expr]
+    sums: dict[str, pl.Expr]
+
+    def aggregate(self, stretch: pl.LazyFrame) -> pl.DataFrame:
+        """Aggregate the rows of a stretch by request."""
+        aggregates = (
+            *(value.min().alias(name) for name, value in self.firsts.items()),
+            *(value.max().alias(name) for name, value in self.lasts.items()),
+            *(value.cast(pl.Int64).sum().alias(name) for name, value in self.sums.items()),
         )
-        .collect(engine="streaming")
-        for stretch in stretches
-    ]
-    joined = _joined(parts, firsts, lasts, sums)
-    found = (_generated(joined, stretches, token_ns) if token_ns else joined).collect(engine="streaming")
-    return _united(found, stretches) if timed else found
+        return stretch.group_by(_REQUEST).agg(*aggregates).collect(engine="streaming")
 
 
-def _joined(
-    parts: Sequence[pl.DataFrame], firsts: Iterable[str], lasts: Iterable[str], sums: Iterable[str]
-) -> pl.LazyFrame:
-    """Requests of several stretches; few lie in more than one, and only these are added up again."""
-    found = pl.concat(parts)
+def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
+    """Sum the moves of each request of each rank, except evictions for others.
+
+    Args:
+        stretches: the rows of the log.
+        token_ns: generation time per token in ns.
+        timed: whether to compute io_ns, queue_ns and plan_wait_ns.
+
+    Returns:
+        One row per request. Columns:
+
+        - qos (its code) and session_id;
+        - due_ns of its first op, start_ns of its first move, prefill_end_ns, and done_ns, which
+          includes generation;
+        - if `timed`: io_ns, the time in which any of its moves was executed; queue_ns, the rest of
+          the time in which any was in the queue; plan_wait_ns, the rest of the time in which any
+          waited for the plan;
+        - sums over its moves: generation_ns, {cause}_wait_ns, blocked_ns, reads, hits,
+          prompt_tokens, prompt_hit_tokens (of them, those that hit), and prefill_bytes, the bytes
+          moved before its first token.
+    """
+    aggregates = _aggregates(token_ns)
+    parts = [aggregates.aggregate(stretch) for stretch in stretches]
+    joined = _join(parts, aggregates)
+    generated = _with_generation(joined, stretches, token_ns) if token_ns else joined
+    requests = generated.collect(engine="streaming")
+    return _with_unions(requests, stretches) if timed else requests
+
+
+def _aggregates(token_ns: int) -> _Aggregates:
+    """Return the expressions that requests are summed by."""
+    own = ~FOR_OTHERS
+    prefill = pl.col("phase") == "prefill"
+    moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
+    tokens = pl.col("tokens").cast(pl.Int64)
+    generation = pl.col("new_tokens").cast(pl.Int64) * token_ns
+    return _Aggregates(
+        firsts={
+            "qos": pl.col("qos").to_physical(),
+            "session_id": pl.col("session_id"),
+            **{name: pl.when(own).then(name) for name in ("due_ns", "start_ns")},
+        },
+        lasts={
+            "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
+            "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
+        },
+        sums={
+            "blocked_ns": PLAN_WAIT * own,
+            **{f"{cause}_wait_ns": waited(cause) * own for cause in CAUSES},
+            "generation_ns": generation,
+            "reads": READS,
+            "hits": OK & SERVED,
+            "prompt_tokens": tokens * PROMPT,
+            "prompt_hit_tokens": tokens * (PROMPT & OK & SERVED),
+            "prefill_bytes": SIZE * (prefill & moved),
+        },
+    )
+
+
+def _join(parts: Sequence[pl.DataFrame], aggregates: _Aggregates) -> pl.LazyFrame:
+    """Join the requests of several stretches.
+
+    Few requests are in more than one stretch; only these are aggregated again.
+    """
+    requests = pl.concat(parts)
     if len(parts) > 1:
-        twice = found["request"].is_duplicated()
-        again = found.filter(twice).group_by("request")
-        added = again.agg(pl.col(*firsts).min(), pl.col(*lasts).max(), pl.col(*sums).sum())
-        found = pl.concat([found.filter(~twice), added])
-    return found.lazy().filter(pl.col("due_ns").is_not_null())
+        is_split = requests["request"].is_duplicated()
+        merged = requests.filter(is_split).group_by("request").agg(*_merge(aggregates))
+        requests = pl.concat([requests.filter(~is_split), merged])
+    return requests.lazy().filter(pl.col("due_ns").is_not_null())
 
 
-def _united(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> pl.DataFrame:
-    """With io_ns, queue_ns and plan_wait_ns; of requests that lie in several stretches from all of them at once."""
+def _merge(aggregates: _Aggregates) -> Iterable[pl.Expr]:
+    return (
+        pl.col(*aggregates.firsts).min(),
+        pl.col(*aggregates.lasts).max(),
+        pl.col(*aggregates.sums).sum(),
+    )
+
+
+def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """Add io_ns, queue_ns and plan_wait_ns; split requests are computed from all stretches at once."""
     rows = [stretch.filter(~FOR_OTHERS).select(_REQUEST, *STAMPS) for stretch in stretches]
-    once = (some if len(rows) == 1 else some.collect(engine="streaming").lazy() for some in rows)  # not read five times
-    found = pl.concat(covered(some) for some in once)
-    twice = found.filter(pl.col("request").is_duplicated())["request"].unique().implode()
-    if len(twice[0]):
-        again = pl.concat(some.filter(pl.col("request").is_in(twice)) for some in rows)
-        found = pl.concat([found.filter(~pl.col("request").is_in(twice)), covered(again)])
-    unions = found.select(
+    loaded = (
+        stretch if len(rows) == 1 else stretch.collect(engine="streaming").lazy()  # else it is read five times
+        for stretch in rows
+    )
+    lengths = pl.concat(sum_unions(stretch) for stretch in loaded)
+    split = lengths.filter(pl.col("request").is_duplicated())["request"].unique().implode()
+    if len(split[0]):
+        is_split = pl.col("request").is_in(split)
+        whole = pl.concat(stretch.filter(is_split) for stretch in rows)
+        lengths = pl.concat([lengths.filter(~is_split), sum_unions(whole)])
+    times = lengths.select(
         "request",
         "io_ns",
         queue_ns=pl.col("ready_ns") - pl.col("io_ns"),
         plan_wait_ns=pl.col("due_ns") - pl.col("ready_ns"),
     )
-    return requests.join(unions, on="request", how="left")
+    return requests.join(times, on="request", how="left")
 
 
-def _generated(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], token_ns: int) -> pl.LazyFrame:
-    """An op generates when its last row has ended, which is not the one with its tokens if there are several."""
+def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], token_ns: int) -> pl.LazyFrame:
+    """Add the generation of ops with several rows to done_ns.
+
+    An op generates when its last row has ended; its tokens are on its first row.
+    """
     opens = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS
     ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
     rows = [

@@ -1,7 +1,8 @@
-"""How long intervals last together, per request: what overlaps counts once.
+"""Unions of intervals per request: time in which intervals overlap counts once.
 
-The union of intervals is that of their begins and ends sorted apart: what the i-th end adds is what lies after the
-i-th begin and after the end before. Request and stamp are packed into one integer, so that a sort serves all requests.
+Sort the begins and the ends apart. Then the i-th end adds the time since the i-th begin or the end
+before it, whichever is later. Request and stamp are packed into one integer, so that one sort
+serves all requests.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,36 +19,49 @@ STAMPS: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
 Ints = NDArray[np.int64]
 
 
-def covered(rows: pl.LazyFrame) -> pl.DataFrame:
-    """Per request how long start … end, ready … end and due … end of its rows last together: io_ns, ready_ns, due_ns.
+def sum_unions(rows: pl.LazyFrame) -> pl.DataFrame:
+    """Return the length in ns of the union of each request's intervals.
 
     Args:
-        rows: request, and STAMPS.
+        rows: one row per move, with `request` and STAMPS.
+
+    Returns:
+        One row per request: io_ns (start to end), ready_ns (ready to end), due_ns (due to end).
     """
-    request, first_ns, last_ns = pl.col("request"), pl.col("due_ns").min(), pl.col("end_ns").max()
-    bounds = rows.select(low=request.min(), high=request.max(), first=first_ns, last=last_ns)
+    bounds = rows.select(
+        low=pl.col("request").min(),
+        high=pl.col("request").max(),
+        first=pl.col("due_ns").min(),
+        last=pl.col("end_ns").max(),
+    )
     low, high, first, last = bounds.collect(engine="streaming").row(0)
     if low is None:
-        return pl.DataFrame(schema=dict.fromkeys(("request", "io_ns", "ready_ns", "due_ns"), pl.Int64))
+        columns = ("request", "io_ns", "ready_ns", "due_ns")
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
     bits = (last - first).bit_length()
     if (high - low).bit_length() + bits > 63:
-        lower = pl.col("request") <= (low + high) // 2
-        return pl.concat([covered(rows.filter(lower)), covered(rows.filter(~lower))])
+        is_lower = pl.col("request") <= (low + high) // 2
+        halves = (rows.filter(is_lower), rows.filter(~is_lower))
+        return pl.concat([sum_unions(half) for half in halves])
 
-    def packed(stamp: str) -> Ints:
-        both = (pl.col("request") - low) * (1 << bits) + (pl.col(stamp) - first)
-        return ascending(rows.select(both.alias(stamp)).collect(engine="streaming")[stamp])
+    def pack(stamp: str) -> Ints:
+        packed = (pl.col("request") - low) * (1 << bits) + (pl.col(stamp) - first)
+        return ascending(rows.select(packed.alias(stamp)).collect(engine="streaming")[stamp])
 
-    end = packed("end_ns")
-    groups = np.concatenate([[0], np.flatnonzero(np.diff(end >> bits)) + 1])
+    ends = pack("end_ns")
+    groups = np.concatenate([[0], np.flatnonzero(np.diff(ends >> bits)) + 1])
     with ThreadPoolExecutor(2) as threads:  # NumPy sorts on one core
-        sums = threads.map(lambda stamp: _union(packed(stamp), end, groups), STAMPS[:-1])
+        sums = threads.map(lambda stamp: _sum_unions(pack(stamp), ends, groups), STAMPS[:-1])
         due, ready, io = sums
-    return pl.DataFrame({"request": (end[groups] >> bits) + low, "io_ns": io, "ready_ns": ready, "due_ns": due})
+    requests = (ends[groups] >> bits) + low
+    return pl.DataFrame({"request": requests, "io_ns": io, "ready_ns": ready, "due_ns": due})
 
 
-def _union(begin: Ints, end: Ints, groups: Ints) -> Ints:
-    """Of each group; an end of the one before lies before every begin of it, so that the maximum leaves it out."""
-    np.maximum(begin[1:], end[:-1], out=begin[1:])
-    sums: Ints = np.add.reduceat(np.subtract(end, begin, out=begin), groups)
+def _sum_unions(begins: Ints, ends: Ints, groups: Ints) -> Ints:
+    """Return the length of each group's union; overwrites `begins`.
+
+    The last end of a group is before every begin of the next one, so the maximum ignores it.
+    """
+    np.maximum(begins[1:], ends[:-1], out=begins[1:])
+    sums: Ints = np.add.reduceat(np.subtract(ends, begins, out=begins), groups)
     return sums

@@ -13,11 +13,11 @@ from analysis.log.columns import GIB
 from analysis.log.log import Targets
 from analysis.report.baseline import Rank, ranked
 from analysis.runs.opening import open_run
-from analysis.summary.across_runs import together
+from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.distributions import TABLES
 from analysis.summary.run_summary import MachineName, Summary
-from analysis.summary.summary import judged, open_log
-from analysis.summary.text import short
+from analysis.summary.summary import judge, open_log
+from analysis.summary.text import shorten_paths
 from replayer.schema import TIERS, RunInfo
 from tracegen.errors import InputError
 
@@ -125,8 +125,8 @@ def gather(
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError(f"{path} is named twice; name it once.")
     found = [_read(path, targets) for path in paths]
-    summaries = together([summary for summary, _, _ in found])
-    each = zip(names or short(paths), _systems(paths, summaries, names), summaries, found, strict=True)
+    summaries = add_shared_doubts([summary for summary, _, _ in found])
+    each = zip(names or shorten_paths(paths), _systems(paths, summaries, names), summaries, found, strict=True)
     runs = [Subject(name, system, summary, tables, infos) for name, system, summary, (_, tables, infos) in each]
     if baseline is None:
         return Gathered(runs, targets)
@@ -150,7 +150,7 @@ def _configuration(summary: Summary) -> Configuration:
 def _read(path: Path, targets: Targets) -> tuple[Summary, dict[str, pl.DataFrame], list[RunInfo]]:
     run = open_run(path)
     log = open_log(run, targets)
-    summary = judged(run, log)
+    summary = judge(run, log)
     if not summary.metrics["logged_ops"]:  # nothing but warm-up: no times to put on an axis
         return summary, {}, run.infos
     number = pl.selectors.float()  # a counter over no time is none, and JSON knows no infinity

@@ -19,7 +19,7 @@ from analysis.sql.csv_cells import as_text
 from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
-from analysis.summary.text import place, verdict
+from analysis.summary.text import describe_drive, format_verdicts
 from tracegen.errors import InputError, format_count, missing_package
 
 _SHEET_NAME: Final = 31  # characters that Excel allows
@@ -96,7 +96,7 @@ def as_markdown(data: Gathered) -> bytes:
     lines = [f"**{wording.state(data)}**", ""]
     lines += [f"- {_cell(f'{name}: {state}: {headline}')}" for name, state, headline in wording.systems(data)]
     if len(data.runs) > 1:
-        lines.append(f"- {_cell(verdict(data.summaries)[-1])}")
+        lines.append(f"- {_cell(format_verdicts(data.summaries)[-1])}")
     lines += [f"- {name}: {_cell(wording.worth(run.summary))}" for name, run in zip(names, data.runs, strict=True)]
     lines += [
         f"- {'**Invalidates**' if against else 'Doubt'}: {kind}: {_cell(text)}. *{_cell(advice)}.*"
@@ -117,12 +117,12 @@ def _ran(summary: Summary) -> str:
     conditions, names = provenance.conditions, provenance.machine
     usable = asdict(conditions.usable_bytes)
     sizes = (f"{tier} {wording.setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
-    parts = [names.host, names.cpu, names.cores, place(provenance.storage) or None]
+    parts = [names.host, names.cpu, names.cores, describe_drive(provenance.storage) or None]
     machine = ", ".join(str(part) for part in parts if part is not None)
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
         f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"
-        f" {conditions.pace}, {orders.described(conditions)}; trace {trace}, plan {plan}"
+        f" {conditions.pace}, {orders.describe_order(conditions)}; trace {trace}, plan {plan}"
     )
 
 

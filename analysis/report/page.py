@@ -67,7 +67,7 @@ def html(data: Gathered) -> str:
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        verdicts=render.verdict(data.summaries),
+        verdicts=render.format_verdicts(data.summaries),
         ranking=Table("Systems against the baseline", wording.RANKING, wording.ranking(data)),
         sections=_sections(data),
         drawn=DRAWN,

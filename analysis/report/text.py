@@ -9,7 +9,7 @@ from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered
 from analysis.summary import text as render
-from analysis.summary.across_runs import grouped, merged
+from analysis.summary.across_runs import group_doubts, merge_texts
 from analysis.summary.percentiles import bracketed
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
@@ -76,7 +76,7 @@ def tested(data: Gathered) -> str:
         f"{one.cpu}, {format_count(one.cores, 'core')}" if one.cpu and one.cores else "an unknown machine"
         for one in machines
     )
-    drives = (render.place(run.summary.provenance.storage) or "no nvme tier on a disk" for run in data.runs)
+    drives = (render.describe_drive(run.summary.provenance.storage) or "no nvme tier on a disk" for run in data.runs)
     return "; ".join(dict.fromkeys([*hosts, *drives]))
 
 
@@ -143,7 +143,7 @@ def worth(summary: Summary) -> str:
     """What the cache is worth, in one sentence."""
     tiers = [tier for tier in reversed(TIERS) if summary.metrics[f"{tier}_break_even_tok_s"]]
     if not tiers:
-        return render.break_even(summary)
+        return render.format_break_even(summary)
     first, *others = ((tier, number(summary.metrics[f"{tier}_break_even_tok_s"])) for tier in tiers)
     also = "".join(f"; from {tier} below {speed}" for tier, speed in others)
     tokens = f"{first[1]} prefill tokens per second per request{also}"
@@ -164,8 +164,8 @@ def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
 def doubts(data: Gathered) -> list[tuple[bool, str, str, str]]:
     """Whether it invalidates, kind, text, advice; runs alike in kind and advice in one; what invalidates first."""
     names = [run.name for run in data.runs]
-    found = grouped(names, data.summaries)
-    return [(against, kind, merged(texts, names), advice) for against, kind, advice, texts in found]
+    found = group_doubts(names, data.summaries)
+    return [(against, kind, merge_texts(texts, names), advice) for against, kind, advice, texts in found]
 
 
 def setting(name: str, value: Any) -> str:

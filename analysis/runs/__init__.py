@@ -1,1 +1,1 @@
-"""Opened run directories."""
+"""Run directories, opened."""

@@ -1,4 +1,4 @@
-"""Opening a run directory: of one process, or of several ranks that belong together."""
+"""Opening of run directories: of one process, or of several ranks that belong together."""
 
 import fcntl
 import os
@@ -9,9 +9,9 @@ from typing import Final
 from analysis.doubts.doubt import Doubt
 from analysis.runs.run import RankDirectory, Run
 from replayer.schema import Clock, RanksInfo, RunInfo, parts, read_ranks, read_run
-from tracegen.errors import InputError
+from tracegen.errors import InputError, format_count
 
-MOST_MISSING: Final = 100  # ranks; a run.json may claim a million
+MOST_MISSING: Final = 100  # doubts about ranks; a run.json may claim a million ranks
 
 
 def open_run(path: Path) -> Run:
@@ -22,31 +22,55 @@ def open_run(path: Path) -> Run:
     """
     above = read_ranks(path)
     if above is None:
-        rank = _open_rank(path)
-        several = rank.info.conditions.ranks or 1
-        alone = [_of_ranks(f"this is one of {several} ranks; the others are left out")] if several > 1 else []
-        return Run(path, [rank], 1, alone)
-    size, ranks, doubts = above.ranks, list[RankDirectory](), list[Doubt]()
-    expected = [path / f"rank_{number}" for number in range(size)]
-    for number, place in enumerate(expected):
+        return _open_single(path)
+    size = above.ranks
+    ranks, doubts = _open_ranks(path, size)
+    expected = {f"rank_{number}" for number in range(size)}
+    if surplus := sorted(place.name for place in path.glob("rank_*") if place.name not in expected):
+        ranks_of_run = format_count(size, "rank")
+        doubts.append(_doubt_ranks(f"{surplus[0]} does not belong to this run of {ranks_of_run}"))
+    if not ranks:
+        raise InputError(f"its {size} ranks left no log", "replay it", subject=path)
+    doubts += _compare_above(above, [rank.info for rank in ranks])
+    return Run(path, ranks, size, doubts, above)
+
+
+def _open_single(path: Path) -> Run:
+    """Open the run directory of one process, which may be one rank of a run."""
+    rank = _open_rank(path)
+    size = rank.info.conditions.ranks or 1
+    if size == 1:
+        return Run(path, [rank], 1, [])
+    return Run(path, [rank], 1, [_doubt_ranks(f"this is one of {size} ranks; the others are left out")])
+
+
+def _open_ranks(path: Path, size: int) -> tuple[list[RankDirectory], list[Doubt]]:
+    """Open the directories of all ranks; a rank that is missing or of another run is a doubt."""
+    ranks = list[RankDirectory]()
+    doubts = list[Doubt]()
+    for number in range(size):
         if len(doubts) == MOST_MISSING:
-            text = f"ranks from {number:,} to {size - 1:,} were not looked for, as so many are missing"
-            doubts.append(_of_ranks(text))
+            doubts.append(
+                _doubt_ranks(f"ranks from {number:,} to {size - 1:,} were not looked for: too many are missing")
+            )
             break
+        place = path / f"rank_{number}"
         try:
             rank = _open_rank(place)
             parts(place)
         except InputError as error:
-            doubts.append(_of_ranks(f"rank {number} of {size} is missing: {str(error).removesuffix('.')}"))
+            doubts.append(_doubt_ranks(f"rank {number} of {size} is missing: {_describe(error)}"))
             continue
         ranks.append(rank)
         if (rank.info.rank, rank.info.conditions.ranks or size) != (number, size):
-            doubts.append(_of_ranks(f"{place.name} is not rank {number} of {size}: it comes from another run"))
-    if surplus := sorted(place.name for place in path.glob("rank_*") if place not in expected):
-        doubts.append(_of_ranks(f"{surplus[0]} is none of the {size} ranks of this run"))
-    if not ranks:
-        raise InputError(f"{path}: none of its {size} ranks left a log", "replay it anew")
-    return Run(path, ranks, size, [*doubts, *_of_above(above, [rank.info for rank in ranks])], above)
+            doubts.append(_doubt_ranks(f"{place.name} is not rank {number} of {size}: it comes from another run"))
+    return ranks, doubts
+
+
+def _describe(error: InputError) -> str:
+    """Return the subject and the problem of an error."""
+    problem = error.problem.removesuffix(".")
+    return problem if error.subject is None else f"{error.subject}: {problem}"
 
 
 def _open_rank(path: Path) -> RankDirectory:
@@ -55,7 +79,7 @@ def _open_rank(path: Path) -> RankDirectory:
 
 
 def _is_locked(place: Path) -> bool:
-    """Whether a replayer holds the run directory, as it does for as long as it writes there."""
+    """Return whether a replayer holds the lock of the run directory, which it does while it writes there."""
     try:
         folder = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -69,19 +93,19 @@ def _is_locked(place: Path) -> bool:
     return False
 
 
-def _of_above(above: RanksInfo, infos: list[RunInfo]) -> Iterator[Doubt]:
-    """Compare the run.json above those of the ranks with theirs."""
+def _compare_above(above: RanksInfo, infos: list[RunInfo]) -> Iterator[Doubt]:
+    """Compare the run.json above the ranks with theirs."""
     if above.status != "complete" and all(info.status == "complete" for info in infos):
-        text = f"the run is {above.status}: {above.reason or 'a rank was killed, or still goes on'}"
+        text = f"the run is {above.status}: {above.reason or 'a rank was killed, or is still running'}"
         yield Doubt("incomplete", text, "replay it to its end", invalidates=True)
     executed = [info.executed.ops for info in infos if info.executed is not None]
     is_whole = len(infos) == len(executed) == above.ranks
     if is_whole and above.executed_ops not in (None, sum(executed)):
-        yield _of_ranks(f"the ranks executed {sum(executed):,} ops, the run {above.executed_ops:,}")
+        yield _doubt_ranks(f"the ranks executed {sum(executed):,} ops, the run {above.executed_ops:,}")
     clocks = tuple(info.clock or Clock() for info in infos)
     if is_whole and above.clocks is not None and above.clocks != clocks:
-        yield _of_ranks("the clocks of the ranks are not those that the run began with")
+        yield _doubt_ranks("the clocks of the ranks differ from those at the start of the run")
 
 
-def _of_ranks(text: str) -> Doubt:
+def _doubt_ranks(text: str) -> Doubt:
     return Doubt("ranks", text, "copy all ranks of one run together, or replay it", invalidates=True)

@@ -11,11 +11,11 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.doubts.doubt import Doubt, Moved
-from analysis.doubts.integrity import MAX_NS, LogFacts, examine, readable
-from analysis.log.cells import added_up
+from analysis.doubts.integrity import MAX_NS, LogFacts, examine, explain_unreadable
+from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, SIDES, SIZE
-from analysis.log.log import Log, Targets, held, scan
-from analysis.runs.samples import counted, pooled, read_samples
+from analysis.log.log import Log, Targets, load_stretches, scan
+from analysis.runs.samples import pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
     Conditions,
@@ -126,10 +126,10 @@ class Run:
 
     @cached_property
     def facts(self) -> list[LogFacts | None]:
-        """The figures of each rank's log that its run.json must agree with; None for a log without rows.
+        """The figures of each rank's log that must agree with its run.json; None for a log without rows.
 
         Raises:
-            InputError: one cannot be read, or holds rows that no replay writes.
+            InputError: a log cannot be read, or has rows that no replay writes.
         """
         ends = {place: _last_sample_ns(samples) for place, samples in self.samples.items()}
         return [
@@ -139,28 +139,30 @@ class Run:
 
     @cached_property
     def cells(self) -> dict[Path, pl.DataFrame]:
-        """The rows of each rank added up, on its own clock.
+        """The cells of each rank's rows, on its own clock.
 
         Raises:
             InputError: a log cannot be read.
         """
-        found = {}
+        cells = {}
         for place, rows in self.rows.items():
-            with readable(place):
-                found[place] = added_up(pl.concat(rows), self.info_of[place].executed_ops)
-        return found
+            with explain_unreadable(place):
+                cells[place] = sum_by_cell(pl.concat(rows), self.info_of[place].executed_ops)
+        return cells
 
     @cached_property
     def files(self) -> dict[Path, list[Path]]:
         """The parts of each rank's log.
 
         Raises:
-            InputError: one is missing, damaged or of something else.
+            InputError: a part is missing, damaged or not of a log.
         """
         for rank in self.ranks:
             if rank.is_running and not any((rank.path / "moves").glob("part-*.parquet")):
                 raise InputError(
-                    f"{rank.path} is still running and has logged nothing yet", "ask again in some seconds"
+                    "the run is still running and has logged nothing yet",
+                    "try again in a few seconds",
+                    subject=rank.path,
                 )
         return {rank.path: parts(rank.path) for rank in self.ranks}
 
@@ -171,7 +173,7 @@ class Run:
         Raises:
             InputError: a log cannot be read.
         """
-        found = {}
+        stretches = {}
         counts = {
             place: sum(pq.read_metadata(part.absolute()).num_rows for part in files)
             for place, files in self.files.items()
@@ -179,89 +181,81 @@ class Run:
         for place, files in self.files.items():
             words = [pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
             rows = scan(files).with_columns(words).select("warmup", *KEPT)
-            with readable(place):
-                found[place] = held(rows, counts[place], sum(counts.values()))
-        return found
+            with explain_unreadable(place):
+                stretches[place] = load_stretches(rows, counts[place], sum(counts.values()))
+        return stretches
 
     @cached_property
     def samples(self) -> dict[Path, pl.DataFrame]:
-        """device.parquet of the ranks that have one.
+        """device.parquet of each rank that has one.
 
         Raises:
-            InputError: one is damaged, or of something else.
+            InputError: a file is damaged, or is no device.parquet.
         """
-        found = {rank.path: path for rank in self.ranks if (path := counters(rank.path)) is not None}
-        return {place: read_samples(path) for place, path in found.items()}
+        paths = {rank.path: path for rank in self.ranks if (path := counters(rank.path)) is not None}
+        return {place: read_samples(path) for place, path in paths.items()}
 
-    def causes(self) -> dict[str, int]:
-        """Why moves failed, by the log's column `error`; how many.
+    def count_causes(self) -> dict[str, int]:
+        """Count the failed moves by cause, from the log's column `error`.
 
         Raises:
             InputError: a log cannot be read.
         """
-        found = Counter[str]()
+        causes = Counter[str]()
         for place, files in self.files.items():
-            with readable(place):
+            with explain_unreadable(place):
                 errors = scan(files).select(pl.col("error").drop_nulls().cast(pl.String)).collect()["error"]
-            found.update(causes_of(errors))
-        return dict(found)
+            causes.update(causes_of(errors))
+        return dict(causes)
 
-    def moved(self) -> Moved:
-        """What the nvme tier read and wrote by the log: moves that ended before the last look at the counters.
+    def sum_moved(self) -> Moved:
+        """Sum the bytes that the nvme tier read and wrote, by the log, up to the last sample.
 
-        Those of a run that was killed, or whose disk was full, end before its log does.
+        If a run was killed, or its disk was full, the samples end before the log does.
+
+        Raises:
+            InputError: a log cannot be read.
         """
         sums = [0, 0, 0]
         for place, facts in zip(self.info_of, self.facts, strict=True):
             if facts is None or facts.sampled_ns is None or facts.sampled_ns >= facts.last_end_ns:
-                seen = self.cells[place].lazy()
+                moves = self.cells[place].lazy()
             else:
-                seen = pl.concat(self.rows[place]).filter(pl.col("end_ns") <= facts.sampled_ns)
-            with readable(place):
-                found = seen.select(
+                moves = pl.concat(self.rows[place]).filter(pl.col("end_ns") <= facts.sampled_ns)
+            with explain_unreadable(place):
+                own = moves.select(
                     read=SIZE.filter(SIDES["nvme_read"]).sum(),
                     written=SIZE.filter(SIDES["nvme_write"]).sum(),
                     steady=SIZE.filter(SIDES["nvme_read"] & ~pl.col("warmup")).sum(),
                 ).collect(engine="streaming")
-            sums = [one + more for one, more in zip(sums, found.row(0), strict=True)]
+            sums = [total + value for total, value in zip(sums, own.row(0), strict=True)]
         return Moved(*sums)
 
-    def counted(self, *, by_process: bool) -> Moved | None:
-        """What the devices under the caches did, or the kernel did on devices for the replayer; None: not counted."""
-        ends = [info.warmup_end_ns or 0 for info in self.infos]
-        since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
-        return counted(self._sampled(), since_ns, len(self.ranks) if by_process else None)
-
-    def log(self, targets: Targets | None = None) -> Log:
-        """The log of all ranks on the first one's clock, opened.
+    def sum_counted(self, *, by_process: bool) -> Moved | None:
+        """Sum the bytes that the kernel's counters count; None if they do not count them.
 
         Args:
-            targets: what to hold the run against.
+            by_process: True: bytes that devices moved for the replayer's processes; False: all bytes
+                that the devices under the cache directories moved.
+        """
+        ends = [info.warmup_end_ns or 0 for info in self.infos]
+        since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
+        return sum_samples(self._sampled(), since_ns, len(self.ranks) if by_process else None)
+
+    def make_log(self, targets: Targets | None = None) -> Log:
+        """Make the log of all ranks, on the clock of the earliest one.
+
+        Args:
+            targets: the bounds to compare the run with.
 
         Raises:
-            InputError: a part is missing, damaged or of something else, or the ranks' clocks are days apart.
+            InputError: a part is missing, damaged or not of a log, or the ranks' clocks are days
+                apart.
         """
-        shifts = self.shifts
-        rows = [
-            _shifted(stretch, rank, shifts[place])
-            for rank, (place, stretches) in enumerate(self.rows.items())
-            for stretch in stretches
-        ]
-        known = pl.concat(
-            cells.with_columns(pl.col("start_ns", "last_start_ns", "end_ns") + shifts[place])
-            for place, cells in self.cells.items()
-        )
-        ends = [info.warmup_end_ns for info in self.infos]
-        warm_ends = [end + shift for end, shift in zip(ends, shifts.values(), strict=True) if end is not None]
-        cuts = [
-            round(cut_s * 1e9) + shift
-            for cut_s, shift in zip(self.cuts, shifts.values(), strict=True)
-            if cut_s is not None
-        ]
         return Log(
-            rows,
+            self._shifted_rows(),
             token_ns=round((self.conditions.token_ms or 0) * 1e6),
-            bounds_ns=(max(warm_ends, default=None), min(cuts, default=None)),
+            bounds_ns=self._bounds_ns(),
             timed=self.conditions.pace != "asap",
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
@@ -271,12 +265,35 @@ class Run:
                 self.host_cores,
             ),
             targets=targets,
-            cells=known,
+            cells=self._shifted_cells(),
         )
+
+    def _shifted_rows(self) -> list[pl.LazyFrame]:
+        """Return the rows of all ranks on the common clock, in stretches."""
+        return [
+            _shift(stretch, rank, self.shifts[place])
+            for rank, (place, stretches) in enumerate(self.rows.items())
+            for stretch in stretches
+        ]
+
+    def _shifted_cells(self) -> pl.DataFrame:
+        """Return the cells of all ranks on the common clock."""
+        stamps = pl.col("start_ns", "last_start_ns", "end_ns")
+        return pl.concat(cells.with_columns(stamps + self.shifts[place]) for place, cells in self.cells.items())
+
+    def _bounds_ns(self) -> tuple[int | None, int | None]:
+        """Return the last end of a warm-up and the first cut, on the common clock."""
+        shifts = self.shifts.values()
+        ends = [info.warmup_end_ns for info in self.infos]
+        warm_ends = [end + shift for end, shift in zip(ends, shifts, strict=True) if end is not None]
+        cuts = [round(cut_s * 1e9) + shift for cut_s, shift in zip(self.cuts, shifts, strict=True) if cut_s is not None]
+        return max(warm_ends, default=None), min(cuts, default=None)
 
     @cached_property
     def shifts(self) -> dict[Path, int]:
-        """Where each log's time 0 lies on the earliest one's clock; 0 for a rank that died before it could say.
+        """The time 0 of each log in ns on the clock of the earliest one.
+
+        It is 0 for a rank that died before it recorded its time 0.
 
         Raises:
             InputError: the clocks are days apart.
@@ -286,19 +303,21 @@ class Run:
         shifts = [0 if zero is None else zero - first for zero in zeros]
         if max(shifts) > MAX_NS:
             raise InputError(
-                f"{self.path}: the clocks of its ranks are days apart: copy all ranks of one run together."
+                "the clocks of its ranks are days apart",
+                "copy all ranks of one run together",
+                subject=self.path,
             )
         return dict(zip(self.info_of, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:
-        return pooled(self.info_of, self.samples, self.shifts)
+        return pool_samples(self.info_of, self.samples, self.shifts)
 
     @property
     def host_cores(self) -> int | None:
-        """All that the hosts have; None where run.json does not say."""
-        found = {machine.host: machine.host_cores for machine in self._machines}
-        known = [int(cores) for cores in found.values() if cores is not None]
-        return sum(known) if len(known) == len(found) else None
+        """The cores of all hosts; None if run.json does not name them."""
+        cores_of = {machine.host: machine.host_cores for machine in self._machines}
+        known = [int(cores) for cores in cores_of.values() if cores is not None]
+        return sum(known) if len(known) == len(cores_of) else None
 
     @property
     def _machines(self) -> list[Machine]:
@@ -317,7 +336,9 @@ def _last_sample_ns(samples: pl.DataFrame) -> int | None:
     return last_ns
 
 
-def _shifted(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
-    """On another clock, and under one number, so that ranks stay apart where one is missing."""
-    own = rows.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
-    return own.with_columns(pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns) if shift_ns else own
+def _shift(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
+    """Move rows to another clock, and number their rank, so that ranks stay apart if one is missing."""
+    numbered = rows.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
+    if not shift_ns:
+        return numbered
+    return numbered.with_columns(pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns)

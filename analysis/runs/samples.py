@@ -1,6 +1,7 @@
-"""Samples of the kernel's counters (device.parquet): read, put on one clock, and added up."""
+"""Samples of the kernel's counters (device.parquet): read, moved to one clock, and summed."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,89 +16,113 @@ _MOST: Final = 1 << 56  # bytes, ns and requests of an interval: their sums stay
 
 
 def read_samples(path: Path) -> pl.DataFrame:
-    """A device.parquet that counts forwards; what its release did not measure is null.
+    """Read a device.parquet; columns that its release did not measure are null.
 
     Raises:
-        InputError: it is damaged, or counts backwards.
+        InputError: the file is damaged, or its counters run backwards.
     """
     try:
         samples = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = (str(error).strip().splitlines() or ["?"])[0]
-        raise InputError(f"{path} cannot be read ({reason}); copy the run anew.") from None
-    samples = samples.with_columns(absent(samples.columns))
+        raise InputError(f"cannot be read ({reason})", "copy the run again", subject=path) from None
+    samples = samples.with_columns(make_null_columns(samples.columns))
     backwards = [((pl.col(name) < 0) | (pl.col(name) > _MOST)).any() for name in DEVICE_SCHEMA.names]
     times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
-    missing = pl.any_horizontal(pl.col(one.name).is_null() for one in DEVICE_SCHEMA if not one.nullable).any()
+    required = [field.name for field in DEVICE_SCHEMA if not field.nullable]
+    missing = pl.any_horizontal(pl.col(name).is_null() for name in required).any()
     if samples.select(pl.any_horizontal(*backwards, times, missing)).item():
-        wrong = "holds counters that run backwards or are impossible"
-        raise InputError(f"{path} {wrong}: it was altered or damaged; copy the run anew.")
+        problem = "holds counters that run backwards or are impossible: it was altered or damaged"
+        raise InputError(problem, "copy the run again", subject=path)
     return samples
 
 
-def absent(columns: Iterable[str]) -> list[pl.Expr]:
-    """Null, for each column that an older release did not measure."""
-    lacking = [name for name in DEVICE_ADDED if name not in set(columns)]
-    return [pl.lit(None, DEVICE_COLUMNS[name]).alias(name) for name in lacking]
-
-
-def pooled(
-    ranks: Mapping[Path, RunInfo], sampled: dict[Path, pl.DataFrame], shifts: dict[Path, int]
-) -> list[pl.DataFrame]:
-    """The samples of each rank on one clock, with `rank`, the number of its `host` and the cores of that.
-
-    `shared`: a rank of the host that went on longer counted the same device.
+def make_null_columns(columns: Iterable[str]) -> list[pl.Expr]:
+    """Make a column of nulls for each column of device.parquet that an older release did not measure.
 
     Args:
-        ranks: run.json by directory.
-        sampled: device.parquet of those that have one.
-        shifts: by directory, where its time 0 lies on that clock.
+        columns: the columns that the file has.
     """
-    found = []
-    devices: dict[tuple[int, str | None], tuple[int, int]] = {}
+    missing = [name for name in DEVICE_ADDED if name not in set(columns)]
+    return [pl.lit(None, DEVICE_COLUMNS[name]).alias(name) for name in missing]
+
+
+@dataclass(frozen=True)
+class _RankSamples:
+    """The samples of a rank on the common clock, with the numbers that tell its host and device."""
+
+    rank: int
+    host: int
+    device: tuple[int, str | None]
+    host_cores: int
+    samples: pl.DataFrame
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The last sample in ns, and the rank: of ranks that end together the first one ends last."""
+        last: int = self.samples.select(pl.col("time_ns").max()).item() or 0
+        return last, -self.rank
+
+
+def pool_samples(
+    ranks: Mapping[Path, RunInfo], sampled: dict[Path, pl.DataFrame], shifts: dict[Path, int]
+) -> list[pl.DataFrame]:
+    """Move the samples of each rank to one clock.
+
+    Args:
+        ranks: run.json of each rank, by directory.
+        sampled: device.parquet of each rank that has one, by directory.
+        shifts: by directory, the ns to add to its times.
+
+    Returns:
+        One table per rank, with DEVICE_COLUMNS: also `rank`, the number of its `host`, that host's
+        cores, and `shared`, whether another rank of the host counted the same device for longer.
+    """
     hosts: dict[str | None, int] = {}
+    pooled = []
     for rank, (place, info) in enumerate(ranks.items()):
         if place not in sampled:
             continue
         machine = info.machine or Machine()
         host = hosts.setdefault(machine.host, len(hosts))
-        device = (host, info.device)
-        samples = sampled[place].with_columns(pl.col("time_ns") + shifts[place])
-        last_ns = int(samples["time_ns"].max() or 0)  # type: ignore[arg-type]
         cores = machine.host_cores or machine.cores or 1
-        found.append((rank, device, cores, samples))
-        devices[device] = max(devices.get(device, (last_ns, -rank)), (last_ns, -rank))
+        samples = sampled[place].with_columns(pl.col("time_ns") + shifts[place])
+        pooled.append(_RankSamples(rank, host, (host, info.device), cores, samples))
+    longest: dict[tuple[int, str | None], tuple[int, int]] = {}
+    for own in pooled:
+        longest[own.device] = max(longest.get(own.device, own.end), own.end)
     return [
-        samples.with_columns(
-            pl.lit(rank, pl.Int64).alias("rank"),
-            pl.lit(device[0], pl.Int64).alias("host"),
-            pl.lit(devices[device][1] != -rank).alias("shared"),
-            pl.lit(cores, pl.Int64).alias("host_cores"),
+        own.samples.with_columns(
+            pl.lit(own.rank, pl.Int64).alias("rank"),
+            pl.lit(own.host, pl.Int64).alias("host"),
+            pl.lit(longest[own.device][1] != -own.rank).alias("shared"),
+            pl.lit(own.host_cores, pl.Int64).alias("host_cores"),
         ).select(*DEVICE_COLUMNS)
-        for rank, device, cores, samples in found
+        for own in pooled
     ]
 
 
-def counted(parts: list[pl.DataFrame], since_ns: int, processes: int | None = None) -> Moved | None:
-    """What was read and written by the counters of all ranks; None where nothing counted it.
+def sum_samples(samples: list[pl.DataFrame], since_ns: int, processes: int | None = None) -> Moved | None:
+    """Sum the bytes that the counters of all ranks count; None if they do not count them.
 
     Args:
-        parts: samples as `pooled` gives them.
-        since_ns: when the warm-up ended; the whole interval that it lies in counts as later.
-        processes: how many ranks there are, for the kernel's counts of each process, all of them or none; None: for
-            those of devices, each once.
+        samples: the samples of each rank, from `pool_samples`.
+        since_ns: the end of the warm-up; the interval that contains it counts as after it.
+        processes: the number of ranks, to sum the kernel's counts by process, which all ranks must
+            have; None: sum the counts of devices, each device once.
     """
     prefix = "" if processes is None else "process_"
-    read, written = f"{prefix}read_bytes", f"{prefix}written_bytes"
-    chosen = [part if processes is not None else part.filter(~pl.col("shared")) for part in parts]
-    known = [len(part) > 0 and part[read].null_count() == part[written].null_count() == 0 for part in chosen]
-    if processes is not None and not (all(known) and len(chosen) == processes):
+    read = f"{prefix}read_bytes"
+    written = f"{prefix}written_bytes"
+    counting = [table if processes is not None else table.filter(~pl.col("shared")) for table in samples]
+    is_known = [len(table) > 0 and table[read].null_count() == table[written].null_count() == 0 for table in counting]
+    if processes is not None and not (all(is_known) and len(counting) == processes):
         return None
-    if not any(part[read].count() for part in chosen):
+    if not any(table[read].count() for table in counting):
         return None
-    late = [part.filter(pl.col("time_ns") > since_ns) for part in chosen]
+    steady = [table.filter(pl.col("time_ns") > since_ns) for table in counting]
     return Moved(
-        sum(int(part[read].sum()) for part in chosen),
-        sum(int(part[written].sum()) for part in chosen),
-        sum(int(part[read].sum()) for part in late),
+        read_bytes=sum(int(table[read].sum()) for table in counting),
+        written_bytes=sum(int(table[written].sum()) for table in counting),
+        steady_read_bytes=sum(int(table[read].sum()) for table in steady),
     )

@@ -12,7 +12,7 @@ import polars as pl
 
 from analysis.log.log import scan
 from analysis.runs.opening import open_run
-from analysis.runs.samples import absent
+from analysis.runs.samples import make_null_columns
 from analysis.sql.csv_cells import as_text
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, counters
 from tracegen.errors import InputError, escape_controls
@@ -60,7 +60,7 @@ def _moves(files: list[Path], shift_ns: int) -> pl.LazyFrame:
 
 def _device(path: Path, shift_ns: int, rank: int) -> pl.LazyFrame:
     samples = pl.scan_parquet(path, glob=False)
-    samples = samples.with_columns(absent(samples.collect_schema().names())).select(DEVICE_SCHEMA.names)
+    samples = samples.with_columns(make_null_columns(samples.collect_schema().names())).select(DEVICE_SCHEMA.names)
     return samples.with_columns(pl.col("time_ns") + shift_ns, pl.lit(rank, pl.Int32).alias("rank"))
 
 

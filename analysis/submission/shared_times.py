@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.doubts.integrity import readable
+from analysis.doubts.integrity import explain_unreadable
 from analysis.log.log import scan
 from replayer.schema import counters, parts
 
@@ -70,7 +70,7 @@ def _count_rows(place: Path) -> int:
 def _read_times(place: Path, every: int) -> pl.DataFrame:
     """Read starts and durations (ns) of the moves with I/O of each `every`-th op."""
     has_io = pl.col("read_ns") + pl.col("write_ns") > 0
-    with readable(place):
+    with explain_unreadable(place):
         rows = scan(parts(place)).filter(has_io & (pl.col("position") % every == 0))
         spans = (pl.col("end_ns") - pl.col("start_ns")).alias("span_ns")
         return rows.select("position", "seq", "start_ns", spans).collect(engine="streaming")

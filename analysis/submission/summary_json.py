@@ -20,7 +20,7 @@ from analysis.submission.package_tree import (
     parse_number,
 )
 from analysis.summary.run_summary import Summary
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from replayer.schema import RunInfo, Window
 
 RATES: Final = tuple(name for name in CLAIMED if describe(name).better == "higher")
@@ -73,7 +73,7 @@ def open_trial(path: Path) -> PackagedTrial:
     """
     top = find_run_directory(path)
     run = open_run(top)
-    summary = checked(top)
+    summary = check_run(top)
     ranks = [summary] if top != path else [summarise(rank) for rank in list_ranks(path)]
     return PackagedTrial(path, run, summary, ranks)
 

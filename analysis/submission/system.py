@@ -7,7 +7,7 @@ from typing import Final
 from analysis.submission.package_tree import Package, list_ranks, read_json
 from analysis.submission.shared_times import find_copies
 from analysis.submission.summary_json import PackagedTrial, name_trial
-from analysis.summary.across_runs import together
+from analysis.summary.across_runs import add_shared_doubts
 from replayer.schema import Machine, code_digests
 from tracegen.errors import InputError
 
@@ -36,7 +36,7 @@ def _list_machines(trials: Trials) -> list[Machine]:
 def _check_machines(trials: Trials) -> Problems:
     """Check that trials are distinct and share one system and one release."""
     summaries = [trial.summary for opened in trials.values() for trial in opened]
-    for summary in together(summaries):
+    for summary in add_shared_doubts(summaries):
         for doubt in summary.doubts:
             if doubt.kind in ("copies", "unlike machines"):
                 yield f"trials are not separate replays on one system: {doubt.text}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.doubts.against_trace import child
+from analysis.doubts.against_trace import run_child
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import SEED, Option
 from replayer.schema import RunInfo, TraceInfo
@@ -72,7 +72,7 @@ class Traces:
 def _generate(path: Path, *words: object) -> Trace:
     """Generate a trace in a process of its own."""
     task = f"{path.stem}: its trace"
-    child("tracegen", "generate", *words, "-o", path, what=task, timeout_s=PATIENCE_S)
+    run_child("tracegen", "generate", *words, "-o", path, subject=task, timeout_s=PATIENCE_S)
     return Trace(path)
 
 

@@ -1,4 +1,4 @@
-"""Doubts on runs that are shown together: what only a look at the others tells."""
+"""Doubts about runs that are shown together, and the grouping of equal doubts."""
 
 import re
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ from typing import Final
 from analysis.doubts.doubt import Doubt
 from analysis.summary.run_summary import MachineName, Summary
 
-SPREAD_CV: Final = 0.05  # what kv-cache.py's authors allow between trials
-HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans differ by nothing
-LISTED: Final = 4  # so many runs are named
+SPREAD_CV: Final = 0.05  # the spread between trials that kv-cache.py's authors allow
+HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans have equal hit rates
+LISTED: Final = 4  # at most this many runs are named
 
 
-def together(summaries: list[Summary]) -> list[Summary]:
-    """The same, each with the doubts that only a look at the others shows.
+def add_shared_doubts(summaries: list[Summary]) -> list[Summary]:
+    """Add the doubts that only a comparison of the runs shows.
 
-    Copies of one run, trials that disagree, unlike machines, unlike hit rates.
+    They are: copies of one run, trials that disagree, unlike machines, unlike hit rates.
     """
     found = [*_copies(summaries), *_between_trials(summaries), *_between_rates(summaries)]
     return [
@@ -26,80 +26,89 @@ def together(summaries: list[Summary]) -> list[Summary]:
     ]
 
 
-def grouped(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
-    """Doubts of runs, those alike in kind and advice in one, what invalidates first.
-
-    Each is whether it invalidates, its kind, its advice, and by what was found the names of the runs it was found in.
-    """
-    found: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
-    for name, summary in zip(names, summaries, strict=True):
-        for doubt in summary.doubts:
-            texts = found.setdefault((doubt.invalidates, doubt.kind, doubt.advice), {})
-            texts.setdefault(doubt.text, []).append(name)
-    return [(*key, found[key]) for key in sorted(found, key=lambda key: not key[0])]
-
-
-def merged(texts: dict[str, list[str]], names: list[str]) -> str:
-    """What was found where, in one sentence: three texts or more that differ in figures alone become one.
+def group_doubts(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
+    """Group the doubts of runs by kind and advice, those that invalidate first.
 
     Args:
-        texts: by what was found, the names of the runs it was found in.
-        names: of all runs.
+        names: the names of the runs.
+        summaries: their summaries.
+
+    Returns:
+        Whether the doubts invalidate, their kind, their advice, and by text the names of the runs.
     """
-    alike: dict[str, list[str]] = {}
+    groups: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
+    for name, summary in zip(names, summaries, strict=True):
+        for doubt in summary.doubts:
+            texts = groups.setdefault((doubt.invalidates, doubt.kind, doubt.advice), {})
+            texts.setdefault(doubt.text, []).append(name)
+    return [(*key, groups[key]) for key in sorted(groups, key=lambda key: not key[0])]
+
+
+def merge_texts(texts: dict[str, list[str]], names: list[str]) -> str:
+    """Merge the texts of equal doubts into one sentence.
+
+    Three or more texts that differ only in figures become one.
+
+    Args:
+        texts: by text, the names of the runs that have it.
+        names: the names of all runs.
+    """
+    similar: dict[str, list[str]] = {}
     for text in texts:
-        alike.setdefault(_NUMBER.sub("#", text), []).append(text)
-    said, whose_said = [], list[set[str]]()
-    for same in alike.values():
-        if len(same) < 3:
-            whose_said += [{*texts[text]} for text in same]
-            said += [text if texts[text] == names else f"{_listed(texts[text], names)}: {text}" for text in same]
+        similar.setdefault(_NUMBER.sub("#", text), []).append(text)
+    clauses = []
+    runs_of_clauses = list[set[str]]()
+    for group in similar.values():
+        if len(group) < 3:
+            runs_of_clauses += [{*texts[text]} for text in group]
+            clauses += [text if texts[text] == names else f"{_list_runs(texts[text], names)}: {text}" for text in group]
         else:
-            whose = {name for text in same for name in texts[text]}
-            whose_said.append(whose)
-            said.append(f"{len(whose)} of {len(names)} runs: {_ranged(same)}")
-    if len(said) < 3:
-        return "; ".join(said)
-    others = len(set().union(*whose_said[1:]) - whose_said[0])
-    return f"{said[0]}; likewise, with other figures, {others} more runs"
+            runs = {name for text in group for name in texts[text]}
+            runs_of_clauses.append(runs)
+            clauses.append(f"{len(runs)} of {len(names)} runs: {_merge_figures(group)}")
+    if len(clauses) < 3:
+        return "; ".join(clauses)
+    others = len(set().union(*runs_of_clauses[1:]) - runs_of_clauses[0])
+    return f"{clauses[0]}; likewise, with other figures, {others} more runs"
 
 
-def _listed(whose: list[str], names: list[str]) -> str:
-    return ", ".join(whose) if len(whose) <= LISTED else f"{len(whose)} of {len(names)} runs"
+def _list_runs(runs: list[str], names: list[str]) -> str:
+    return ", ".join(runs) if len(runs) <= LISTED else f"{len(runs)} of {len(names)} runs"
 
 
 _NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 
-def _ranged(texts: list[str]) -> str:
-    """Texts that differ in figures alone, as one: 17.2 to 48.1 s are too short."""
-    figures = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
-    ends = (sorted(set(several), key=lambda figure: float(figure.replace(",", ""))) for several in figures)
-    told = (found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}" for found in ends)
-    return _NUMBER.sub(lambda _: next(told), texts[0])
+def _merge_figures(texts: list[str]) -> str:
+    """Merge texts that differ only in figures, e.g. "17.2 to 48.1 s are too short"."""
+    columns = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
+    ordered = (sorted(set(column), key=lambda figure: float(figure.replace(",", ""))) for column in columns)
+    ranges = (figures[0] if len(figures) == 1 else f"{figures[0]} to {figures[-1]}" for figures in ordered)
+    return _NUMBER.sub(lambda _: next(ranges), texts[0])
 
 
-def configurations(summaries: list[Summary]) -> list[list[Summary]]:
-    """Runs of one trace under the same conditions together, in the order of their first."""
-    found: dict[tuple[str | None, str], list[Summary]] = {}
+def group_trials(summaries: list[Summary]) -> list[list[Summary]]:
+    """Group runs of one trace under equal conditions, in the order of their first run."""
+    groups: dict[tuple[str | None, str], list[Summary]] = {}
     for summary in summaries:
-        found.setdefault(summary.provenance.configuration, []).append(summary)
-    return list(found.values())
+        groups.setdefault(summary.provenance.configuration, []).append(summary)
+    return list(groups.values())
 
 
 def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
-    born: dict[tuple[str | int | None, ...], list[int]] = {}
+    """Yield a doubt about copies of one run, with the numbers of the runs."""
+    by_origin: dict[tuple[str | int | None, ...], list[int]] = {}
     for number, summary in enumerate(summaries):
         if (origin := summary.provenance.origin) is not None:
-            born.setdefault(origin, []).append(number)
-    for copies in born.values():
+            by_origin.setdefault(origin, []).append(number)
+    for copies in by_origin.values():
         if len(copies) > 1:
             text = f"{len(copies)} of these are one run, named or copied more than once"
-            yield Doubt("copies", text, "name each run once; trials are replayed, each anew"), copies
+            yield Doubt("copies", text, "name each run once; replay each trial separately"), copies
 
 
 def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
-    """With the places of the runs that it concerns."""
+    """Yield doubts about trials of one configuration, with the numbers of the runs."""
     alike: dict[tuple[str | None, str], dict[MachineName, list[int]]] = {}
     for number, summary in enumerate(summaries):
         machine = replace(summary.provenance.machine, host=None)
@@ -119,12 +128,13 @@ def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]
 
 
 def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
+    """Yield a doubt about unequal hit rates of one trace, with the numbers of all runs."""
     if len({summary.provenance.trace_fingerprint for summary in summaries}) > 1:
         return
-    for name, what in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
+    for name, noun in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
         rates = [summary.metrics[name] or 0.0 for summary in summaries]
         if max(rates) - min(rates) > HIT_RATE_POINTS:
-            text = f"{what} differ, {min(rates):.1%} to {max(rates):.1%}: these systems were spared unequal work"
+            text = f"{noun} differ, {min(rates):.1%} to {max(rates):.1%}: the caches saved these systems unequal work"
             advice = "rank systems by runs of one plan: equal capacities and options"
             yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]
             return

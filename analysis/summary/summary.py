@@ -1,19 +1,19 @@
-"""A run in numbers, and how far they may be believed."""
+"""The summary of a run: its metrics, and the doubts about them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import polars as pl
-from tqdm import tqdm
 
 from analysis.doubts import against_trace as replanned
 from analysis.doubts import checks as doubts
 from analysis.doubts import integrity as audit
+from analysis.doubts.counts import count_moves, sum_lost_time
 from analysis.doubts.doubt import Doubt, Evidence
-from analysis.doubts.every_row import recomputed
+from analysis.doubts.every_row import check_rows
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
@@ -27,74 +27,93 @@ from tracegen.schema import Trace
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
 """Entries of a summary that are no counts, and equal in runs that did the same work."""
 
+Advance = Callable[[int], None]
+"""Reports by how many units the work has advanced."""
 
-def summarise(path: Path, targets: Targets | None = None) -> Summary:
+
+def ignore_progress(_units: int) -> None:
+    """Report nothing."""
+
+
+def summarise(path: Path, targets: Targets | None = None, advance: Advance = ignore_progress) -> Summary:
     """Compute every metric of a run, and its doubts.
 
-    The metrics are of all its ranks together, warm-up left out.
+    The metrics are of all ranks together, without the warm-up.
 
     Args:
-        path: its directory.
-        targets: what to hold it against.
+        path: the run directory.
+        targets: the bounds to compare the run with.
+        advance: called with 1 after each of METRICS.
 
     Raises:
-        InputError: the run directory is missing, damaged or without a log, or its log is none that a replay leaves.
+        InputError: the run directory is missing, damaged or without a log, or its log has rows that
+            no replay writes.
     """
     run = open_run(path)
-    return judged(run, open_log(run, targets))
+    return judge(run, open_log(run, targets), advance)
 
 
-def checked(path: Path, trace: Path | None = None) -> Summary:
+def check_run(path: Path, trace: Path | None = None, advance: Advance = ignore_progress) -> Summary:
     """Summarise a run, and check that its rows are those of its plan.
 
     Args:
-        path: its directory.
-        trace: what it replayed, to be planned anew; `{rank}` stands for the number of the rank. None: its rows are held
-            against run.json alone.
+        path: the run directory.
+        trace: the trace that the run replayed, to plan it again; `{rank}` in its name is the number
+            of the rank. None: the rows are compared with run.json alone.
+        advance: called with 1 after each of METRICS.
 
     Raises:
         InputError: as `summarise`; or the trace cannot be planned as the run was.
     """
     run = open_run(path)
-    summary = judged(run, open_log(run))
-    unlike = [doubt for rank in run.ranks for doubt in recomputed(rank.path, rank.info)]
+    summary = judge(run, open_log(run), advance)
+    doubts = [doubt for rank in run.ranks for doubt in check_rows(rank.path, rank.info)]
     if trace is not None:
-        unlike += _against(run, trace)
-    return summary.with_doubts(before=unlike)
+        doubts += _compare_with_trace(run, trace)
+    return summary.with_doubts(before=doubts)
 
 
-def _against(run: Run, trace: Path) -> Iterator[Doubt]:
-    """Where the ranks of a run are not those of a trace."""
+def _compare_with_trace(run: Run, trace: Path) -> Iterator[Doubt]:
+    """Yield a doubt for each difference between the ranks of a run and their trace."""
     with TemporaryDirectory(prefix="analysis-plan-") as folder:
-        ranks = tqdm(run.ranks, desc="planning anew", unit="rank", leave=False, disable=None, delay=1)
-        for number, rank in enumerate(ranks):
+        for number, rank in enumerate(run.ranks):
             own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
             planned = replanned.plan_anew(own.path, rank.path, rank.info, Path(folder) / f"{number}.parquet")
-            yield from replanned.deviations(rank.path, rank.info, own, planned)
+            yield from replanned.find_deviations(rank.path, rank.info, own, planned)
             planned.moves.unlink()
 
 
 def open_log(run: Run, targets: Targets | None = None) -> Log:
-    """A run's log, known to hold what a replay leaves.
+    """Open the log of a run, and check that it has the rows of a replay.
+
+    Args:
+        run: an opened run.
+        targets: the bounds to compare the run with.
 
     Raises:
-        InputError: it cannot be read, or holds rows that no replay writes.
+        InputError: the log cannot be read, has no rows, or has rows that no replay writes.
     """
     try:
         _ = run.facts, run.samples
-        log = run.log(targets)
+        log = run.make_log(targets)
         rows = log.every_cell.select(pl.col("rows").sum()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{run.path}: its log cannot be read ({reason}); copy the run anew.") from None
+        raise InputError(f"its log cannot be read ({reason})", "copy the run again", subject=run.path) from None
     if not rows:
-        raise InputError(f"{run.path}: its log has no rows; replay it anew.")
+        raise InputError("its log has no rows", "replay it", subject=run.path)
     return log
 
 
-def judged(run: Run, log: Log) -> Summary:
-    """Return the summary of an opened run."""
-    values = measure(log)
+def judge(run: Run, log: Log, advance: Advance = ignore_progress) -> Summary:
+    """Compute the metrics and the doubts of an opened run.
+
+    Args:
+        run: an opened run.
+        log: its log.
+        advance: called with 1 after each of METRICS.
+    """
+    values = measure(log, advance)
     windows = [info.window for info in run.infos if info.window is not None]
     values |= {"drain_s": max((window.drain_s or 0.0 for window in windows), default=0.0)}
     cells = log.every_cell.collect()
@@ -102,15 +121,15 @@ def judged(run: Run, log: Log) -> Summary:
         run.infos,
         [rank.is_running for rank in run.ranks],
         values,
-        nvme=run.moved(),
-        device=run.counted(by_process=False),
-        process=run.counted(by_process=True),
+        nvme=run.sum_moved(),
+        device=run.sum_counted(by_process=False),
+        process=run.sum_counted(by_process=True),
         host_cores=run.host_cores,
-        causes=run.causes() if values["failed_moves"] else {},
-        lost=audit.lost(cells),
+        causes=run.count_causes() if values["failed_moves"] else {},
+        lost=sum_lost_time(cells),
     )
-    edited = audit.altered(run.infos, run.facts, audit.tally(cells.filter(~pl.col("beyond"))))
-    found = doubts.in_order([*run.doubts, *edited, *doubts.of_run(evidence)])
+    contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
+    found = doubts.sort_doubts([*run.doubts, *contradictions, *doubts.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")
     return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck)
 
@@ -134,20 +153,27 @@ def _provenance(run: Run) -> Provenance:
     )
 
 
-def measure(log: Log) -> dict[str, Any]:
-    """Every metric of METRICS by its flat name."""
-    order = sorted(METRICS, key=lambda name: name != "latency")  # it takes the most memory: before requests are held
-    steps = tqdm(order, desc="judging", unit="metric", leave=False, disable=None, delay=1)
-    rows = {name: METRICS[name](log).collect(engine="streaming").row(0, named=True) for name in steps}
+def measure(log: Log, advance: Advance = ignore_progress) -> dict[str, Any]:
+    """Compute every metric of METRICS, by its flat name.
+
+    Args:
+        log: the log of a run.
+        advance: called with 1 after each of METRICS, to show progress.
+    """
+    order = sorted(METRICS, key=lambda name: name != "latency")  # the most memory: before requests are computed
+    rows = {}
+    for name in order:
+        rows[name] = METRICS[name](log).collect(engine="streaming").row(0, named=True)
+        advance(1)
     return {name: _finite(value) for metric in METRICS for name, value in rows[metric].items()}
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no infinity: what a run of no duration divides by zero is null."""
+    """Replace infinity, which JSON lacks, by None; a run without duration divides by zero."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def differences(summaries: list[Summary]) -> list[str]:
+def find_differences(summaries: list[Summary]) -> list[str]:
     """Return the names under which runs did unlike work: fingerprints, conditions and every count of the work."""
     first, *others = [summary.to_json() for summary in summaries]
     counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]

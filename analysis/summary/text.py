@@ -1,4 +1,4 @@
-"""Summaries as a table for people: verdicts and doubts first."""
+"""Summaries as a table on the terminal, with doubts first and verdicts last."""
 
 import math
 import os
@@ -14,10 +14,10 @@ from analysis.log.columns import GIB
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading
 from analysis.metrics.metric import Metric
-from analysis.summary.across_runs import LISTED, configurations, grouped, merged
+from analysis.summary.across_runs import LISTED, group_doubts, group_trials, merge_texts
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
-from analysis.summary.summary import differences
+from analysis.summary.summary import find_differences
 from replayer.schema import TIERS, Conditions, Storage, drive
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
@@ -65,10 +65,13 @@ SECTIONS: Final[dict[str, list[Line]]] = {
 
 
 def render(summaries: list[Summary]) -> str:
-    """Doubts, conditions, a column of numbers per run, what the cache is worth, and the verdicts."""
+    """Format summaries: doubts, conditions, a column of numbers per run, break-even, and verdicts."""
     names = _names(summaries)
     width = max(12, *(len(name) + 2 for name in names))
-    lines = [*doubts(summaries), *(line for summary in summaries for line in (_conditions(summary), _machine(summary)))]
+    lines = [
+        *format_doubts(summaries),
+        *(line for summary in summaries for line in (_conditions(summary), _machine(summary))),
+    ]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
         if shown:
@@ -76,8 +79,8 @@ def render(summaries: list[Summary]) -> str:
         for label, name, form in shown:
             cells = (_cell(name, form, summary) for summary in summaries)
             lines.append(f"  {label:56}" + "".join(f"{cell:>{width}}" for cell in cells))
-    worth = (f"{name}: {break_even(s)}" for name, s in zip(names, summaries, strict=True))
-    return "\n".join([*lines, *_notes(summaries), "", *worth, "", *verdict(summaries)])
+    worth = (f"{name}: {format_break_even(s)}" for name, s in zip(names, summaries, strict=True))
+    return "\n".join([*lines, *_notes(summaries), "", *worth, "", *format_verdicts(summaries)])
 
 
 def _cell(name: str, form: Format, summary: Summary) -> str:
@@ -86,31 +89,31 @@ def _cell(name: str, form: Format, summary: Summary) -> str:
 
 
 def _notes(summaries: list[Summary]) -> list[str]:
-    """What the lines leave unsaid."""
-    found = note((line[1] for section in SECTIONS.values() for line in section), [s.metrics for s in summaries])
+    """Return notes on metrics that are in brackets, missing, or easily misread."""
+    notes = note((line[1] for section in SECTIONS.values() for line in section), [s.metrics for s in summaries])
     if any(summary.provenance.conditions.pace == "asap" for summary in summaries):
-        found.append(
-            "No times per request under pace asap: all of the window is due at once, so that they would be times of our"
-            " own queue. Replay with --pace closed or open for them."
+        notes.append(
+            "No times per request under pace asap: the whole window is due at once, so they would be times of the"
+            " replayer's own queue. Replay with --pace closed or open to measure them."
         )
     writing = [summary for summary in summaries if summary.metrics["nvme_write_bytes_per_day"]]
     paces = dict.fromkeys(map(_written_pace, writing))
     if paces:
-        found.append(f"What is written to nvme per day, and a drive's life, are at {' and '.join(paces)}.")
+        notes.append(f"Bytes written to nvme per day, and a drive's endurance, are at {' and '.join(paces)}.")
     if any(_never_queues(summary) for summary in summaries):
-        found.append(
-            "QoS classes cannot differ where there are as many workers as users under pace closed: nothing queues."
-            " Fewer --workers, or --pace open, shows them apart."
+        notes.append(
+            "QoS classes cannot differ under pace closed with as many workers as users: nothing queues."
+            " Pass fewer --workers, or --pace open, to tell them apart."
         )
-    return ["", *found] if found else []
+    return ["", *notes] if notes else []
 
 
 def _written_pace(summary: Summary) -> str:
-    """At whose pace the run wrote: only requests that come by the clock come as they did in the workload."""
+    """Describe the pace at which the run wrote; only pace open keeps the workload's times."""
     conditions = summary.provenance.conditions
     speedup = conditions.speedup or 1.0
     if conditions.pace != "open":
-        return "the replay's pace, which is not the workload's (`replayer plan` tells that of the trace's own times)"
+        return "the replay's pace, which is not the workload's (`replayer plan` prints that of the trace's own times)"
     return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
 
 
@@ -121,23 +124,23 @@ def _never_queues(summary: Summary) -> bool:
     return conditions.pace == "closed" and classes > 1 and workers >= (summary.provenance.users or math.inf)
 
 
-def doubts(summaries: list[Summary]) -> list[str]:
-    """A line per kind of doubt, what invalidates first, with what was found in each run and the advice once."""
+def format_doubts(summaries: list[Summary]) -> list[str]:
+    """Format one line per kind of doubt and advice, those that invalidate first."""
     names = _names(summaries)
     lines = []
-    for against, kind, advice, texts in grouped(names, summaries):
+    for against, kind, advice, texts in group_doubts(names, summaries):
         if kind == "still running":
             lines.append(f"{', '.join(whose for runs in texts.values() for whose in runs)}: {STILL_RUNNING}.")
             continue
         state = "INVALID" if against else "Doubt"
-        lines.append(f"{state}: {kind}: {merged(texts, names)}. Advice: {advice}.")
+        lines.append(f"{state}: {kind}: {merge_texts(texts, names)}. Advice: {advice}.")
     return [*lines, ""] if lines else []
 
 
-def verdict(summaries: list[Summary]) -> list[str]:
-    """A line per run, and per finding that invalidates it, then whether the runs did the same work.
+def format_verdicts(summaries: list[Summary]) -> list[str]:
+    """Format one line per valid run and per invalidating finding, then whether the runs did equal work.
 
-    Of more than LISTED runs, those that are valid share a line.
+    If more than LISTED runs are valid, they share a line.
     """
     valid = [summary.run for summary in summaries if summary.is_valid]
     if len(valid) > LISTED:
@@ -149,21 +152,21 @@ def verdict(summaries: list[Summary]) -> list[str]:
     return lines
 
 
-def break_even(summary: Summary) -> str:
-    """One sentence on what the cache is worth per tier."""
+def format_break_even(summary: Summary) -> str:
+    """Format one sentence on the break-even speed of each tier."""
     speeds = {tier: speed for tier in TIERS if (speed := summary.metrics[f"{tier}_break_even_tok_s"]) is not None}
     if not speeds:
-        return "no tier served a read, so that nothing was saved."
-    told = ", ".join(f"{speed:,.0f} tok/s ({tier})" for tier, speed in speeds.items())
-    return f"reading KV back beats recomputing it unless prefill computes more than {told} for one request."
+        return "no tier served a read, so nothing was saved."
+    limits = ", ".join(f"{speed:,.0f} tok/s ({tier})" for tier, speed in speeds.items())
+    return f"reading KV back beats recomputing it unless prefill computes more than {limits} for one request."
 
 
 def _names(summaries: list[Summary]) -> list[str]:
-    return short([Path(summary.run) for summary in summaries])
+    return shorten_paths([Path(summary.run) for summary in summaries])
 
 
-def short(paths: Sequence[Path]) -> list[str]:
-    """The last part of each path; where those are not unique, what follows the folder that holds them all."""
+def shorten_paths(paths: Sequence[Path]) -> list[str]:
+    """Return the last part of each path; if these are not unique, the path below the common folder."""
     names = [path.name for path in paths]
     if len(set(names)) == len(names) and all(names):
         return names
@@ -175,7 +178,7 @@ def short(paths: Sequence[Path]) -> list[str]:
 
 
 def _matters(name: str, summary: Summary) -> bool:
-    """Whether a line says something: tiers and sources that saw nothing are left out."""
+    """Return whether a line is informative; tiers and sources without moves are left out."""
     value = summary.values[name]
     metric = describe(name)
     if metric.family == "lateness_{stat}_ms" and summary.provenance.conditions.pace != "open":  # no schedule
@@ -197,25 +200,26 @@ def _conditions(summary: Summary) -> str:
         if size != 0
     )
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions.direct]
-    drive_of_tier = place(summary.provenance.storage)
+    drive_of_tier = describe_drive(summary.provenance.storage)
     storage = f"; {drive_of_tier}" if drive_of_tier else ""
     return (
         f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
-        f" {orders.described(conditions)}{direct}, verify {conditions.verify}{storage}"
+        f" {orders.describe_order(conditions)}{direct}, verify {conditions.verify}{storage}"
     )
 
 
-def place(storage: Storage | None) -> str:
+def describe_drive(storage: Storage | None) -> str:
     """Describe the drive of the nvme tier; empty without one."""
     return f"nvme tier on {drive(storage)}" if storage else ""
 
 
 def _machine(summary: Summary) -> str:
-    """What else the machine did, and what workers waited for."""
-    metrics, host_cores = summary.metrics, summary.provenance.host_cores
+    """Describe the other load of the machine, and the waits of workers."""
+    metrics = summary.metrics
+    host_cores = summary.provenance.host_cores
     cores = f" of {host_cores} cores" if host_cores else " cores"
-    told = {
+    facts = {
         "foreign CPU": _measured(metrics["foreign_cpu"], f"{{:.2f}}{cores}"),
         "run-queue delay": _measured(metrics["run_delay_share"], "{:.1%} of I/O time"),
         "foreign I/O": _measured(metrics["foreign_io_share"], "{:.1%} of the device's bytes"),
@@ -223,8 +227,8 @@ def _machine(summary: Summary) -> str:
     }
     for name, value in (("steal", metrics["steal_cpu"]), ("throttled for s", metrics["throttled_s"])):
         if value and value >= 0.005:
-            told[name] = f"{value:.2f}"
-    return "  machine: " + ", ".join(f"{name} {value}" for name, value in told.items())
+            facts[name] = f"{value:.2f}"
+    return "  machine: " + ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
 def _measured(value: float | None, form: str) -> str:
@@ -237,13 +241,13 @@ def _ranks(conditions: Conditions) -> str:
 
 
 def _sameness(summaries: list[Summary]) -> str:
-    if unlike := differences(summaries):
-        if (told := _within(summaries)) is not None:
-            return told
+    if unlike := find_differences(summaries):
+        if (comparison := _compare_trials(summaries)) is not None:
+            return comparison
         if "trace_fingerprint" in unlike:
             traces = len({summary.provenance.trace_fingerprint for summary in summaries})
             return f"unlike work: they replayed {traces} traces"
-        if len(groups := configurations(summaries)) == len(summaries):
+        if len(groups := group_trials(summaries)) == len(summaries):
             return f"{len(groups)} configurations, which do unlike work: compare with --vary says what follows from it"
         return "unlike work, these differ: " + ", ".join(unlike)
     provenance = summaries[0].provenance
@@ -251,19 +255,19 @@ def _sameness(summaries: list[Summary]) -> str:
     return f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
 
 
-def _within(summaries: list[Summary]) -> str | None:
-    """Of trials of several configurations, whether the work is equal within each; None where no run has a trial."""
-    groups = configurations(summaries)
+def _compare_trials(summaries: list[Summary]) -> str | None:
+    """Describe whether trials of each configuration did equal work; None if no run has another trial."""
+    groups = group_trials(summaries)
     if len(groups) == 1 or len(groups) == len(summaries):
         return None
     sizes = sorted({len(trials) for trials in groups})
     trials = f"{sizes[0]} trials each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} trials each"
-    found = [names for names in map(differences, groups) if names]
-    if not found:
+    unequal = [names for names in map(find_differences, groups) if names]
+    if not unequal:
         return f"{len(groups)} configurations, {trials}; work is equal within each"
     if any(summary.provenance.is_cut for summary in summaries):
         return (
             f"{len(groups)} configurations, {trials}; runs were cut in time and got unequally far: compare their rates"
         )
-    unlike = ", ".join(sorted({name for names in found for name in names}))
-    return f"{len(groups)} configurations, {trials}; within {len(found)} of them work differs: {unlike}"
+    unlike = ", ".join(sorted({name for names in unequal for name in names}))
+    return f"{len(groups)} configurations, {trials}; within {len(unequal)} of them work differs: {unlike}"

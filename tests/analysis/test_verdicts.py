@@ -75,7 +75,7 @@ def test_unlike_work_is_named(replays: list[Path], tmp_path: Path) -> None:
     one = summary.summarise(replays[0])
     provenance = replace(one.provenance, plan_fingerprint="x")
     other = replace(one, provenance=provenance, metrics=one.metrics | {"cpu_hits": 1, "elapsed_s": 99.0})
-    assert summary.differences([one, other]) == ["cpu_hits", "plan_fingerprint"]
+    assert summary.find_differences([one, other]) == ["cpu_hits", "plan_fingerprint"]
 
 
 def damaged(copy: Path, what: str) -> None:
@@ -118,7 +118,7 @@ def test_damaged_runs_are_refused_in_one_sentence(run: Run, replays: list[Path],
     assert done.stdout == ""
 
 
-def test_parts_are_refused_where_there_are_none(tmp_path: Path) -> None:
+def test_a_folder_without_run_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a run directory"):
         summary.summarise(tmp_path).to_json()
 
@@ -135,11 +135,11 @@ def test_a_rank_that_is_missing_or_was_killed_is_named(tmp_path: Path) -> None:
     assert "rank 2 of 3 is missing" in " ".join(found["findings"])
     for rank in (0, 1):
         shutil.rmtree(place / f"rank_{rank}")
-    with pytest.raises(InputError, match="none of its 3 ranks"):
+    with pytest.raises(InputError, match="its 3 ranks left no log"):
         summary.summarise(place).to_json()
 
 
-def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> None:
+def test_ranks_without_a_recorded_start_begin_at_0(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "running")
     info = json.loads((place / "rank_1" / "run.json").read_text())
     del info["clock"]
@@ -149,7 +149,7 @@ def test_ranks_that_did_not_say_when_they_began_have_no_age(tmp_path: Path) -> N
     assert found["status"] == "running"
 
 
-def test_the_status_of_ranks_is_that_of_the_worst(tmp_path: Path) -> None:
+def test_the_status_of_a_run_is_the_worst_of_its_ranks(tmp_path: Path) -> None:
     place, _ = ranks(tmp_path / "run", "complete", "failed")
     assert summary.summarise(place).to_json()["status"] == "failed"
     place, _ = ranks(tmp_path / "run2", "complete", "complete")

@@ -18,7 +18,7 @@ from analysis.cli import main
 from analysis.commands.directories import find_runs
 from analysis.summary import glossary, percentiles
 from analysis.summary import text as render
-from analysis.summary.across_runs import merged
+from analysis.summary.across_runs import merge_texts
 from tests.support import traces
 from tests.support.crafted_runs import clean
 from tests.support.summaries import FAILED, summary_of
@@ -115,26 +115,29 @@ def test_what_holds_no_run_is_named(tmp_path: Path, make: bool) -> None:
 def test_findings_that_differ_in_figures_are_one_line() -> None:
     names = [f"t{number}" for number in range(12)]
     texts = {f"{17 + number}.5 s of 1,2{number:02} are too short": [name] for number, name in enumerate(names)}
-    assert merged(texts, names) == "12 of 12 runs: 17.5 to 28.5 s of 1,200 to 1,211 are too short"
-    assert merged({"always": names}, names) == "always"
-    assert merged({"one (5)": ["t0"], "one (6)": ["t1"]}, names) == "t0: one (5); t1: one (6)"
-    assert merged({"a": ["t0"], "b": ["t1"], "c": ["t2"]}, names) == "t0: a; likewise, with other figures, 2 more runs"
+    assert merge_texts(texts, names) == "12 of 12 runs: 17.5 to 28.5 s of 1,200 to 1,211 are too short"
+    assert merge_texts({"always": names}, names) == "always"
+    assert merge_texts({"one (5)": ["t0"], "one (6)": ["t1"]}, names) == "t0: one (5); t1: one (6)"
+    assert (
+        merge_texts({"a": ["t0"], "b": ["t1"], "c": ["t2"]}, names)
+        == "t0: a; likewise, with other figures, 2 more runs"
+    )
 
 
 def test_work_is_compared_within_configurations() -> None:
     runs = [
         summary_of(run=f"{case}{n}", conditions={"users": case}, nvme_reads=case) for case in (1, 2) for n in range(6)
     ]
-    told = render.verdict(runs)
+    told = render.format_verdicts(runs)
     assert told == [
         "VALID: 12 of 12 runs: complete, no move failed, log and plan agree.",
         "12 runs, 2 configurations, 6 trials each; work is equal within each.",
     ]
     runs[3] = replace(runs[3], metrics=runs[3].metrics | {"nvme_reads": 9})
     ending = "12 runs, 2 configurations, 6 trials each; within 1 of them work differs: nvme_reads."
-    assert render.verdict(runs)[-1] == ending
+    assert render.format_verdicts(runs)[-1] == ending
     runs[0] = runs[0].with_doubts(after=[FAILED])
-    assert render.verdict(runs)[:2] == [
+    assert render.format_verdicts(runs)[:2] == [
         "VALID: 11 of 12 runs: complete, no move failed, log and plan agree.",
         f"NOT VALID: 10: {FAILED.text}.",
     ]
@@ -223,7 +226,7 @@ def test_a_live_run_that_has_logged_nothing_yet(live: Path) -> None:
     for part in (live / "moves").iterdir():
         part.rename(part.with_name(f"{part.name}.partial"))
     assert call("summary", live, code=2).stderr == (
-        f"Error: {live} is still running and has logged nothing yet; ask again in some seconds.\n"
+        f"Error: {live}: the run is still running and has logged nothing yet; try again in a few seconds.\n"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from analysis.summary.text import render
 from replayer.machine import device_counters as counters
 from replayer.machine.device_counters import Sampler
@@ -136,7 +136,7 @@ def test_what_the_machine_did_stands_in_the_summary(tmp_path: Path) -> None:
 def test_what_an_older_release_did_not_measure_is_not_0(tmp_path: Path) -> None:
     run = clean(60)
     del run.info["machine"]["host_cores"]
-    summary = checked(run.save(tmp_path / "run"))
+    summary = check_run(run.save(tmp_path / "run"))
     assert summary.is_valid
     names = ("run_delay_s", "throttled_s", "steal_cpu", "foreign_io_share", "process_read_bytes", "foreign_cpu_share")
     assert [summary.metrics[name] for name in names] == [None] * len(names)
@@ -213,7 +213,7 @@ def test_a_run_of_weeks_is_judged(tmp_path: Path) -> None:
     run.samples = None
     for name in ("due_ns", "ready_ns", "start_ns", "end_ns"):
         run.rows[name][middle:] += 20 * DAY
-    summary = checked(run.settle().save(tmp_path / "run")).to_json()
+    summary = check_run(run.settle().save(tmp_path / "run")).to_json()
     assert summary["valid"], summary["findings"]
     assert summary["elapsed_s"] == pytest.approx(20 * 86_400, rel=1e-3)
 

@@ -51,12 +51,12 @@ def capture_here(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return here(*command[3:], cwd=None)
 
 
-def child_here(*command: object, what: str, timeout_s: float | None = None) -> str:
-    """As `replanned.child`, in this process; test_a_plan_is_made_by_a_process_of_its_own has one."""
+def child_here(*command: object, subject: str, timeout_s: float | None = None) -> str:
+    """As `replanned.run_child`, in this process; test_a_plan_is_made_by_a_process_of_its_own has one."""
     del timeout_s
     done = here(*map(str, command))
     if done.returncode:
-        raise InputError(f"{what}: {done.stderr}")
+        raise InputError(f"{subject}: {done.stderr}")
     return done.stdout
 
 

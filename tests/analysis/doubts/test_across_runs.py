@@ -6,7 +6,7 @@ import pytest
 
 from analysis.doubts.doubt import Doubt
 from analysis.summary import text as render
-from analysis.summary.across_runs import together
+from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.run_summary import Summary
 from tests.support.summaries import MACHINE, summary_of
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
 
 def kinds(*summaries: Summary) -> list[list[str]]:
     """Return the kinds of the doubts that each summary has next to the others."""
-    return [[doubt.kind for doubt in summary.doubts] for summary in together([*summaries])]
+    return [[doubt.kind for doubt in summary.doubts] for summary in add_shared_doubts([*summaries])]
 
 
 def test_trials_that_disagree() -> None:
     """Of one machine and one configuration, however far each of them came in its window."""
     own = Doubt("short run", "2 s are too short", "replay minutes")
-    first, second = together([summary_of(doubts=[own]), summary_of(wall_clock_tok_s=107.5, executed_ops=6)])
+    first, second = add_shared_doubts([summary_of(doubts=[own]), summary_of(wall_clock_tok_s=107.5, executed_ops=6)])
     assert first.doubts == (own, *second.doubts)
     (doubt,) = second.doubts
     assert doubt.kind == "trials disagree"
@@ -35,30 +35,33 @@ def test_trials_that_disagree() -> None:
 def test_each_configuration_has_its_own_trials() -> None:
     """Two that disagree are told apart, and a third that does not stays out of it."""
     runs = [summary_of(conditions={"model": m}, wall_clock_tok_s=v) for m in "no" for v in (100.0, 120.0 + 20 * ord(m))]
-    told = together([*runs, summary_of()])
+    told = add_shared_doubts([*runs, summary_of()])
     texts = [[doubt.text for doubt in summary.doubts] for summary in told]
     assert texts[0] == texts[1] != texts[2] == texts[3]
     assert texts[4] == []
     assert (
-        render.doubts([replace(summary, run=f"run{i}") for i, summary in enumerate(told)])[0].count(" trials of ") == 2
+        render.format_doubts([replace(summary, run=f"run{i}") for i, summary in enumerate(told)])[0].count(
+            " trials of "
+        )
+        == 2
     )
 
 
-def test_copies_are_no_trials() -> None:
+def test_copies_are_not_trials() -> None:
     """What began at one nanosecond on one host is one run."""
     assert kinds(*[summary_of(zero_ns=[5])] * 2, summary_of(zero_ns=[6])) == [["copies"], ["copies"], []]
     assert kinds(summary_of(zero_ns=[5]), summary_of(zero_ns=[5], machine=replace(MACHINE, host="h2"))) == [[], []]
     assert kinds(*[summary_of(zero_ns=[5, None])] * 2) == [[], []]
 
 
-def test_unlike_machines_are_no_trials() -> None:
+def test_runs_on_unlike_machines_are_not_trials() -> None:
     other = summary_of(machine=replace(MACHINE, device="/dev/b"), wall_clock_tok_s=500.0)
     assert kinds(summary_of(), other) == [["unlike machines"]] * 2
     assert kinds(summary_of(), summary_of(machine=replace(MACHINE, host="h2"))) == [[], []]
 
 
 def test_hit_rates_that_differ() -> None:
-    (doubt,) = together([summary_of(), summary_of(hit_rate_reuse=0.502)])[0].doubts
+    (doubt,) = add_shared_doubts([summary_of(), summary_of(hit_rate_reuse=0.502)])[0].doubts
     assert (doubt.kind, "50.0% to 50.2%" in doubt.text) == ("hit rates differ", True)
     assert kinds(summary_of(), summary_of(hit_rate_reuse=0.5009)) == [[], []]
     assert kinds(summary_of(), summary_of(hit_rate=0.6)) == [["hit rates differ"]] * 2

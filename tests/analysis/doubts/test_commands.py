@@ -12,7 +12,7 @@ from tests.support.doubts import call, counted, put
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 
-def test_check_says_by_its_exit_code_whether_runs_hold(tmp_path: Path) -> None:
+def test_the_exit_code_of_check_is_1_if_a_run_is_not_valid(tmp_path: Path) -> None:
     good, bad = clean(60), clean(60)
     bad.info["status"] = "incomplete"
     places = [good.save(tmp_path / "good"), bad.save(tmp_path / "bad")]
@@ -28,7 +28,7 @@ def test_check_says_by_its_exit_code_whether_runs_hold(tmp_path: Path) -> None:
     assert done.stdout == "", "nothing half-computed"
 
 
-def test_a_summary_that_is_not_valid_says_so_first_and_last(tmp_path: Path) -> None:
+def test_an_invalid_run_is_named_first_and_last(tmp_path: Path) -> None:
     run = clean(60)
     run.info["status"] = "incomplete"
     place = run.save(tmp_path / "run")
@@ -38,7 +38,7 @@ def test_a_summary_that_is_not_valid_says_so_first_and_last(tmp_path: Path) -> N
     assert json.loads(call("summary", place, "--json").stdout)["valid"] is False
 
 
-def test_findings_that_invalidate_come_before_all_doubts(tmp_path: Path) -> None:
+def test_invalidating_doubts_come_first(tmp_path: Path) -> None:
     run = clean(60)
     counted(run, read=0.1)
     put(run.info, "executed_ops", 5)

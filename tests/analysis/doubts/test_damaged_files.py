@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.summary.summary import checked
+from analysis.summary.summary import check_run
 from replayer.schema import parts
 from tests.support.crafted_runs import clean
 from tests.support.doubts import refusal
@@ -54,8 +54,8 @@ STRANGE_PARTS: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     ("numbers as floats", column("end_ns", lambda c: c.cast(pa.float64())), "column end_ns is double, not int64"),
     ("flags as numbers", column("warmup", lambda c: c.cast(pa.int8())), "column warmup is int8, not bool"),
     ("words as codes", column("move", lambda c: pa.array([0] * len(c), pa.int64())), "column move is int64, not text"),
-    ("an unknown word", one_cell("move", "teleport"), "move = 'teleport', which is none of hit, store"),
-    ("an unknown tier", one_cell("to_tier", "tape"), "to_tier = 'tape', which is none of gpu, cpu, nvme"),
+    ("an unknown word", one_cell("move", "teleport"), "move = 'teleport'; it must be one of hit, store"),
+    ("an unknown tier", one_cell("to_tier", "tape"), "to_tier = 'tape'; it must be one of gpu, cpu, nvme"),
     ("a newer version", versioned(b"3"), "is of run format 3"),
     ("a strange version", versioned(b"x\xff"), "is of run format x"),
     *[(f"a null in {name}", one_cell(name, None), f"column {name} holds nulls") for name in ("op_id", "end_ns", "move", "warmup", "worker", "session_id")],
@@ -64,13 +64,13 @@ STRANGE_PARTS: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
 
 
 @pytest.mark.parametrize(("change", "reason"), [case[1:] for case in STRANGE_PARTS], ids=[c[0] for c in STRANGE_PARTS])
-def test_parts_that_are_none(tmp_path: Path, change: Any, reason: str) -> None:
+def test_damaged_parts_are_refused(tmp_path: Path, change: Any, reason: str) -> None:
     place = clean(5).save(tmp_path / "run", parts=1)
     rewritten(place / "moves" / "part-00000.parquet", change)
     assert reason in refusal(place)
 
 
-def test_nulls_are_found_without_statistics_too(tmp_path: Path) -> None:
+def test_nulls_are_found_without_statistics(tmp_path: Path) -> None:
     place = clean(5).save(tmp_path / "run", parts=1)
     part = place / "moves" / "part-00000.parquet"
     for name in ("op_id", "warmup", "key", "worker", "rank", "read_ns"):
@@ -82,10 +82,10 @@ def test_nulls_are_found_without_statistics_too(tmp_path: Path) -> None:
 
 def test_logs_that_other_tools_rewrote_stay_readable(tmp_path: Path) -> None:
     place = clean(50).save(tmp_path / "run", parts=3)
-    before = checked(place).to_json()
+    before = check_run(place).to_json()
     for path in parts(place):
         pl.read_parquet(path).write_parquet(path)
-    assert checked(place).to_json() == before
+    assert check_run(place).to_json() == before
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_logs_that_other_tools_rewrote_stay_readable(tmp_path: Path) -> None:
         (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
     ],
 )  # fmt: skip
-def test_counters_that_are_none(tmp_path: Path, change: Callable[[Path], object], reason: str) -> None:
+def test_damaged_counters_are_refused(tmp_path: Path, change: Callable[[Path], object], reason: str) -> None:
     place = clean(50).save(tmp_path / "run")
     change(place / "device.parquet")
     message = refusal(place)
@@ -115,7 +115,7 @@ def test_counters_that_are_none(tmp_path: Path, change: Callable[[Path], object]
 
 
 @pytest.mark.parametrize("name", ["run.json", "moves", "moves/part-00000.parquet", "device.parquet"])
-def test_what_belongs_to_others_is_not_called_damaged(name: str) -> None:
+def test_unreadable_files_are_not_called_damaged(name: str) -> None:
     """Not in tmp_path, which others may not enter."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)

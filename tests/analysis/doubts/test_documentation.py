@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
 DOC = ROOT / "docs" / "doubts.md"
 
 
-def test_the_docs_list_every_kind_that_the_code_can_tell() -> None:
+def test_the_docs_list_every_kind_of_doubt() -> None:
     sources = [path for folder in ("doubts", "runs", "summary") for path in (ROOT / "analysis" / folder).glob("*.py")]
     calls = [
         node

@@ -22,21 +22,21 @@ CLAIMS: list[tuple[str, Any, str]] = [
     ("executed_ops", 178, "the log goes on to op 178"),
     ("executed_ops", 200, "200 ops of 179"),
     ("warmup.ops", 5, "rows are marked as warm-up"),
-    ("warmup.end_ns", 5, "the warm-up did not end when"),
+    ("warmup.end_ns", 5, "the warm-up did not end at the time"),
     ("window.drain_s", 5.0, "the log drained for 0.000 s, run.json says 5.000 s"),
     ("window.issued_s", 5.0, "the last move began"),
     ("window.duration_s", 5.0, "names two durations"),
-    ("window.cut_s", 5.0, "cut after 5.000 s, not at a duration"),
+    ("window.cut_s", 5.0, "cut after 5.000 s, not at the duration"),
     ("conditions.duration_s", 5.0, "names two durations"),
-    ("conditions.workers", 2, "worker 3 made moves, and there were 2"),
+    ("conditions.workers", 2, "worker 3 made moves, but there were 2 workers"),
     ("conditions.bytes_per_token", 5, "moved more bytes than their tokens have"),
     ("trace.counts.tokens_generated", 5, "179 tokens generated, the trace 5"),
-    ("rank", 1, "rows of rank 0 lie in the log of rank 1"),
+    ("rank", 1, "rows of rank 0 are in the log of rank 1"),
 ]
 
 
 @pytest.mark.parametrize(("name", "value", "finding"), CLAIMS, ids=[f"{case[0]}={case[1]}" for case in CLAIMS])
-def test_claims_of_run_json_that_the_log_contradicts(tmp_path: Path, name: str, value: Any, finding: str) -> None:
+def test_the_log_contradicts_false_claims_of_run_json(tmp_path: Path, name: str, value: Any, finding: str) -> None:
     run = clean(60, cpu_objects=5)
     put(run.info, name, value)
     findings = summarise(run.save(tmp_path / "run")).findings
@@ -85,7 +85,7 @@ def test_counters_of_another_run(tmp_path: Path) -> None:
         ({"users": 5}, 5), ({"decode": "once"}, 5), ({"part": [0, 2]}, 5),  # no part of a trace says how many
     ],
 )  # fmt: skip
-def test_tokens_are_those_of_the_trace_where_it_says(
+def test_generated_tokens_are_compared_with_the_trace_if_it_names_them(
     tmp_path: Path, changes: dict[str, Any], tokens: int | None
 ) -> None:
     run = clean(60)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
         (True, False, "unchecked reads", False),
     ],
 )
-def test_who_says_that_a_device_was_read(
+def test_reads_need_direct_io_and_counters_to_be_trusted(
     tmp_path: Path, direct: bool, samples: bool, kind: str | None, invalidates: bool
 ) -> None:
     run = clean()
@@ -35,13 +35,13 @@ def test_who_says_that_a_device_was_read(
     assert [doubt.invalidates for doubt in told.get(kind or "", [])] == ([invalidates] if kind else [])
 
 
-def test_counters_of_no_device_count_nothing(tmp_path: Path) -> None:
+def test_null_counters_leave_reads_unchecked(tmp_path: Path) -> None:
     run = clean()
     each_sample(run, read_bytes=None, written_bytes=None, utilisation=None)
     assert set(found(run, tmp_path)) == {"unchecked reads"}
 
 
-def test_memory_that_calls_itself_a_file_system(tmp_path: Path) -> None:
+def test_a_file_system_in_memory_invalidates_a_run(tmp_path: Path) -> None:
     run = clean()
     run.samples, run.info["machine"]["storage"]["filesystem"] = None, "tmpfs"
     (doubt,) = found(run, tmp_path)["page cache"]
@@ -75,7 +75,7 @@ WARNINGS = {
 }
 
 
-def test_what_the_replayer_warned_of_is_not_said_twice(tmp_path: Path) -> None:
+def test_a_warning_is_not_repeated_if_a_doubt_covers_it(tmp_path: Path) -> None:
     run = clean()
     counted(run, read=0.5)
     run.info["warnings"] = [text for text, kind in WARNINGS.items() if kind == "page cache"]

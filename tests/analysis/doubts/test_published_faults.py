@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.doubts import integrity as audit
-from analysis.summary.summary import checked, summarise
+from analysis.doubts.counts import sum_lost_time
+from analysis.summary.summary import check_run, summarise
 from tests.support.crafted_runs import REQUESTS, SECOND, SIZE, Crafted, clean
 from tests.support.doubts import call, conditions, counted, rank_runs
 
@@ -54,7 +54,7 @@ def test_gib_are_gib(tmp_path: Path) -> None:
     assert "nvme_read_gib_s" in json.loads(call("summary", tmp_path / "run", "--json").stdout)
 
 
-def test_the_p95_of_devices_is_not_that_of_whole_times(tmp_path: Path) -> None:
+def test_the_p95_of_device_times_is_separate_from_whole_times(tmp_path: Path) -> None:
     """Beside the pooled P95: the device's of each rank, the worst of them."""
 
     def slow(rank: int, run: Crafted) -> None:
@@ -70,7 +70,7 @@ def test_the_p95_of_devices_is_not_that_of_whole_times(tmp_path: Path) -> None:
 
 def test_a_run_with_a_rank_missing_is_not_complete(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run", 3)
-    assert checked(place).is_valid, "of ranks that are all there"
+    assert check_run(place).is_valid, "of ranks that are all there"
     for path in sorted((place / "rank_1").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     summary = summarise(place).to_json()
@@ -80,7 +80,7 @@ def test_a_run_with_a_rank_missing_is_not_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_a_run_served_by_the_page_cache_is_no_run_of_storage(tmp_path: Path, direct: bool) -> None:
+def test_a_run_served_by_the_page_cache_is_not_valid(tmp_path: Path, direct: bool) -> None:
     run = clean()
     conditions(run, direct=direct)
     counted(run, read=0.4)
@@ -112,16 +112,16 @@ def test_counters_beyond_all_bounds_are_refused_in_a_sentence(tmp_path: Path) ->
     assert "run backwards or are impossible" in call("check", path.parent, code=2).stderr
 
 
-def test_what_a_promotion_removes_is_no_lost_time() -> None:
+def test_the_removal_in_a_promotion_is_not_lost_time() -> None:
     """It removes the object's file inside its time; a hit does nothing of the kind."""
     cells = pl.DataFrame(
         {"move": ["promote", "hit"], "from_tier": ["nvme"] * 2, "to_tier": pl.Series([None, None], dtype=pl.String), "status": ["ok"] * 2}
         | {"rows": [3, 2], "io_ns": [900, 200], "read_ns": [100, 199], "write_ns": [0, 0]}
     )  # fmt: skip
-    assert audit.lost(cells)["read"] == (2, 200, 1)
+    assert sum_lost_time(cells)["read"] == (2, 200, 1)
 
 
-def test_one_seed_and_unlike_work(tmp_path: Path) -> None:
+def test_unequal_work_of_one_trace_is_named(tmp_path: Path) -> None:
     one, other = clean(), clean(cpu_objects=30, nvme_objects=400)
     places = [one.save(tmp_path / "one"), other.save(tmp_path / "other")]
     assert one.info["trace"]["fingerprint"] == other.info["trace"]["fingerprint"]

@@ -15,13 +15,13 @@ from tests.support.doubts import call, conditions, edit, rank_runs
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
 
-def test_a_rank_alone_is_not_the_run(tmp_path: Path) -> None:
+def test_one_rank_alone_is_not_a_run(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run")
     summary = summarise(place / "rank_0").to_json()
     assert summary["findings"] == ["this is one of 2 ranks; the others are left out"]
 
 
-def test_ranks_stay_apart_where_the_first_is_missing(tmp_path: Path) -> None:
+def test_ranks_stay_apart_if_the_first_is_missing(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run", 3)
     shutil.rmtree(place / "rank_0")
     summary = summarise(place).to_json()
@@ -29,7 +29,7 @@ def test_ranks_stay_apart_where_the_first_is_missing(tmp_path: Path) -> None:
     assert summary["requests"] == sum(summarise(place / f"rank_{rank}").to_json()["requests"] for rank in (1, 2))
 
 
-def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
+def test_a_rank_without_rows_contradicts_its_run_json(tmp_path: Path) -> None:
     place = rank_runs(tmp_path / "run")
     for part in parts(place / "rank_1"):
         pl.read_parquet(part).clear().write_parquet(part)
@@ -44,11 +44,11 @@ def test_a_rank_without_rows_is_told_by_what_it_lacks(tmp_path: Path) -> None:
         ({"status": "running"}, "the run is running"),
         ({"executed_ops": 5}, "the ranks executed"),
         ({"clocks": [{"offset_ns": 1}, {}]}, "the clocks of the ranks"),
-        ({"ranks": 1}, "rank_1 is none of the 1 ranks"),
+        ({"ranks": 1}, "rank_1 does not belong to this run"),
         ({"ranks": 3}, "rank 2 of 3 is missing"),
     ],
 )
-def test_what_stands_above_the_ranks_counts(tmp_path: Path, above: dict[str, Any], finding: str) -> None:
+def test_run_json_above_the_ranks_is_compared_with_theirs(tmp_path: Path, above: dict[str, Any], finding: str) -> None:
     place = rank_runs(tmp_path / "run")
     edit(place, **above)
     summary = summarise(place).to_json()
@@ -67,7 +67,7 @@ def test_ranks_under_unlike_conditions_and_on_unlike_machines(tmp_path: Path) ->
     assert told[0]["text"].endswith("unlike conditions: fsync")
 
 
-def test_parts_of_one_trace_are_like_conditions(tmp_path: Path) -> None:
+def test_ranks_with_parts_of_one_trace_have_equal_conditions(tmp_path: Path) -> None:
     """`--ranks partition` gives each rank a part of its own."""
 
     def part(rank: int, run: Crafted) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from replayer.schema import read_ranks, read_run
 from tests.support.crafted_runs import clean
 from tests.support.doubts import drop, edit, put, rank_runs, refusal
@@ -56,7 +56,7 @@ def plain_info(plain: Path) -> Any:
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG, ids=[f"{name}={str(value)[:12]}" for name, value in WRONG])
-def test_fields_of_other_kinds_are_refused(plain: Path, plain_info: dict[str, Any], name: str, value: Any) -> None:
+def test_fields_of_wrong_types_are_refused(plain: Path, plain_info: dict[str, Any], name: str, value: Any) -> None:
     put(plain_info, name, value)
     (plain / "run.json").write_text(json.dumps(plain_info))
     with pytest.raises(InputError) as caught:
@@ -68,13 +68,13 @@ def test_fields_of_other_kinds_are_refused(plain: Path, plain_info: dict[str, An
 
 
 @pytest.mark.parametrize("name", PRESENT)
-def test_fields_that_every_run_has(plain: Path, plain_info: dict[str, Any], name: str) -> None:
+def test_missing_required_fields_are_refused(plain: Path, plain_info: dict[str, Any], name: str) -> None:
     drop(plain_info, name)
     (plain / "run.json").write_text(json.dumps(plain_info))
     assert name.partition(".")[0] in refusal(plain)
 
 
-def test_fields_that_older_writers_left_out(plain: Path, plain_info: dict[str, Any]) -> None:
+def test_fields_that_older_releases_lack_may_be_missing(plain: Path, plain_info: dict[str, Any]) -> None:
     whole = set(plain_info) - {"run_version", "status", "reason", "warnings", "trace", "plan", "conditions"}
     kept = "model bytes_per_token usable_bytes workers pace direct verify".split()
     paths = [*whole, *(f"conditions.{name}" for name in set(plain_info["conditions"]) - set(kept)), "plan.reads",
@@ -89,7 +89,7 @@ def test_fields_that_older_writers_left_out(plain: Path, plain_info: dict[str, A
             if change is drop or some is paths:
                 summary = summarise(plain).to_json()
                 assert summary["valid"], (some, summary["findings"])
-    assert checked(plain).is_valid
+    assert check_run(plain).is_valid
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_fields_that_older_writers_left_out(plain: Path, plain_info: dict[str, A
     ["", "[]", "null", "5", "{}", '{"run_version": 1}', "[" * 100_000, '{"a":' * 100_000, "\udcff", "{'run_version': 1}", '{"run_version": 9' * 9],
     ids=lambda text: repr(text)[:20],
 )  # fmt: skip
-def test_files_that_are_no_run_json(plain: Path, plain_info: dict[str, Any], text: str) -> None:
+def test_files_that_are_not_run_json_are_refused(plain: Path, plain_info: dict[str, Any], text: str) -> None:
     (plain / "run.json").write_text(text, errors="surrogateescape")
     refusal(plain)
 
@@ -120,7 +120,7 @@ def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: dict[st
      {"reason": 5}, {"executed_ops": -1}, {"clocks": 5}, {"clocks": [5]}, {"run_version": None}],
     ids=str,
 )  # fmt: skip
-def test_what_stands_above_ranks_is_typed_too(tmp_path: Path, above: dict[str, Any]) -> None:
+def test_run_json_above_the_ranks_is_typed(tmp_path: Path, above: dict[str, Any]) -> None:
     place = rank_runs(tmp_path / "run", 1)
     ranks = read_ranks(place)
     assert ranks is not None

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from analysis.doubts import every_row as recomputed
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from tests.analysis.doubts.tampering import CODE, DEMOTES, HITS, STORES, Log, cell, swap, tampered, twice_and_gone
 from tests.support.crafted_runs import SECOND, Crafted, clean
 from tests.support.doubts import call, conditions, put, rank_runs, refusal
@@ -42,7 +42,7 @@ IMPOSSIBLE: dict[str, tuple[Log, str]] = {
 
 
 @pytest.mark.parametrize("column", ["device_read_ns", "device_write_ns"])
-def test_no_device_takes_days_whatever_its_clock(tmp_path: Path, column: str) -> None:
+def test_device_times_of_days_are_refused_with_any_clock(tmp_path: Path, column: str) -> None:
     """cuFile's clock may say more than the host's, and is bounded all the same."""
     run = clean(60)
     conditions(run, gds=True)
@@ -56,7 +56,7 @@ def test_rows_that_no_replay_writes_are_refused(tmp_path: Path, what: str) -> No
     assert reason in refusal(place)
 
 
-def test_a_gpu_may_say_more_than_the_host(tmp_path: Path) -> None:
+def test_device_times_of_a_gpu_may_exceed_the_hosts(tmp_path: Path) -> None:
     run = clean(60, cpu_objects=5)
     for name in ("from_tier", "to_tier"):
         run.rows[name] = np.where(run.rows[name] == CODE[name]["cpu"], CODE[name]["gpu"], run.rows[name])
@@ -123,11 +123,11 @@ def test_tampering_that_a_check_shows(tmp_path: Path, what: str) -> None:
     assert "\nNOT VALID: " in shown
 
 
-def test_windows_of_a_log_that_is_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_hashed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recomputed, "HASHED_OPS", 16)
     place = clean(60, cpu_objects=5, executed=100).save(tmp_path / "run")
-    assert checked(place).is_valid
-    assert not checked(tampered(place, swap("key", HITS))).is_valid
+    assert check_run(place).is_valid
+    assert not check_run(tampered(place, swap("key", HITS))).is_valid
 
 
 def ordered(run: Crafted, seed: int = 0) -> Crafted:
@@ -149,8 +149,8 @@ def test_a_plan_of_another_order(tmp_path: Path, executed: int | None) -> None:
     """One row per op, so that an order is a permutation of rows."""
     run = ordered(clean(60, executed=executed))
     place = run.save(tmp_path / "run")
-    assert (checked(place).findings, checked(place).is_valid) == ([], True)
-    assert not checked(tampered(place, swap("op_id", HITS))).is_valid
+    assert (check_run(place).findings, check_run(place).is_valid) == ([], True)
+    assert not check_run(tampered(place, swap("op_id", HITS))).is_valid
 
 
 def beyond(run: Crafted, ops: int) -> Crafted:
@@ -161,9 +161,9 @@ def beyond(run: Crafted, ops: int) -> Crafted:
     return run
 
 
-def test_rows_beyond_the_prefix_are_those_of_a_cut_run(tmp_path: Path) -> None:
+def test_only_a_cut_run_may_have_rows_beyond_its_prefix(tmp_path: Path) -> None:
     cut = beyond(clean(60, executed=120), 100)
-    assert checked(cut.save(tmp_path / "cut")).findings == []
+    assert check_run(cut.save(tmp_path / "cut")).findings == []
     assert summarise(tmp_path / "cut").to_json()["logged_ops"] == 120
     whole = beyond(clean(60), 100)
     assert any("the log goes on to op 178" in one for one in summarise(whole.save(tmp_path / "whole")).findings)
@@ -173,10 +173,10 @@ def test_a_run_of_the_first_ops_asked_for(tmp_path: Path) -> None:
     run = clean(60, executed=100)
     conditions(run, ops=100, duration_s=None)
     put(run.info, "window.cut_s", None)
-    summary = checked(run.settle().save(tmp_path / "run")).to_json()
+    summary = check_run(run.settle().save(tmp_path / "run")).to_json()
     assert (summary["findings"], summary["cut"]) == ([], False)
     conditions(run, ops=101)
-    assert any("ended after 101 ops, and counts 100" in one for one in summarise(run.save(tmp_path / "b")).findings)
+    assert any("ended after 101 ops, but counts 100" in one for one in summarise(run.save(tmp_path / "b")).findings)
 
 
 def test_a_live_run_has_no_plan_until_it_has_ended(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_op_id_beyond_all_ops_costs_no_time(tmp_path: Path) -> None:
     info = json.loads((place / "run.json").read_text())
     del info["executed_ops"]
     (place / "run.json").write_text(json.dumps(info))
-    assert not checked(place).is_valid
+    assert not check_run(place).is_valid
 
 
 def test_parts_of_other_runs(tmp_path: Path) -> None:
@@ -213,4 +213,4 @@ def test_parts_of_other_runs(tmp_path: Path) -> None:
     assert any("the last move began" in finding for finding in summarise(whole).findings)
     ranks = rank_runs(tmp_path / "ranks")
     (ranks / "rank_0" / "moves" / names[0]).write_bytes((ranks / "rank_1" / "moves" / names[0]).read_bytes())
-    assert "rows of rank 1 lie in the log of rank 0" in summarise(ranks).findings
+    assert "rows of rank 1 are in the log of rank 0" in summarise(ranks).findings

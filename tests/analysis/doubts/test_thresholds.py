@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.summary.summary import checked, summarise
+from analysis.summary.summary import check_run, summarise
 from tests.analysis.doubts.tampering import CODE, HITS, swap, tampered
 from tests.support.crafted_runs import REQUESTS, SIZE, Crafted, clean
 from tests.support.doubts import Change, call, conditions, counted, each_sample, found, queued
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
     [{}, {"cpu_objects": 30}, {"cpu_objects": 1}, {"cpu_objects": 30, "nvme_objects": 400}, {"executed": 1700}],
     ids=str,
 )
-def test_a_clean_run_is_valid_and_nobody_doubts_it(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_clean_run_is_valid_without_doubts(tmp_path: Path, options: dict[str, Any]) -> None:
     place = clean(**options).save(tmp_path / "run")
-    summary = checked(place).to_json()
+    summary = check_run(place).to_json()
     assert (summary["valid"], summary["findings"], summary["doubts"]) == (True, [], [])
 
 
@@ -147,7 +147,7 @@ def test_a_server_waits_for_data_and_for_its_evictions_too(tmp_path: Path, cause
 
 
 @pytest.mark.parametrize(("cause", "remedy"), [("order", "--order"), ("window", "--window")])
-def test_the_advice_on_plan_waits_is_of_their_cause(tmp_path: Path, cause: str, remedy: str) -> None:
+def test_the_advice_on_plan_waits_depends_on_their_cause(tmp_path: Path, cause: str, remedy: str) -> None:
     run = clean()
     waits(run, 0.9, cause)
     (doubt,) = found(run, tmp_path)["plan wait"]
@@ -155,7 +155,7 @@ def test_the_advice_on_plan_waits_is_of_their_cause(tmp_path: Path, cause: str, 
     assert re.search(rf"is (89\.\d|90\.0)% of the mean end to end time \({cause} ", doubt.text)
 
 
-def test_what_a_log_of_version_1_waited_for_is_not_known(tmp_path: Path) -> None:
+def test_waits_of_version_1_have_no_known_cause(tmp_path: Path) -> None:
     run = clean()
     waits(run, 0.2)
     place = as_version_1(run.save(tmp_path / "run"))
@@ -163,10 +163,10 @@ def test_what_a_log_of_version_1_waited_for_is_not_known(tmp_path: Path) -> None
     assert "(no known cause 20.0%)" in doubt["text"]
 
 
-def test_a_log_of_version_1_holds(tmp_path: Path) -> None:
+def test_a_log_of_version_1_is_valid(tmp_path: Path) -> None:
     place = as_version_1(clean(60, cpu_objects=5, executed=100).save(tmp_path / "run"))
-    assert checked(place).is_valid
-    assert not checked(tampered(place, swap("key", HITS))).is_valid
+    assert check_run(place).is_valid
+    assert not check_run(tampered(place, swap("key", HITS))).is_valid
 
 
 def test_too_few_samples_per_percentile(tmp_path: Path) -> None:
@@ -187,13 +187,13 @@ def test_less_data_than_a_drive_caches(tmp_path: Path, requests: int, small: boo
     assert ("demo-sized" in found(clean(requests), tmp_path)) == small
 
 
-def test_what_was_written_before_the_run_fills_caches_too(tmp_path: Path) -> None:
+def test_preconditioning_counts_as_written_data(tmp_path: Path) -> None:
     run = clean(327)
     run.info["precondition"] = {"gib": 1.0, "s": 1.0}
     assert "demo-sized" not in found(run, tmp_path)
 
 
-def test_errors_and_what_they_took_along(tmp_path: Path) -> None:
+def test_failed_moves_are_counted_with_dependent_moves(tmp_path: Path) -> None:
     run = clean()
     run.info |= {"status": "failed", "reason": "1 moves failed"}
     run.rows["status"][5], run.rows["error"][5] = (
@@ -209,7 +209,7 @@ def test_errors_and_what_they_took_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "incomplete", "failed"])
-def test_a_run_that_did_not_end_well(tmp_path: Path, status: str) -> None:
+def test_a_run_that_is_not_complete_is_not_valid(tmp_path: Path, status: str) -> None:
     run = clean()
     run.info |= {"status": status, "reason": "it rained"}
     (doubt,) = found(run, tmp_path)["incomplete"]
@@ -217,7 +217,7 @@ def test_a_run_that_did_not_end_well(tmp_path: Path, status: str) -> None:
     assert doubt.invalidates
 
 
-def test_a_tier_that_is_not_there_is_no_stand_in(tmp_path: Path) -> None:
+def test_a_tier_without_capacity_is_not_an_emulated_tier(tmp_path: Path) -> None:
     run = clean(cpu_objects=REQUESTS, nvme_objects=0)
     conditions(run, layout="null", gpu_device="cpu", direct=None)
     assert found(run, tmp_path) == {}
@@ -227,7 +227,7 @@ def test_a_tier_that_is_not_there_is_no_stand_in(tmp_path: Path) -> None:
     assert set(found(run, tmp_path / "gpu")) == {"emulated tier"}
 
 
-def test_a_device_may_idle_where_it_is_not_the_work(tmp_path: Path) -> None:
+def test_a_device_may_idle_if_the_work_is_elsewhere(tmp_path: Path) -> None:
     """Hits of the cpu tier that wait for workers say nothing about the device."""
     run = clean(cpu_objects=REQUESTS)
     queued(run, 0.5)
@@ -243,9 +243,7 @@ def test_a_device_may_idle_where_it_is_not_the_work(tmp_path: Path) -> None:
         ({"pace": "asap", "users": 4, "workers": 4}, "No times per request under pace asap"),
     ],
 )
-def test_what_times_of_requests_can_show_is_said_once(
-    tmp_path: Path, changes: dict[str, Any], note: str | None
-) -> None:
+def test_notes_on_times_of_requests_appear_once(tmp_path: Path, changes: dict[str, Any], note: str | None) -> None:
     run = clean(60)
     run.rows["qos"] = run.rows["request_id"] % 3
     conditions(run, **changes)

@@ -27,7 +27,7 @@ def log_of(rows: Rows, **settings: Any) -> Log:
     kinds = {name: pl.Enum(words) for name, words in LOG_ENUMS.items()} | {"warmup": pl.Boolean}
     columns = ["warmup", *KEPT]
     frame = pl.DataFrame({n: [row[n] for row in rows] for n in columns}, {n: kinds.get(n, pl.Int64) for n in columns})
-    return Log(log.held(frame.lazy(), len(rows), len(rows)), token_ns=TOKEN_NS, **settings)
+    return Log(log.load_stretches(frame.lazy(), len(rows), len(rows)), token_ns=TOKEN_NS, **settings)
 
 
 def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.report import export
 from analysis.report.data import Gathered
-from analysis.summary.across_runs import together
+from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.summary import summarise
 
 
@@ -36,7 +36,7 @@ def test_the_tidy_form_is_the_summaries(files: dict[str, Path], cases: dict[str,
 
 def test_json_is_summaries_with_tables(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
     found = json.loads(files["json"].read_text())
-    summaries = together([summarise(path) for path in cases["trials"]])
+    summaries = add_shared_doubts([summarise(path) for path in cases["trials"]])
     for summary, one in zip(summaries, found["runs"], strict=True):
         tables = one.pop("tables")
         assert one == summary.to_json()
@@ -56,7 +56,7 @@ def test_a_workbook_holds_the_same(files: dict[str, Path], cases: dict[str, list
             assert (values[name] in (None, "")) if value is None else math.isclose(float(values[name]), value), name
     assert sheets["doubts"][0][:2] == ["run", "kind"]
     kinds = {row[1] for row in sheets["doubts"][1:]}
-    summaries = together([summarise(path) for path in cases["trials"]])
+    summaries = add_shared_doubts([summarise(path) for path in cases["trials"]])
     assert kinds == {doubt.kind for summary in summaries for doubt in summary.doubts}
 
 

@@ -12,8 +12,8 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from analysis.doubts import integrity as audit
-from analysis.doubts.every_row import _fingerprint
-from analysis.log.cells import added_up
+from analysis.doubts.every_row import fingerprint_rows
+from analysis.log.cells import sum_by_cell
 from analysis.log.log import scan
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import Option
@@ -54,13 +54,13 @@ def rewrite_log(place: Path, rows: pl.DataFrame) -> None:
     pq.write_table(table.cast(LOG_SCHEMA), place / "moves" / "part-00000.parquet")
     info = json.loads((place / "run.json").read_text())
     said = scan(parts(place)).with_columns(pl.col(name).cast(pl.Enum(words)) for name, words in LOG_ENUMS.items())
-    cells = added_up(said, info["executed_ops"])
-    counted = audit.tally(cells.filter(~pl.col("beyond")))
+    cells = sum_by_cell(said, info["executed_ops"])
+    counted = audit.count_moves(cells.filter(~pl.col("beyond")))
     for name, count in counted.items():
         group, _, tier = name.partition(".")
         if group in info["executed"]:
             info["executed"] = info["executed"] | {group: info["executed"][group] | {tier: count} if tier else count}
-    info["executed_fingerprint"] = _fingerprint(said, info["executed_ops"], 1, ORDERED_PLAN_VERSION)[0]
+    info["executed_fingerprint"] = fingerprint_rows(said, info["executed_ops"], 1, ORDERED_PLAN_VERSION)[0]
     info["window"] |= {
         "issued_s": rows["start_ns"].max() / 1e9,  # type: ignore[operator]
         "drain_s": max(0.0, rows["end_ns"].max() / 1e9 - 1),  # type: ignore[operator]
@@ -285,7 +285,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "another class": Forgery(
         change_log(pl.lit("batch").cast(pl.Enum(LOG_ENUMS["qos"])).alias("qos")), "rows have another qos"
     ),
-    "rows beyond the prefix": Forgery(invent_rows, "rows are no move of it"),
+    "rows beyond the prefix": Forgery(invent_rows, "rows are not a move of it"),
     "a row twice": Forgery(duplicate_row, "1 rows are there twice"),
     "a replay with memory": Forgery(replay_otherwise("--cpu-mem-gb", 1), "rows have another from_tier"),
     "another seed": Forgery(replay_otherwise(settings=(CHATS, "seed=43")), NOT_OF_TRACE),

@@ -52,7 +52,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RULES, "real", rules)
         patch.setattr(ruling, "_read_pins", lambda: {"real": {"option_1": [trace.metadata.fingerprint]}})
-        patch.setattr(replanned, "child", child_here)
+        patch.setattr(replanned, "run_child", child_here)
         patch.setattr(tracing, "_generate", lambda *_: trace)
         beginning.begin(work, Submission("acme", "box", "closed", "real"), Path("/proc"), place / "results", 2)
         for trial in (1, 2):

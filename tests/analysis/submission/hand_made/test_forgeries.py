@@ -151,7 +151,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a rank added": Forgery(
         copy_run(f"{TWO}/rank_1", "rank_2"), "trial_2/rank_2/run.json is not listed in manifest.json",
-        "option_1/trial_2 is not valid: rank_2 is none of the 2 ranks of this run", "ranks",
+        "option_1/trial_2 is not valid: rank_2 does not belong to this run of 2 ranks", "ranks",
     ),
     "ops of ranks": Forgery(
         set_info(TWO, "executed_ops", 999), "option_1/trial_2/run.json was changed",
@@ -208,7 +208,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a run cut short": Forgery(
         change_log(lambda run: run.info["window"].update(cut_s=1.5)), RUN,
-        "option_1/trial_2 is not valid: run.json says that the run was cut after 1.500 s, not at a duration",
+        "option_1/trial_2 is not valid: run.json says that the run was cut after 1.500 s, not at the duration",
     ),
     "a log that ends sooner": Forgery(
         change_log(lambda run: run.rows.update(start_ns=run.rows["start_ns"] // 2, end_ns=run.rows["end_ns"] // 2)), LOG,
@@ -222,7 +222,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     ),
     "a cache in memory": Forgery(
         set_info(f"{TWO}/rank_0", "machine.storage.filesystem", "tmpfs"), RUN,
-        "option_1/trial_2 is not valid: the nvme tier lay in memory, on tmpfs",
+        "option_1/trial_2 is not valid: the nvme tier was in memory, on tmpfs",
     ),
     "a throttle": Forgery(
         set_info(f"{TWO}/rank_0", "conditions.throttle", {"nvme": {"gib_s": 1.0}}), RUN,
