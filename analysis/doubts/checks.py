@@ -77,7 +77,7 @@ def _check_device_times(run: Evidence) -> Found:
 
     For example, kv-cache.py timed only the fsync of a write: 1.03 of 3,682 ms for objects of many MB.
     """
-    if run.conditions.layout == "null":
+    if run.conditions.has_simulated_nvme:
         return
     for side in ("read", "write"):
         size, count = run.values[f"nvme_{side}_bytes"], run.values[f"nvme_{side}s"]
@@ -111,7 +111,7 @@ def _check_lost_time(run: Evidence) -> Found:
 
     The core does next to nothing else between the stamps, so the rest was probably subtracted.
     """
-    if run.conditions.layout == "null":
+    if run.conditions.has_simulated_nvme:
         return
     for side, (moves, whole_ns, lost_ns) in run.lost.items():
         if lost_ns > LOST_SHARE * whole_ns and lost_ns > LOST_US * 1e3 * moves:
@@ -212,8 +212,9 @@ def _check_schedule(run: Evidence) -> Found:
 def _check_emulation(run: Evidence) -> Found:
     conditions = run.conditions
     sizes = conditions.usable_bytes
-    if conditions.layout == "null" and sizes.nvme != 0:
-        text = "the nvme tier is the null layout, which stores nothing"
+    if conditions.has_simulated_nvme and sizes.nvme != 0:
+        stored = "stores nothing" if conditions.layout == "null" else "is not on a drive"
+        text = f"the nvme tier is the {conditions.layout} layout, which {stored}"
         yield Doubt("emulated tier", text, "quote no figure of it as a device's")
     if throttle := conditions.throttle:
         text = f"{', '.join(throttle)} was slowed down on purpose"

@@ -43,7 +43,7 @@ def check_busy_machine(run: Evidence) -> Found:
 
 def check_cpu_waits(run: Evidence) -> Found:
     """Doubt device times that include waits of workers for a CPU."""
-    if run.conditions.layout == "null" and run.conditions.usable_bytes.nvme != 0:
+    if run.conditions.has_simulated_nvme and run.conditions.usable_bytes.nvme != 0:
         return  # its moves take no time to wait in
     values = run.values
     share = values["run_delay_share"]

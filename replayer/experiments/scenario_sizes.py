@@ -7,8 +7,8 @@ from typing import Final
 
 from replayer.machine import description as machine
 from replayer.machine import free_memory as memory
+from replayer.machine.reserve import Reserve, find_existing, free_bytes
 from replayer.tiers import gpu
-from replayer.tiers.reserve import Reserve, find_existing, free_bytes
 from tracegen.errors import format_count
 
 GIB: Final = 1 << 30

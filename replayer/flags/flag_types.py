@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import click
 
+from replayer.machine.reserve import Reserve
 from replayer.planning.plan_settings import UNLIMITED
 from replayer.record.columns import TIERS
-from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 from tracegen.console.command_line import BYTES, GIB, MIB_S, MICROSECONDS, SECONDS, Quantity
 

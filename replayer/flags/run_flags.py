@@ -18,9 +18,9 @@ from replayer.flags.flag_types import (
     WholeNumber,
 )
 from replayer.flags.plan_flags import PlanFlags, add_options
+from replayer.machine.reserve import Reserve
 from replayer.record.options import Direct, Fsync, GpuRead, IoEngine, Layout, Placement, Verify
 from replayer.record.run_info import Tier
-from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 from tracegen.console.command_line import GIB, SECONDS, Quantity
 

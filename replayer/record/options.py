@@ -1,6 +1,6 @@
 """The words that options of a replay may have, for flags, checks and run.json."""
 
-from typing import Literal
+from typing import Final, Literal
 
 Arrangement = Literal["waterfall", "spillover"]
 """Where new objects go: to the fastest tier, which demotes old ones, or the fastest with room."""
@@ -14,6 +14,8 @@ Placement = Literal["planned", "live"]
 """Whether a plan decides where objects go, or the state of the tiers during the run."""
 Layout = Literal["files", "slab", "null"]
 """How the nvme tier stores objects: a file each, extents in large files, or not at all."""
+DEVICE_LAYOUTS: Final[tuple[Layout, ...]] = ("files", "slab")
+"""Layouts that store objects on a drive; the figures of all others are not a drive's."""
 IoEngine = Literal["auto", "psync", "uring"]
 """How I/O requests are made; auto resolves to one of the other two."""
 Direct = Literal["on", "off", "auto"]

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from replayer.record.columns import TIERS
-from replayer.record.options import Arrangement, Decode, Layout, Lookup, PaceKind, Placement, Verify
+from replayer.record.options import DEVICE_LAYOUTS, Arrangement, Decode, Layout, Lookup, PaceKind, Placement, Verify
 
 _INT64: Final = 2**63 - 1
 Count = Annotated[int, Meta(ge=0, le=_INT64)]
@@ -186,6 +186,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     window_bytes: Count | None = None
     ranks: RankCount | None = None
     unknown: dict[str, Any] | None = None
+
+    @property
+    def has_simulated_nvme(self) -> bool:
+        """Whether the nvme tier is a layout that is not on a drive; older files name no layout: it was files."""
+        return self.layout is not None and self.layout not in DEVICE_LAYOUTS
 
     def __post_init__(self) -> None:
         if self.part is not None and self.part[0] >= self.part[1]:

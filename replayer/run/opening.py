@@ -79,8 +79,8 @@ class OpenTiers:
         settings = self._settings
         if place != NVME:
             return TIERS[place]
-        if settings.layout == "null":
-            return "null"
+        if not settings.is_on_drive:
+            return settings.layout
         parent = request.require_cache_dir()
         if settings.make_cache_dir:
             cache_dir.make_parent(parent)

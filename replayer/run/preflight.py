@@ -5,6 +5,7 @@ from typing import Final
 
 from replayer.machine import description as machine
 from replayer.machine import free_memory as memory
+from replayer.machine.reserve import find_existing, free_bytes
 from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
@@ -15,7 +16,6 @@ from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings
 from replayer.tiers.cpu import arena_bytes
 from replayer.tiers.payload import MAX_OBJECT
-from replayer.tiers.reserve import find_existing, free_bytes
 from replayer.tiers.slab import SLAB
 from tracegen.errors import InputError
 
@@ -127,7 +127,7 @@ def _check_disk(
     ranks: int,
 ) -> Warning | None:
     """Refuse a plan that does not fit the disk; only warn if a limit may end the run before."""
-    if plan.usable[NVME] == 0 or settings.layout == "null" or settings.cache_dir is None:
+    if plan.usable[NVME] == 0 or not settings.is_on_drive or settings.cache_dir is None:
         return None
     peak = nvme_room(plan, summary, settings.window)
     reserve = settings.reserve.bytes_on(settings.cache_dir)

@@ -137,7 +137,7 @@ class Replay:
         if settings.cache_dir is None:
             return
         cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
-        if self.options.usable()[NVME] != 0 and settings.layout != "null":
+        if self.options.usable()[NVME] != 0 and settings.is_on_drive:
             self.console.say(describe_place(settings))
         if self.ranks.rank == 0:
             self._offer_to_clean(settings.cache_dir)

@@ -19,17 +19,18 @@ def collect_warnings(settings: Settings, tiers: OpenTiers) -> list[Warning]:
 
 
 def _tier_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
-    is_null = settings.layout == "null" and tiers.all[NVME] is not None
-    if is_null:
+    is_simulated = not settings.is_on_drive and tiers.all[NVME] is not None
+    if is_simulated:
         limit = settings.throttles.get("nvme")
         times = "the replayer's own" if limit is None else f"those of its throttle, {limit}"
-        text = f"the nvme tier is the null layout: nothing is stored, its times are {times}."
+        stored = "nothing is stored" if settings.layout == "null" else "no drive stores its objects"
+        text = f"the nvme tier is the {settings.layout} layout: {stored}, its times are {times}."
         yield Warning(kind="emulated tier", text=text)
     if tiers.all[GPU] is not None and settings.gpu_device == "cpu":
         text = "the gpu tier is emulated in host memory (GPU device cpu); its times are no GPU's."
         yield Warning(kind="emulated tier", text=text)
     for name, throttle in settings.throttles.items():
-        if not (is_null and name == "nvme"):
+        if not (is_simulated and name == "nvme"):
             text = f"the {name} tier is throttled to {throttle}; its times are of that limit."
             yield Warning(kind="throttled tier", text=text)
     if settings.verify == "off":

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from replayer.machine.reserve import Reserve
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
-from replayer.record.options import GpuRead, Layout, Verify
+from replayer.record.options import DEVICE_LAYOUTS, GpuRead, Layout, Verify
 from replayer.record.run_info import Tier as TierName
 from replayer.tiers.disk import BlockIO
-from replayer.tiers.reserve import Reserve
 from replayer.tiers.throttled import Throttle
 
 _BUFFER_BYTES: Final = 256 << 20  # of all workers together
@@ -83,6 +83,11 @@ class Settings:
     def demand(self) -> Demand:
         """The load that the run puts on the tiers."""
         return Demand(self.pace, self.workers, self.allocs)
+
+    @property
+    def is_on_drive(self) -> bool:
+        """Whether the nvme tier, if there is one, stores its objects on a drive."""
+        return self.layout in DEVICE_LAYOUTS
 
     @property
     def chunk(self) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replayer.machine.reserve import Reserve
 from replayer.tiers.disk import BlockIO
-from replayer.tiers.reserve import Reserve
 from tracegen.errors import InputError
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.doubts import integrity as audit
+from analysis.doubts import counts
 from analysis.doubts.every_row import fingerprint_rows
 from analysis.log.cells import sum_by_cell
 from analysis.log.log import scan
@@ -55,7 +55,7 @@ def rewrite_log(place: Path, rows: pl.DataFrame) -> None:
     info = json.loads((place / "run.json").read_text())
     said = scan(parts(place)).with_columns(pl.col(name).cast(pl.Enum(words)) for name, words in LOG_ENUMS.items())
     cells = sum_by_cell(said, info["executed_ops"])
-    counted = audit.count_moves(cells.filter(~pl.col("beyond")))
+    counted = counts.count_moves(cells.filter(~pl.col("beyond")))
     for name, count in counted.items():
         group, _, tier = name.partition(".")
         if group in info["executed"]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from replayer.machine.reserve import Reserve
 from replayer.planning.pace import Span
-from replayer.tiers.reserve import Reserve
 from tests.replayer.places.replays import MIB, Lines, replayed
 from tests.support import traces
 from tests.support.command_line import Run

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from analysis.summary.summary import summarise
+from replayer.machine.reserve import Reserve
 from replayer.run import preflight as room
 from replayer.schema import causes_of, commonest
 from replayer.tiers.base import ALIGNMENT
 from replayer.tiers.disk import BlockIO
 from replayer.tiers.files import FileTier
-from replayer.tiers.reserve import Reserve
 from tests.replayer.places.replays import MIB, replayed
 from tests.replayer.tiers.contract import put
 from tests.support.command_line import Run, sentence

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.machine.reserve import Reserve
 from replayer.planning.model import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
@@ -25,7 +26,6 @@ from replayer.tiers import BACKENDS
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.null import NullTier
 from replayer.tiers.payload import Payload
-from replayer.tiers.reserve import Reserve
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, go, options, refused
 from tests.support import traces
 from tests.support.fault_injection import Transfer, injected, key_of, path_of
