@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from tqdm import tqdm
 
 from analysis.assessment import criteria as assessment
 from analysis.assessment import other_tools as reference
@@ -150,10 +151,10 @@ class Sets(click.Command):
 @click.option("--against", multiple=True, metavar="RUNS…", expose_value=False, help="Begin another set of runs.")
 @click.option("--vary", multiple=True, metavar="NAME", help="A condition that differs between sets on purpose.")
 @click.option("--by", type=click.Choice(["workload"]), help="Sets are unlike workloads: side by side, without ratios.")
-@click.option("--metric", "names", multiple=True, metavar="NAME", help="Compare this; else those that matter most.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this; else those that matter most.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
 def compare(
-    runs: tuple[Path, ...], vary: tuple[str, ...], by: str | None, names: tuple[str, ...], as_json: bool
+    runs: tuple[Path, ...], vary: tuple[str, ...], by: str | None, metrics: tuple[str, ...], as_json: bool
 ) -> None:
     """Compare trials or systems.
 
@@ -167,7 +168,8 @@ def compare(
             sets[-1] += runs_in([run])
     if not all(sets):
         raise InputError("--against needs runs before it and after it: compare a1 a2 --against b1 b2.")
-    found = compared(sets, vary, names, workloads=by is not None)
+    with tqdm(total=sum(map(len, sets)), desc="reading logs", unit="run", delay=1, disable=None, leave=False) as bar:
+        found = compared(sets, vary, metrics, workloads=by is not None, advance=bar.update)
     echo(json.dumps(compared_json(found), indent=2, allow_nan=False) if as_json else compared_text(found))
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.comparison.matching import conditions_of, differing, match
-from analysis.comparison.ratios import ratio
-from analysis.comparison.trials import Trial, load, statistics
+from analysis.comparison.matching import conditions_of, find_differing, match_configurations
+from analysis.comparison.ratios import compute_ratio
+from analysis.comparison.trials import Trial, compute_statistics, load_trials
 from tracegen.errors import InputError
 
 METRIC: Final = "wall_clock_tok_s"
@@ -47,7 +47,7 @@ def ranked(systems: Mapping[str, Sequence[Path]], baseline: str) -> list[Rank]:
     loaded: dict[str, list[Trial] | str] = {}
     for system, runs in systems.items():
         try:
-            loaded[system] = load(runs)[0]
+            loaded[system] = load_trials(runs)[0]
         except InputError as error:
             loaded[system] = str(error)
     found = [_rank(system, trials, loaded[baseline], baseline) for system, trials in loaded.items()]
@@ -58,17 +58,17 @@ def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, basel
     """One of them; a text stands for trials that cannot be loaded."""
     if isinstance(trials, str):
         return Rank(system, None, why=trials)
-    speeds = statistics(trial.summary.metrics[METRIC] for trial in trials)
+    speeds = compute_statistics(trial.summary.metrics[METRIC] for trial in trials)
     known: dict[str, Any] = {"trials": speeds.n, "tok_s_low": speeds.low, "tok_s_high": speeds.high}
     if system == baseline:
         cut = any(trial.summary.provenance.is_cut for trial in trials)
         return Rank(system, speeds.mean, 1.0, cut=cut, **known)
     if isinstance(base, str):
         return Rank(system, None, why=base)
-    vary = differing(*(conditions_of(trial) for trial in (*trials, *base)))
+    vary = find_differing(*(conditions_of(trial) for trial in (*trials, *base)))
     try:
-        configurations, _ = match({system: trials, baseline: base}, vary)
+        configurations, _ = match_configurations({system: trials, baseline: base}, vary)
     except InputError as error:
         return Rank(system, None, why=str(error))
-    one = ratio(configurations, system, baseline, METRIC)
+    one = compute_ratio(configurations, system, baseline, METRIC)
     return Rank(system, speeds.mean, one.ratio, one.low, one.high, configurations[0].cut, **known)

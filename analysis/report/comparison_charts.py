@@ -5,8 +5,8 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from analysis.comparison.ratios import same_ratios
-from analysis.comparison.trials import statistics
+from analysis.comparison.ratios import find_same_ratios
+from analysis.comparison.trials import compute_statistics
 from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, below
 from analysis.report.charts import LEAST_MS, SYSTEMS, bar_rows, noted
 from analysis.report.data import Gathered
@@ -71,12 +71,12 @@ def compared(data: Gathered) -> pl.DataFrame:
     Metrics that are in one proportion over all runs, as the work is equal, have one panel; `in_proportion` names them.
     """
     found = []
-    same = same_ratios([data.summaries], COMPARED)
+    same = find_same_ratios([data.summaries], COMPARED)
     others = {other for alike in same.values() for other in alike}
     for metric, title in ((name, title) for name, title in COMPARED.items() if name not in others):
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
-            stats = statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
+            stats = compute_statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
             spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
             found += [
                 {

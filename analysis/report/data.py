@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import asdict
 
-from analysis.comparison.matching import labels
+from analysis.comparison.matching import name_sets
 from analysis.log.columns import GIB
 from analysis.log.log import Targets
 from analysis.report.baseline import Rank, ranked
@@ -174,5 +174,5 @@ def _systems(paths: Sequence[Path], summaries: list[Summary], names: Sequence[st
     groups: dict[Configuration, list[Path]] = {}
     for path, summary in zip(paths, summaries, strict=True):
         groups.setdefault(_configuration(summary), []).append(path)
-    called = dict(zip(groups, labels(list(groups.values())), strict=True))
+    called = dict(zip(groups, name_sets(list(groups.values())), strict=True))
     return [called[_configuration(summary)] for summary in summaries]

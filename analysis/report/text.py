@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from analysis.comparison.trials import statistics
+from analysis.comparison.trials import compute_statistics
 from analysis.log.columns import GIB
 from analysis.report.data import Gathered
 from analysis.summary import text as render
@@ -124,7 +124,7 @@ def _mean(trials: list[Figures]) -> Figures:
         values = [trial[name] for trial in trials]
         numbers = [value for value in values if isinstance(value, int | float)]
         agreed = first if all(value == first for value in values) else None
-        means[name] = statistics(numbers).mean if len(numbers) == len(values) else agreed
+        means[name] = compute_statistics(numbers).mean if len(numbers) == len(values) else agreed
     return means
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from analysis.comparison.compare import compare
-from analysis.comparison.ratios import Ratio, false_alarm
+from analysis.comparison.ratios import Ratio, estimate_false_alarms
 from analysis.submission.package_tree import Package, opened_as
 from analysis.submission.rules import Option
 from analysis.submission.summary_json import Trial, claims
@@ -107,7 +107,7 @@ def _ranking(option: Option, entries: Sequence[Entry]) -> Ranking:
         return Ranking(option, names, False, [], str(error), None)
     one = found.configurations[0]
     ratios = [pair.ratios[option.primary] for pair in found.pairs]
-    alarm = false_alarm(found.configurations)
+    alarm = estimate_false_alarms(found.configurations)
     return Ranking(option, names, one.cut, ratios, None, alarm[-1] if alarm else None)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from analysis.comparison.matching import labels
+from analysis.comparison.matching import name_sets
 from replayer.cli import main
 from replayer.commands.series import _ranked
 from replayer.experiments import scenarios as suite
@@ -93,7 +93,7 @@ def test_pressed_scenarios_and_the_search(tmp_path: Path, monkeypatch: pytest.Mo
         found = suite.run(what, series, tmp_path / "cache", "cuda", lambda text: None)
     assert found["autoscaling"]["result"]["peak"] > 0
     assert list(found["runs"]) == names
-    called = labels([[Path(run) for run in found["runs"][name]] for name in names])
+    called = name_sets([[Path(run) for run in found["runs"][name]] for name in names])
     assert called == [*names[:2], f"autoscaling/users_{found['autoscaling']['result']['users']}"]
     production = _conditions(tmp_path / "suite" / "realistic-production" / "trial_1")
     assert (production["token_ms"], production["pace"]) == (30, "closed")

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.comparison.trials import statistics
+from analysis.comparison.trials import compute_statistics
 from analysis.log.log import Targets
 from analysis.report import comparison_charts as against
 from analysis.report import export
@@ -118,7 +118,7 @@ def test_trials_are_one_system_and_have_intervals(gathered: dict[str, Gathered],
     compared = against.compared(data).filter(pl.col("metric") == "wall_clock_tok_s")
     speeds = [run.summary.metrics["wall_clock_tok_s"] for run in data.runs]
     assert speeds[0] > speeds[1]
-    expected = statistics(speeds)
+    expected = compute_statistics(speeds)
     assert compared["mean"].unique().to_list() == [expected.mean]
     assert (compared["low"][0], compared["high"][0]) == (expected.low, expected.high)
     text = words(tree(pages["trials"]))
