@@ -126,12 +126,13 @@ def assess(
     A diagnostic, not part of a submission.
     """
     criteria = assessment.criteria_of(profile, thresholds)
-    others = [result for path in references for result in reference.read(path)]
-    found = [assessment.report(summarise(run), profile, criteria, others) for run in runs_in(runs)]
+    others = [result for path in references for result in reference.read_references(path)]
+    found = [assessment.assess(summarise(run), profile, criteria, others) for run in runs_in(runs)]
     if as_json:
-        echo(json.dumps(found[0] if len(found) == 1 else found, indent=2))
+        flat = [one.to_json() for one in found]
+        echo(json.dumps(flat[0] if len(flat) == 1 else flat, indent=2))
     else:
-        echo("\n".join(assessment.lines(found)))
+        echo(assessment.render(found))
 
 
 _AGAINST = "\x1f--against"  # no run is called that
