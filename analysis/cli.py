@@ -197,8 +197,13 @@ def report(
     without -o.
     """
     found = runs_in(runs)
-    form = export.chosen(form, output, found, force=force)
-    content = export.FORMATS[form](gather(found, targets, baseline))
+    form = export.choose_format(form, output, found, force=force)
+    data = gather(found, targets, baseline)
+    if form == "html":
+        with tqdm(desc="drawing", unit="chart", delay=1, disable=None, leave=False) as bar:
+            content = export.as_html(data, bar.update)
+    else:
+        content = export.FORMATS[form](data)
     if output is None:
         echo(content.decode(), nl=False)
     else:

@@ -61,7 +61,7 @@ def test_a_block_trace_leads_with_the_share_of_its_prompts(tmp_path: Path) -> No
     assert line_of(text, "tokens touched first (compulsory misses)") == [f"{19 * 512:,}"]
     assert line_of(text, "re-reads that hit (hits / reads), first touches left out") == ["100.0%"]
     assert text.index("prompt tokens") < text.index("re-reads that hit")
-    told = wording.headline(found.values)
+    told = wording.format_headline(found.values)
     assert "5.0% of prompt tokens came from the cache, first touches included; 100.0% of re-reads hit" in told
 
 

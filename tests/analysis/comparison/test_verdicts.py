@@ -63,7 +63,8 @@ def test_the_order_of_runs_does_not_matter(craft: Craft) -> None:
 def test_a_ranking_has_intervals_except_for_single_trials(craft: Craft) -> None:
     slow = three(craft, "slow")
     found = {
-        one.system: one for one in ranking.ranked({"fast": three(craft, "fast", (1.9, 2.0, 2.1)), "slow": slow}, "slow")
+        one.system: one
+        for one in ranking.rank_systems({"fast": three(craft, "fast", (1.9, 2.0, 2.1)), "slow": slow}, "slow")
     }
     fast, base = found["fast"], found["slow"]
     assert (fast.trials, base.trials) == (3, 3)
@@ -71,14 +72,14 @@ def test_a_ranking_has_intervals_except_for_single_trials(craft: Craft) -> None:
     assert (fast.tok_s_low or math.inf) < (fast.tok_s or 0) < (fast.tok_s_high or 0)
     assert (base.speed_up, base.low) == (1.0, None)
     assert (base.tok_s_low or math.inf) < (base.tok_s or 0), "the baseline's own trials differ, too"
-    rows = wording.ranking(Gathered([], Targets(), [fast]))
+    rows = wording.tabulate_ranking(Gathered([], Targets(), [fast]))
     assert rows[0][2] == "3 trials"
     assert re.fullmatch(r"200\.?0* \([\d.]+ to [\d.]+\)", rows[0][3])
     assert re.fullmatch(r"1\.99 × \([\d.]+ to [\d.]+\)", rows[0][4])
-    alone, *_ = ranking.ranked({"fast": [craft("alone", 2.0)], "slow": slow[:1]}, "slow")
+    alone, *_ = ranking.rank_systems({"fast": [craft("alone", 2.0)], "slow": slow[:1]}, "slow")
     assert (alone.trials, alone.low, alone.high, alone.tok_s_low, alone.tok_s_high) == (1, None, None, None, None)
-    (row,) = wording.ranking(Gathered([], Targets(), [alone]))
-    assert row[2:4] == ["1 trial", wording.number(alone.tok_s or 0)]
+    (row,) = wording.tabulate_ranking(Gathered([], Targets(), [alone]))
+    assert row[2:4] == ["1 trial", wording.format_number(alone.tok_s or 0)]
     assert "(" not in row[4]
 
 
