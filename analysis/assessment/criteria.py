@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from analysis.assessment.other_tools import Match, Reference, compare_with, format_value
-from analysis.assessment.other_tools import render as render_match
+from analysis.assessment.match import Match, compare_with, format_value
+from analysis.assessment.match import render as render_match
+from analysis.assessment.other_tools import Reference
 from analysis.summary.run_summary import Metrics, Summary
 from tracegen.errors import InputError, format_count
 

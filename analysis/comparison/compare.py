@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from analysis.comparison.matching import (
-    Configuration,
+from analysis.comparison.conditions import (
     Systems,
     check_varied,
     conditions_of,
     drop_followers,
     find_differing,
     format_condition,
-    group_trials,
     is_varied,
+)
+from analysis.comparison.matching import (
+    Configuration,
+    group_trials,
     make_configuration,
     match_configurations,
     name_sets,
@@ -32,6 +34,12 @@ from analysis.comparison.ratios import (
     recommend_metrics,
 )
 from analysis.comparison.trials import Advance, Trial, load_trials
+from analysis.comparison.warnings import (
+    warn_of_conditions,
+    warn_of_copies,
+    warn_of_machines,
+    warn_of_work,
+)
 from analysis.summary.run_summary import Summary
 from tracegen.errors import InputError
 
@@ -54,17 +62,6 @@ METRICS: Final = (
     "e2e_p95_ms",
     "e2e_p99_ms",
 )
-WORK: Final = (
-    *(
-        "tokens_generated",
-        "logged_ops",
-        "decode_read_bytes",
-        "prefill_write_bytes",
-        "recomputed_tokens",
-    ),
-    *(f"{tier}_{side}_bytes" for tier in ("gpu", "cpu", "nvme") for side in ("read", "write")),
-)
-"""Counts that equal plans make equal."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +179,11 @@ def compare(
     if workloads:
         check_varied(vary, trials)
         configurations = [_check_workload(system, runs) for system, runs in trials.items()]
-        warnings = _warn_of_machines({"the set of workloads": _flatten(trials)})
-        warnings += _warn_of_conditions(trials, vary)
+        warnings = warn_of_machines({"the set of workloads": _flatten(trials)})
+        warnings += warn_of_conditions(trials, vary)
     else:
         configurations, unmatched = match_configurations(trials, vary)
-        warnings = _warn_of_machines(trials) + _warn_of_work(configurations)
+        warnings = warn_of_machines(trials) + warn_of_work(configurations)
     names = _select_metrics(configurations, metrics)
     judgement = _Judgement([], [], None)
     if len(systems) > 1 and not workloads:
@@ -196,7 +193,7 @@ def compare(
         runs={system: [str(trial.run.path) for trial in runs] for system, runs in trials.items()},
         left_out=left_out,
         unmatched=unmatched,
-        warnings=_warn_of_copies(trials) + warnings,
+        warnings=warn_of_copies(trials) + warnings,
         varied=_collect_varied(trials, vary),
         doubts=_count_doubts(_flatten(trials)),
         configurations=configurations,
@@ -317,62 +314,6 @@ def _collect_varied(systems: Systems, vary: Sequence[str]) -> dict[str, dict[str
                 for system, runs in conditions.items()
             }
     return varied
-
-
-def find_unequal_work(one: Configuration) -> list[str]:
-    """Return the names of WORK that are not the same in all trials of a configuration."""
-    found = [summary for side in one.summaries.values() for summary in side]
-    return [name for name in WORK if len({summary.metrics.get(name) for summary in found}) > 1]
-
-
-def _warn_of_copies(systems: Systems) -> list[str]:
-    """Warn if a run, or a copy of it, belongs to several systems."""
-    trials = _flatten(systems)
-    counts = Counter(trial.origin for trial in trials)
-    twice = dict.fromkeys(str(trial.run.path) for trial in trials if counts[trial.origin] > 1)
-    if not twice:
-        return []
-    return [f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself."]
-
-
-def _warn_of_machines(systems: Systems) -> list[str]:
-    """Warn if the trials of a system ran on several machines."""
-    warnings = []
-    for system, trials in systems.items():
-        machines = dict.fromkeys(trial.machine for trial in trials)
-        # A run without an nvme tier names no device: its machine is the beginning of another's.
-        distinct = [
-            " ".join(machine)
-            for machine in machines
-            if not any(other[: len(machine)] == machine != other for other in machines)
-        ]
-        if len(distinct) > 1:
-            warnings.append(
-                f"{system} mixes machines ({'; '.join(distinct)}): all trials of a system must run on one machine."
-            )
-    return warnings
-
-
-def _warn_of_conditions(systems: Systems, vary: Sequence[str]) -> list[str]:
-    """Warn if workloads differ in their conditions, too."""
-    first_runs = [conditions_of(trials[0]) for trials in systems.values()]
-    differing = [name for name in find_differing(*first_runs) if not is_varied(name, vary)]
-    if not differing:
-        return []
-    values = [
-        f"{name} ({', '.join(format_condition(name, run.get(name)) for run in first_runs)})" for name in differing
-    ]
-    return [f"not only the workloads differ: {', '.join(values)}."]
-
-
-def _warn_of_work(configurations: Sequence[Configuration]) -> list[str]:
-    """Warn if runs of one plan were measured over different work."""
-    return [
-        f"{one.name}: runs of one plan were measured over different work ({', '.join(names)}), as their"
-        " warm-up ended at different ops; give the warm-up in ops instead of seconds, and replay."
-        for one in configurations
-        if one.same_plan and not one.cut and (names := find_unequal_work(one))
-    ]
 
 
 def _count_doubts(trials: Iterable[Trial]) -> dict[str, int]:

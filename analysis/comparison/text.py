@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from analysis.comparison.compare import GROUPS, WORK, Comparison, Pair, find_unequal_work
+from analysis.comparison.compare import GROUPS, Comparison, Pair
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import CANDIDATES, Ratio, Verdict, estimate_false_alarms
 from analysis.comparison.trials import Statistics
+from analysis.comparison.warnings import WORK, find_unequal_work
 from tracegen.errors import format_count
 
 LISTED: Final = 12

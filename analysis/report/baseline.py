@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from analysis.comparison.matching import conditions_of, find_differing, match_configurations
+from analysis.comparison.conditions import conditions_of, find_differing
+from analysis.comparison.matching import match_configurations
 from analysis.comparison.ratios import compute_ratio
 from analysis.comparison.trials import Trial, compute_statistics, load_trials
 from tracegen.errors import InputError

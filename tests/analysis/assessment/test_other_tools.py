@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.assessment import other_tools as reference
+from analysis.assessment import match, other_tools
 from analysis.summary.run_summary import Summary
 from tests.analysis.assessment.assessing import call, refusal
 from tests.support.summaries import FAILED
@@ -49,10 +49,10 @@ ENGINE = {
 }  # fmt: skip
 
 
-def read(place: Path, content: Any) -> list[reference.Reference]:
+def read(place: Path, content: Any) -> list[other_tools.Reference]:
     path = place / "result"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return reference.read_references(path)
+    return other_tools.read_references(path)
 
 
 def test_results_of_vllm_bench_serve_are_read(tmp_path: Path) -> None:
@@ -84,14 +84,14 @@ def test_results_of_vllm_bench_throughput_are_shown_but_not_compared(tmp_path: P
     assert (found.tool, found.requests, found.failed, found.duration_s) == ("vllm bench throughput", 30, 0, 2.0)
     assert (found.total_tokens, found.total_tok_s) == (14476, 7238.0)
     assert (found.generated_tokens, found.output_tok_s, found.model) == (None, None, None)
-    match = reference.compare_with(ours, found)
-    assert (match.comparable, match.matches) == (False, None)
-    assert match.reasons == ["their generated tokens are not known"]
-    shown = reference.render("run", match)
+    result = match.compare_with(ours, found)
+    assert (result.comparable, result.matches) == (False, None)
+    assert result.reasons == ["their generated tokens are not known"]
+    shown = match.render("run", result)
     assert ["input", "+", "output", "tok/s", "-", "7,238"] in [line.split() for line in shown]
     (found,) = read(tmp_path, {name: value for name, value in THROUGHPUT.items() if not name.endswith("_second")})
     assert (found.total_tokens, found.total_tok_s) == (14476, None)
-    assert "output tok/s" in "\n".join(reference.render("run", reference.compare_with(ours, read(tmp_path, vllm())[0])))
+    assert "output tok/s" in "\n".join(match.render("run", match.compare_with(ours, read(tmp_path, vllm())[0])))
 
 
 def test_results_of_lmcache_are_read(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_folders_and_binary_files_are_refused(replay: Path, tmp_path: Path, monk
     assert "No such file" in refusal(replay, "--reference", tmp_path / "none")
     (tmp_path / "binary").write_bytes(os.urandom(1000) + b"\xff")
     assert "neither JSON nor CSV ('utf-8' codec" in refusal(replay, "--reference", tmp_path / "binary")
-    monkeypatch.setattr(reference, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(other_tools, "MOST_BYTES", 1 << 20)
     assert "larger than 1 MiB" in refusal(replay, "--reference", "/dev/zero")
 
 
@@ -185,7 +185,7 @@ def test_folders_and_binary_files_are_refused(replay: Path, tmp_path: Path, monk
     ],
 )
 def test_names_of_one_model_are_recognised(ours: str, theirs: str, same: bool) -> None:
-    assert reference.is_same_model(ours, theirs) is same
+    assert match.is_same_model(ours, theirs) is same
 
 
 @pytest.mark.parametrize(
@@ -199,19 +199,19 @@ def test_names_of_one_model_are_recognised(ours: str, theirs: str, same: bool) -
     ],
 )
 def test_different_work_is_not_comparable(ours: Summary, tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
-    found = reference.compare_with(ours, read(tmp_path, vllm(**changes))[0])
+    found = match.compare_with(ours, read(tmp_path, vllm(**changes))[0])
     assert (found.comparable, found.matches, found.difference) == (False, None, None)
     assert found.reasons == [reason]
-    assert reference.render("run1", found)[-1] == f"NOT COMPARABLE: run1 with {tmp_path}/result: {reason}."
+    assert match.render("run1", found)[-1] == f"NOT COMPARABLE: run1 with {tmp_path}/result: {reason}."
 
 
 def test_an_invalid_run_is_not_comparable(ours: Summary, tmp_path: Path) -> None:
-    found = reference.compare_with(ours.with_doubts(after=[FAILED]), read(tmp_path, vllm())[0])
+    found = match.compare_with(ours.with_doubts(after=[FAILED]), read(tmp_path, vllm())[0])
     assert found.reasons == ["our run is not VALID"]
 
 
 def test_results_without_tokens_are_not_comparable(ours: Summary, tmp_path: Path) -> None:
-    reasons = reference.compare_with(ours, read(tmp_path, LONG_DOC)[0]).reasons
+    reasons = match.compare_with(ours, read(tmp_path, LONG_DOC)[0]).reasons
     assert reasons == [
         "2 of their requests failed",
         "our requests are 30, theirs 2",
@@ -224,18 +224,18 @@ def test_results_without_tokens_are_not_comparable(ours: Summary, tmp_path: Path
 )
 def test_runs_within_five_percent_match(ours: Summary, tmp_path: Path, share: float, matches: bool) -> None:
     theirs = (ours.metrics["wall_clock_tok_s"] or 0) / (1 + share)
-    found = reference.compare_with(ours, read(tmp_path, vllm(duration=5476 / theirs))[0])
+    found = match.compare_with(ours, read(tmp_path, vllm(duration=5476 / theirs))[0])
     assert found.comparable
     assert found.difference == pytest.approx(share, abs=1e-9)
     assert found.matches is matches
     said = f"output tok/s matches: {share:+.1%} (within ±5%)" if matches else f"output tok/s differs by {share:+.1%}"
-    assert said in reference.render("run1", found)[-1]
+    assert said in match.render("run1", found)[-1]
 
 
 def test_a_file_without_a_model_is_comparable_with_a_remark(ours: Summary, tmp_path: Path) -> None:
-    found = reference.compare_with(ours, read(tmp_path, vllm(model_id=None))[0])
+    found = match.compare_with(ours, read(tmp_path, vllm(model_id=None))[0])
     assert found.comparable
-    assert reference.render("run1", found)[-1].endswith("; its file names no model.")
+    assert match.render("run1", found)[-1].endswith("; its file names no model.")
 
 
 def test_both_results_are_shown(replay: Path, ours: Summary, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_both_results_are_shown(replay: Path, ours: Summary, tmp_path: Path) -> 
     assert table["requests"] == ["30", "30"]
     assert table["input tokens"] == ["-", "9,000"]
     assert table["generated tokens"] == ["5,476", "5,476"]
-    assert table["TTFB | TTFT P99 ms *"] == [reference.format_value(ours.metrics["ttfb_p99_ms"]), "1,999"]
+    assert table["TTFB | TTFT P99 ms *"] == [match.format_value(ours.metrics["ttfb_p99_ms"]), "1,999"]
     assert "different quantities: ours is storage alone" in block[11]
     assert block[12].startswith(f"COMPARABLE: {replay} with {path}: output tok/s ")
     assert "NOT COMPARABLE" in shown.splitlines()[-1]
