@@ -14,7 +14,9 @@ STACKS = {
         " schema trace randomness arrays times errors"
     ),
     "replayer": "__main__ cli commands experiments flags run engine tiers planning machine schema record bindings",
-    "analysis": ("__main__ cli commands submission report comparison assessment sql summary metrics runs doubts log"),
+    "analysis": (
+        "__main__ cli commands loaded_run submission report comparison assessment sql summary metrics runs doubts log"
+    ),
 }
 """The folders and root modules of each package, from the top down: each may import only what is to its right."""
 
