@@ -7,7 +7,7 @@ import polars as pl
 
 from analysis.log.log import Targets
 from analysis.runs.opening import open_run
-from analysis.sql.queries import tables
+from analysis.sql.queries import open_tables
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
 from replayer.schema import RunInfo
@@ -51,5 +51,5 @@ def open_loaded_run(path: Path) -> LoadedRun:
     Raises:
         InputError: the run directory is missing, damaged or without a log.
     """
-    frames = tables(path)
+    frames = open_tables(path)
     return LoadedRun(path, open_run(path).infos, frames["moves"], frames.get("device"))

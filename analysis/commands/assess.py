@@ -54,10 +54,10 @@ def assess(
     A diagnostic, not part of a submission.
     """
     criteria = assessment.criteria_of(profile, thresholds)
-    others = [result for path in references for result in other_tools.read(path)]
+    others = [result for path in references for result in other_tools.read_references(path)]
     summaries = [summarise(run) for run in find_runs(runs)]
-    reports = [assessment.report(summary, profile, criteria, others) for summary in summaries]
+    assessments = [assessment.assess(summary, profile, criteria, others) for summary in summaries]
     if as_json:
-        echo_json(reports)
+        echo_json([one.to_json() for one in assessments])
     else:
-        echo("\n".join(assessment.lines(reports)))
+        echo(assessment.render(assessments))

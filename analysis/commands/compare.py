@@ -11,6 +11,7 @@ from analysis.commands.terminal import echo
 from analysis.comparison.compare import compare as compare_sets
 from analysis.comparison.text import as_json as comparison_to_json
 from analysis.comparison.text import render as render_comparison
+from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
@@ -100,7 +101,9 @@ def compare(
     Prints statistics of one set of runs. With --against prints ratios and verdicts of runs that
     are matched by trace, plan and conditions.
     """
-    comparison = compare_sets(split_sets(runs), vary, metrics, workloads=by is not None)
+    sets = split_sets(runs)
+    with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
+        comparison = compare_sets(sets, vary, metrics, workloads=by is not None, advance=advance)
     if as_json:
         echo(json.dumps(comparison_to_json(comparison), indent=2, allow_nan=False))
     else:

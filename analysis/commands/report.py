@@ -10,6 +10,7 @@ from analysis.commands.terminal import echo, say
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
+from tracegen.console.progress_bars import show_progress
 
 
 @click.command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -50,8 +51,13 @@ def report(
     md, csv and json are printed on the terminal without -o.
     """
     paths = find_runs(runs)
-    form = export.chosen(form, output, paths, force=force)
-    content = export.FORMATS[form](gather(paths, targets, baseline))
+    form = export.choose_format(form, output, paths, force=force)
+    data = gather(paths, targets, baseline)
+    if form == "html":
+        with show_progress("drawing", "chart", None) as advance:
+            content = export.as_html(data, advance)
+    else:
+        content = export.FORMATS[form](data)
     if output is None:
         echo(content.decode(), nl=False)
     else:

@@ -1,51 +1,60 @@
-"""Matching: which runs of several sides did the same work under the same conditions, and where the others differ."""
+"""Matching: runs of several systems that did the same work under the same conditions."""
 
-import difflib
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from analysis.comparison.trials import Statistics, Trial, check_prefix, statistics
+from analysis.comparison.conditions import (
+    LEADERS,
+    Systems,
+    check_varied,
+    conditions_of,
+    drop_followers,
+    find_differing,
+    format_condition,
+    is_varied,
+)
+from analysis.comparison.trials import Statistics, Trial, check_common_plan, compute_statistics
 from analysis.log.plan_order import kind_of
 from analysis.summary.run_summary import Summary
-from replayer.schema import TIERS, Conditions, to_plain
+from replayer.schema import TIERS, Conditions
 from tracegen.errors import InputError
 
-LABEL: Final = 24  # characters of a side's name
+LABEL: Final = 24
+"""Most characters of a name that a system is given."""
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
 _PLANNED_BY: Final = (
     *("model", "bytes_per_token", "usable_bytes", "headroom", "arrangement", "promote", "lookup"),
     *("decode", "users", "part", "cycles", "ranks", "order", "placement"),
 )
-"""Conditions that a plan follows from, with the trace."""
+"""Conditions that determine a plan, together with the trace."""
 _ORDERED_BY: Final = (
-    *("pace", "speedup", "token_ms", "prefill_tok_s", "workers", "request_depth", "max_concurrent_allocs"),
-    *("window_ops", "window_bytes"),
+    *("pace", "speedup", "token_ms", "prefill_tok_s", "workers", "request_depth"),
+    *("max_concurrent_allocs", "window_ops", "window_bytes"),
 )
-"""The load, which a plan follows from, too, unless it was made in the order of the trace."""
+"""Conditions of the load, which determine a plan, too, unless it keeps the order of the trace."""
 
-Sides = Mapping[str, Sequence[Trial]]
-ConditionTexts = dict[str, str]
-"""The conditions of a run by name, as JSON; the tiers' sizes one by one: usable_bytes.cpu."""
 Key = tuple[str, tuple[tuple[str, str], ...]]
-"""A trace's fingerprint, and conditions without the varied ones."""
+"""A trace's fingerprint, and the conditions except the varied ones."""
+Groups = dict[str, dict[Key, list[Trial]]]
+"""Trials by system and configuration."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A trace under conditions, replayed on every side.
+    """A trace and conditions that were replayed on every system.
 
     Attributes:
-        name: what tells it from the other configurations.
+        name: what distinguishes it from the other configurations.
         trace: the trace's fingerprint.
-        conditions: as the first side's first run has them.
-        users: how many users were replayed; None where run.json does not say.
-        cut: whether runs were cut in time: each is judged over its own window, by what moved inside it.
-        same_plan: whether one plan was executed on all sides; else it follows from what is varied that plans differ.
-        summaries: the trials' metrics by side.
+        conditions: those of the first system's first run.
+        users: number of users replayed; None if run.json does not say.
+        cut: whether runs were cut; each is judged over its own window, by what moved inside it.
+        same_plan: whether all systems executed one plan; otherwise the plans differ because of the
+            varied conditions.
+        summaries: summaries of the trials by system.
     """
 
     name: str
@@ -58,139 +67,106 @@ class Configuration:
 
     @property
     def same_tiers(self) -> bool:
-        """Whether all sides had equal tiers, filled by one rule: only then a tier's rate is the system's alone."""
-        every = [one.provenance.conditions for side in self.summaries.values() for one in side]
-        return len({(one.usable_bytes, one.arrangement, one.promote) for one in every}) == 1
+        """Whether all systems had equal tiers that were filled by the same rule.
+
+        Only then does a tier's rate depend on the system alone.
+        """
+        tiers = {(c.usable_bytes, c.arrangement, c.promote) for c in self._all_conditions()}
+        return len(tiers) == 1
 
     @property
     def recomputes_unequally(self) -> bool:
-        """Whether one side's misses cost it more tokens to compute than another's, by more than a hundredth."""
-        counts = [[one.metrics.get("recomputed_tokens") or 0 for one in side] for side in self.summaries.values()]
-        sums = [sum(of_side) / len(of_side) for of_side in counts]
-        return max(sums) - min(sums) > max(sums) / 100
+        """Whether one system recomputed over 1% more tokens after misses than another."""
+        counts = [
+            [summary.metrics.get("recomputed_tokens") or 0 for summary in trials] for trials in self.summaries.values()
+        ]
+        means = [sum(system) / len(system) for system in counts]
+        return max(means) - min(means) > max(means) / 100
 
     @property
     def cpu_bytes(self) -> set[int | None]:
-        """Usable bytes of the cpu tier on the sides: one number, unless it is varied; None: unlimited."""
-        every = [one.provenance.conditions for side in self.summaries.values() for one in side]
-        return {one.usable_bytes.cpu for one in every}
+        """Usable bytes of the cpu tier; several numbers if they are varied, None for unlimited."""
+        return {conditions.usable_bytes.cpu for conditions in self._all_conditions()}
 
     @property
     def cpu_gib(self) -> float | None:
-        """Size asked for of the cpu tier, the headroom included; None where it is unlimited, or varied."""
-        sizes, headroom = self.cpu_bytes, float(self.conditions.headroom or 1)
-        return round((sizes.pop() or 0) / 2**30 / headroom, 3) if len(sizes) == 1 and None not in sizes else None
+        """Requested size of the cpu tier in GiB, headroom included; None if unlimited or varied."""
+        sizes = self.cpu_bytes
+        if len(sizes) != 1 or None in sizes:
+            return None
+        headroom = float(self.conditions.headroom or 1)
+        return round((sizes.pop() or 0) / 2**30 / headroom, 3)
 
-    def values(self, side: str, metric: str) -> list[float | None]:
-        """A metric of each trial."""
-        return [summary.numbers.get(metric) for summary in self.summaries[side]]
+    def _all_conditions(self) -> list[Conditions]:
+        return [summary.provenance.conditions for trials in self.summaries.values() for summary in trials]
 
-    def statistics(self, side: str, metric: str) -> Statistics:
-        """The statistics of them."""
-        return statistics(self.values(side, metric))
+    def values(self, system: str, metric: str) -> list[float | None]:
+        """Return a metric of each trial of a system."""
+        return [summary.numbers.get(metric) for summary in self.summaries[system]]
 
-
-_SINCE_2: Final = ("order", "placement", "ops", "drain_s", "io_engine")
-"""Conditions that runs of format 1 did not record."""
-
-
-def conditions_of(trial: Trial) -> ConditionTexts:
-    """Return a run's conditions as JSON by name, the tiers' sizes one by one: usable_bytes.cpu."""
-    named = to_plain(trial.run.conditions)
-    sizes = named.pop("usable_bytes")
-    named |= {f"usable_bytes.{tier}": size for tier, size in sizes.items()}
-    absent = {name for name in _SINCE_2 if named[name] is None} if trial.run.infos[0].run_version == 1 else ()
-    return {name: json.dumps(value, sort_keys=True) for name, value in named.items() if name not in absent}
+    def statistics(self, system: str, metric: str) -> Statistics:
+        """Return the statistics of a metric over the trials of a system."""
+        return compute_statistics(self.values(system, metric))
 
 
-def check_varied(vary: Iterable[str], sides: Sides) -> None:
-    """Every name of `--vary` is one of the runs' conditions.
-
-    Raises:
-        InputError: one is not; the nearest known one is named.
-    """
-    known = {name for trials in sides.values() for trial in trials for name in conditions_of(trial)} | {"usable_bytes"}
-    for name in vary:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"name one of {', '.join(sorted(known))}."
-            raise InputError(f"--vary {name} is no condition of these runs; {hint}")
-
-
-_LEADER: Final = {
-    "drain_s": "duration_s",
-    "direct": "usable_bytes.nvme",
-    "io_engine": "usable_bytes.nvme",
-    "gpu_device": "usable_bytes.gpu",
-    "gpu_read": "usable_bytes.gpu",
-}
-"""Conditions that follow from another, unless they are set: where that one is varied, so may they.
-
-Those of a tier are null where there is no such tier; where there is, they must be equal (`_check_tiers`).
-"""
-
-
-def is_varied(name: str, vary: Iterable[str]) -> bool:
-    """Whether a condition may differ: `usable_bytes` stands for those of all tiers."""
-    names = (name, *([_LEADER[name]] if name in _LEADER else []))
-    return any(each == one or each.startswith(f"{one}.") for one in vary for each in names)
-
-
-def match(sides: Sides, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
-    """The configurations that every side has, and of each other one why it has no match.
+def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
+    """Find the configurations that every system has.
 
     Args:
-        sides: trials by side.
-        vary: conditions that differ between sides on purpose.
+        systems: trials by system.
+        vary: conditions that differ between systems on purpose.
+
+    Returns:
+        The configurations, and for each run without a match why it has none.
 
     Raises:
-        InputError: no configuration is on every side, or a side mixes what is varied.
+        InputError: no configuration is on every system, or one system mixes what is varied.
     """
-    check_varied(vary, sides)
-    groups = {side: grouped(trials, vary) for side, trials in sides.items()}
-    common = [key for key in next(iter(groups.values())) if all(key in found for found in groups.values())]
+    check_varied(vary, systems)
+    groups = {system: group_trials(trials, vary) for system, trials in systems.items()}
+    first = next(iter(groups.values()))
+    common = [key for key in first if all(key in group for group in groups.values())]
     strays = [
-        (side, key)
-        for side, found in groups.items()
-        for key in found
+        (system, key)
+        for system, group in groups.items()
+        for key in group
         if any(key not in other for other in groups.values())
     ]
     if not common:
-        raise InputError(_no_match(groups, *strays[0]))
+        raise _no_match(groups, *strays[0])
     for key in common:
-        for side, found in groups.items():
-            _check_unmixed(side, found[key])
-        _check_tiers([trial for found in groups.values() for trial in found[key]], vary)
-    names = _names(common, next(iter(groups.values())))
+        for system, group in groups.items():
+            _check_unmixed(system, group[key])
+        _check_tiers([trial for group in groups.values() for trial in group[key]], vary)
     matched = [
-        configuration(name, {side: found[key] for side, found in groups.items()})
-        for name, key in zip(names, common, strict=True)
+        make_configuration(name, {system: group[key] for system, group in groups.items()})
+        for name, key in zip(_name_configurations(common, first), common, strict=True)
     ]
-    return matched, [_unmatched(groups, side, key) for side, key in strays]
+    return matched, [_explain_stray(groups, system, key) for system, key in strays]
 
 
-def grouped(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key, list[Trial]]:
-    """Trials of one configuration together: of one trace, under the same conditions but for the varied ones."""
-    found: dict[Key, list[Trial]] = {}
+def group_trials(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key, list[Trial]]:
+    """Group trials by trace and conditions, except the varied ones."""
+    groups: dict[Key, list[Trial]] = {}
     for trial in trials:
-        kept = ((name, value) for name, value in conditions_of(trial).items() if not is_varied(name, vary))
-        found.setdefault((str(trial.run.trace_fingerprint), tuple(sorted(kept))), []).append(trial)
-    return found
+        fixed = sorted((name, text) for name, text in conditions_of(trial).items() if not is_varied(name, vary))
+        groups.setdefault((str(trial.run.trace_fingerprint), tuple(fixed)), []).append(trial)
+    return groups
 
 
-def configuration(name: str, sides: Sides) -> Configuration:
-    """Trials by side as a configuration.
+def make_configuration(name: str, systems: Systems) -> Configuration:
+    """Make a configuration of its trials.
 
     Raises:
-        InputError: their plans part before the end of the shortest of them.
+        InputError: their plans should be equal, but differ before the end of the shortest run.
     """
-    trials = [trial for side in sides.values() for trial in side]
-    unlike = differing(*map(conditions_of, trials))
+    trials = [trial for runs in systems.values() for trial in runs]
+    differing = find_differing(*map(conditions_of, trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
-    same_plan = "live" not in orders and not any(is_varied(name, planned_by) for name in unlike)
+    same_plan = "live" not in orders and not any(is_varied(condition, planned_by) for condition in differing)
     if same_plan:
-        check_prefix(trials)
+        check_common_plan(trials)
     first = trials[0].run
     return Configuration(
         name,
@@ -199,134 +175,136 @@ def configuration(name: str, sides: Sides) -> Configuration:
         users=first.users,
         cut=any(trial.summary.provenance.is_cut for trial in trials),
         same_plan=same_plan,
-        summaries={side: [trial.summary for trial in found] for side, found in sides.items()},
+        summaries={system: [trial.summary for trial in runs] for system, runs in systems.items()},
     )
 
 
-def differing(*conditions: ConditionTexts) -> list[str]:
-    """Names of conditions that are not the same in all."""
-    names = dict.fromkeys(name for one in conditions for name in one)
-    return [name for name in names if len({one.get(name) for one in conditions}) > 1]
-
-
-def _no_match(groups: dict[str, dict[Key, list[Trial]]], side: str, key: Key) -> str:
-    run, (other, near) = groups[side][key][0].run.path, _nearest(groups, side, key)
+def _no_match(groups: Groups, system: str, key: Key) -> InputError:
+    """Make the error of a run that no other system matches."""
+    run = groups[system][key][0].run.path
+    other, near = _find_nearest(groups, system, key)
     if near is None:
-        against = next(iter(groups[other].values()))[0].run.path
-        return (
-            f"{run} and {against} replayed unlike traces; replay one trace on both, or put the workloads side by side"
-            " with --by workload."
+        unlike = next(iter(groups[other].values()))[0].run.path
+        return InputError(
+            f"{run} and {unlike} replayed different traces",
+            "replay one trace on both, or show the workloads next to each other with `by=workload`",
         )
-    flags = " ".join(f"--vary {name}" for name in leading(differing(dict(key[1]), dict(near[1]))))
-    return (
-        f"{run} ({side}) and {groups[other][near][0].run.path} ({other}) ran under unlike conditions:"
-        f" {_differences(key, near)}; pass {flags} where that is on purpose, or replay one as the other."
+    names = drop_followers(find_differing(dict(key[1]), dict(near[1])))
+    settings = " ".join(f"`vary={name}`" for name in names)
+    return InputError(
+        f"{run} ({system}) and {groups[other][near][0].run.path} ({other}) ran under different"
+        f" conditions: {_describe_differences(key, near)}",
+        f"pass {settings} if that is on purpose, or replay one like the other",
     )
 
 
-def _unmatched(groups: dict[str, dict[Key, list[Trial]]], side: str, key: Key) -> str:
-    runs = ", ".join(str(trial.run.path) for trial in groups[side][key])
-    other, near = _nearest(groups, side, key)
-    why = f"{other} has no run of its trace" if near is None else f"{other} has {_differences(key, near)}"
-    return f"{runs} ({side}) matches nothing: {why}"
+def _explain_stray(groups: Groups, system: str, key: Key) -> str:
+    runs = ", ".join(str(trial.run.path) for trial in groups[system][key])
+    other, near = _find_nearest(groups, system, key)
+    why = "no run of its trace" if near is None else _describe_differences(key, near)
+    return f"{runs} ({system}) matches nothing: {other} has {why}"
 
 
-def _nearest(groups: dict[str, dict[Key, list[Trial]]], side: str, key: Key) -> tuple[str, Key | None]:
-    """A side that lacks a configuration, and the one of its trace that it has which differs least."""
-    other = next(label for label, found in groups.items() if label != side and key not in found)
-    alike = [one for one in groups[other] if one[0] == key[0]]
-    return other, min(alike, key=lambda one: len(differing(dict(key[1]), dict(one[1]))), default=None)
+def _find_nearest(groups: Groups, system: str, key: Key) -> tuple[str, Key | None]:
+    """Return a system that lacks a configuration, and its most similar one of the same trace."""
+    other = next(name for name, group in groups.items() if name != system and key not in group)
+    same_trace = [candidate for candidate in groups[other] if candidate[0] == key[0]]
+
+    def count_differences(candidate: Key) -> int:
+        return len(find_differing(dict(key[1]), dict(candidate[1])))
+
+    return other, min(same_trace, key=count_differences, default=None)
 
 
-def _differences(one: Key, other: Key) -> str:
-    values, others = dict(one[1]), dict(other[1])
+def _describe_differences(key: Key, other: Key) -> str:
+    values = dict(key[1])
+    others = dict(other[1])
     return ", ".join(
-        f"{name} ({shown(name, values.get(name))} against {shown(name, others.get(name))})"
-        for name in leading(differing(values, others))
+        f"{name} ({format_condition(name, values.get(name))} against {format_condition(name, others.get(name))})"
+        for name in drop_followers(find_differing(values, others))
     )
 
 
-def leading(names: list[str]) -> list[str]:
-    """Without those that follow from another one among them."""
-    return [name for name in names if _LEADER.get(name) not in names]
-
-
-def _check_unmixed(side: str, trials: Sequence[Trial]) -> None:
-    for name in differing(*map(conditions_of, trials)):
-        values = sorted({shown(name, conditions_of(trial).get(name)) for trial in trials})
+def _check_unmixed(system: str, trials: Sequence[Trial]) -> None:
+    for name in find_differing(*map(conditions_of, trials)):
+        values = {format_condition(name, conditions_of(trial).get(name)) for trial in trials}
         raise InputError(
-            f"--vary {name}: {side} mixes runs with {' and '.join(values)} of it; give each a set of its own."
+            f"{system} mixes runs with {name} {' and '.join(sorted(values))}",
+            "give each value its own set of runs",
+            subject=name,
+            setting="vary",
         )
 
 
 def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
-    """What is said of a tier is the same wherever there is one, unless it is varied itself."""
+    """Check that the conditions of a tier are the same in all runs that have the tier."""
     conditions = [conditions_of(trial) for trial in trials]
-    for name, leader in _LEADER.items():
+    for name, leader in LEADERS.items():
         if not leader.startswith("usable_bytes.") or name in vary:
             continue
-        having = [one for one in conditions if one.get(leader) != "0"]
-        if name in differing(*having):
-            values = " and ".join(dict.fromkeys(shown(name, one.get(name)) for one in having))
-            raise InputError(f"these runs have {values} for {name}; pass --vary {name} where that is on purpose.")
+        with_tier = [run for run in conditions if run.get(leader) != "0"]
+        if name in find_differing(*with_tier):
+            values = dict.fromkeys(format_condition(name, run.get(name)) for run in with_tier)
+            raise InputError(
+                f"these runs have {name} {' and '.join(values)}",
+                f"pass `vary={name}` if that is on purpose",
+            )
 
 
-def _names(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
-    """What tells configurations apart: trace, model, conditions; of a single one what matters most."""
-    alone = {"model", *_TIERS, "workers", "pace"}
-    unlike = set(differing(*(dict(key[1]) for key in keys))) if len(keys) > 1 else alone
-    unlike -= {"bytes_per_token"} if "model" in unlike else set()
-    several = len({key[0] for key in keys}) > 1
+def _name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
+    """Name configurations by what distinguishes them; a single one by its main conditions."""
+    if len(keys) == 1:
+        shown = {"model", *_TIERS, "workers", "pace"}
+    else:
+        shown = set(find_differing(*(dict(key[1]) for key in keys)))
+    if "model" in shown:
+        shown.discard("bytes_per_token")
+    has_traces = len({key[0] for key in keys}) > 1
     names = []
     for key in keys:
         info = groups[key][0].run.infos[0]
-        parts = [f"{Path(info.trace.path or 'trace').stem} {key[0][:8]}"] if several else []
-        for name, value in key[1]:
-            if name in unlike and not (len(keys) == 1 and name in _TIERS and value == "0"):
+        parts = [f"{Path(info.trace.path or 'trace').stem} {key[0][:8]}"] if has_traces else []
+        headroom = dict(key[1]).get("headroom")
+        for name, text in key[1]:
+            is_absent_tier = len(keys) == 1 and name in _TIERS and text == "0"
+            if name in shown and not is_absent_tier:
                 label = "" if name == "model" else f"{name.removeprefix('usable_bytes.')} "
-                parts.append(f"{label}{shown(name, value, headroom=dict(key[1]).get('headroom'))}")
+                parts.append(label + format_condition(name, text, headroom=headroom))
         names.append(", ".join(parts))
     return names
 
 
-def shown(name: str, value: str | None, headroom: str | None = None) -> str:
-    """A condition's value for people; of a tier the size that was asked for, where the headroom is known."""
-    if value is None:
-        return "not recorded"
-    if name.startswith("usable_bytes."):
-        share = float(json.loads(headroom or "null") or 1) if name != "usable_bytes.nvme" else 1.0
-        return "unlimited" if value == "null" else f"{int(value) / 2**30 / share:.3g} GiB"
-    if name == "order" and value != "null":
-        order = json.loads(value)
-        return " ".join(str(order[part]) for part in ("kind", "name") if order.get(part) is not None)
-    return value.strip('"')
+def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:
+    """Return a short name for each set of runs that distinguishes it from the others.
 
-
-def labels(sides: Sequence[Sequence[Path]]) -> list[str]:
-    """A short name per side that tells it from the others: what its runs, else its folders, have in common; A, B, …."""
-    absolute = [[path.absolute() for path in runs] for runs in sides]
+    It is what the names of its runs have in common, else of their folders, else A, B, ….
+    """
+    absolute = [[path.absolute() for path in runs] for runs in sets]
     top = _common_folder(run.parent for runs in absolute for run in runs)
-    stems = [_stem([run.name for run in runs]) for runs in absolute]
+    stems = [_common_stem([run.name for run in runs]) for runs in absolute]
     folders = [str(_common_folder(run.parent for run in runs).relative_to(top)) for runs in absolute]
     for names in (stems, folders):
-        if len(set(names)) == len(names) and not {"", "."} & set(names) and max(map(len, names)) <= LABEL:
+        is_distinct = len(set(names)) == len(names) and not {"", "."} & set(names)
+        if is_distinct and max(map(len, names)) <= LABEL:
             return names
-    return [f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[i % 26]}{i // 26 or ''}" for i in range(len(sides))]
+    return [f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[i % 26]}{i // 26 or ''}" for i in range(len(sets))]
 
 
-def _stem(names: Sequence[str]) -> str:
-    """run-11, run-12: run."""
-    common = names[0]
+def _common_stem(names: Sequence[str]) -> str:
+    """Return what names begin with, without a number that they share in part.
+
+    The stem of run-11 and run-12 is run.
+    """
+    stem = names[0]
     for name in names[1:]:
-        common = "".join(
-            a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(common, name, strict=False))
-        )
-    rests = [name[len(common) :] for name in names]
+        pairs = zip(stem, name, strict=False)
+        stem = "".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    rests = [name[len(stem) :] for name in names]
     if any(rest[:1].isdigit() for rest in rests):
-        common = common.rstrip("0123456789")
-    return common.rstrip("-_. ") if any(rests) else common
+        stem = stem.rstrip("0123456789")
+    return stem.rstrip("-_. ") if any(rests) else stem
 
 
 def _common_folder(folders: Iterable[Path]) -> Path:
     first, *others = folders
-    return next(one for one in (first, *first.parents) if all(other.is_relative_to(one) for other in others))
+    return next(folder for folder in (first, *first.parents) if all(other.is_relative_to(folder) for other in others))

@@ -1,272 +1,355 @@
-"""A comparison as text for people and as JSON."""
+"""Comparisons as text and as JSON."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from analysis.comparison.compare import GROUPS, Comparison, Pair, list_totals, unequal_work
+from analysis.comparison.compare import GROUPS, Comparison, Pair
 from analysis.comparison.matching import Configuration
-from analysis.comparison.ratios import Ratio, false_alarm
+from analysis.comparison.ratios import Ratio, Verdict, estimate_false_alarms
 from analysis.comparison.trials import Statistics
+from analysis.comparison.warnings import find_unequal_work, list_totals
 from analysis.metrics.headlines import QUOTED
 from tracegen.errors import format_count
 
-LISTED: Final = 12  # so many configurations have a line each
+LISTED: Final = 12
+"""Most configurations that are listed with a line each."""
 Rows = list[list[str]]
 
 
-def as_json(found: Comparison) -> dict[str, Any]:
-    """All of a comparison in plain JSON; of the trials' summaries the statistics of the metrics compared."""
-    names = dict.fromkeys([*found.metrics, *QUOTED])
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison in plain JSON; of the summaries only the statistics of its metrics."""
+    names = dict.fromkeys([*comparison.metrics, *QUOTED])
     configurations = [
         {
             "name": one.name,
             "trace_fingerprint": one.trace,
             **{group: value_of(one) for group, value_of in GROUPS.items()},
             "cut": one.cut,
-            "window_s": {side: one.values(side, "elapsed_s") for side in one.summaries},
+            "window_s": {system: one.values(system, "elapsed_s") for system in one.summaries},
             "same_plan": one.same_plan,
-            "statistics": {m: {side: asdict(one.statistics(side, m)) for side in one.summaries} for m in names},
+            "statistics": {
+                metric: {system: asdict(one.statistics(system, metric)) for system in one.summaries} for metric in names
+            },
         }
-        for one in found.configurations
+        for one in comparison.configurations
     ]
-    told = {name: getattr(found, name) for name in Comparison.__dataclass_fields__ if name != "configurations"}
-    pairs = [asdict(pair) for pair in found.pairs]
-    advice = asdict(found.advice) if found.advice else None
-    alarm = false_alarm(found.configurations) if pairs else None
-    told |= {"configurations": configurations, "pairs": pairs, "advice": advice}
-    return told | {"false_alarm_share": alarm[-1] if alarm else None}
+    alarm = estimate_false_alarms(comparison.configurations) if comparison.pairs else None
+    return {
+        "sides": comparison.systems,
+        "runs": comparison.runs,
+        "left_out": comparison.left_out,
+        "unmatched": comparison.unmatched,
+        "warnings": comparison.warnings,
+        "varied": comparison.varied,
+        "doubts": comparison.doubts,
+        "workloads": comparison.workloads,
+        "metrics": comparison.metrics,
+        "same_ratio": comparison.same_ratio,
+        "pairs": [asdict(pair) for pair in comparison.pairs],
+        "ranking": comparison.ranking,
+        "advice": asdict(comparison.advice) if comparison.advice else None,
+        "configurations": configurations,
+        "false_alarm_share": alarm[-1] if alarm else None,
+    }
 
 
-def render(found: Comparison) -> str:
-    """The comparison as text."""
+def render(comparison: Comparison) -> str:
+    """Return the comparison as text, without a newline at its end."""
     body: list[str] = []
-    if found.workloads:
-        body += _side_by_side(found)
-    elif not found.pairs:
-        for one in found.configurations:
-            body += ["", *([one.name] if len(found.configurations) > 1 else []), *_trials(one, found)]
-    elif len(found.sides) == 2:
-        body += _two(found, found.pairs[0])
+    if comparison.workloads:
+        body += _render_workloads(comparison)
+    elif not comparison.pairs:
+        for one in comparison.configurations:
+            if len(comparison.configurations) > 1:
+                body += ["", one.name]
+            else:
+                body.append("")
+            body += _render_trials(one, comparison)
+    elif len(comparison.systems) == 2:
+        body += _render_pair(comparison, comparison.pairs[0])
     else:
-        body += _ranking(found)
-    return "\n".join([*_head(found), *body, *_foot(found)])
+        body += _render_ranking(comparison)
+    return "\n".join([*_render_head(comparison), *body, *_render_foot(comparison)])
 
 
-def _head(found: Comparison) -> list[str]:
-    width = max(map(len, found.sides))
-    lines = [f"{side:{width}}  {_count(len(runs), 'run')}: {_some(runs)}" for side, runs in found.runs.items()]
-    matched = "compared" if found.workloads else "matched" if len(found.sides) > 1 else "found"
-    lines += ["", f"{_count(len(found.configurations), 'workload' if found.workloads else 'configuration')} {matched}:"]
-    lines += [f"  {_configuration(one)}" for one in found.configurations[:LISTED]]
-    if rest := found.configurations[LISTED:]:
+def _render_head(comparison: Comparison) -> list[str]:
+    """Return the systems, the configurations and all that was left out."""
+    width = max(map(len, comparison.systems))
+    lines = [
+        f"{system:{width}}  {format_count(len(runs), 'run')}: {_abbreviate(runs)}"
+        for system, runs in comparison.runs.items()
+    ]
+    if comparison.workloads:
+        count = f"{format_count(len(comparison.configurations), 'workload')} compared"
+    else:
+        verb = "matched" if len(comparison.systems) > 1 else "found"
+        count = f"{format_count(len(comparison.configurations), 'configuration')} {verb}"
+    lines += ["", f"{count}:"]
+    lines += [f"  {_describe_configuration(one)}" for one in comparison.configurations[:LISTED]]
+    if rest := comparison.configurations[LISTED:]:
         cut = sum(one.cut for one in rest)
         lines.append(f"  and {len(rest)} more, {cut} of them cut in time, each run judged over its own window")
-    lines += [f"Varied: {name}: {_by_side(values)}" for name, values in found.varied.items()]
-    lines += [f"LEFT OUT: {path}: {why}" for path, why in found.left_out.items()]
-    lines += [f"UNMATCHED: {why}" for why in found.unmatched]
-    return lines + [f"WARNING: {warning}" for warning in found.warnings]
+    lines += [f"Varied: {name}: {_list_by_system(values)}" for name, values in comparison.varied.items()]
+    lines += [f"LEFT OUT: {path}: {why}" for path, why in comparison.left_out.items()]
+    lines += [f"UNMATCHED: {why}" for why in comparison.unmatched]
+    return lines + [f"WARNING: {warning}" for warning in comparison.warnings]
 
 
-def _configuration(one: Configuration) -> str:
-    *more, last = (len(trials) for trials in one.summaries.values())
-    counts = "".join(f"{count} + " for count in more) + (f"{last} trials" if more else format_count(last, "trial"))
-    windows = {side: f"{_number(one.statistics(side, 'elapsed_s').mean)} s" for side in one.summaries}
-    cut = f"; cut in time, each run judged over its own window: {_by_side(windows)}" if one.cut else ""
-    return f"{one.name}; trace {one.trace[:12]}, {counts}{cut}"
+def _describe_configuration(configuration: Configuration) -> str:
+    *others, last = (len(trials) for trials in configuration.summaries.values())
+    counts = " + ".join(map(str, [*others, last]))
+    trials = f"{counts} trials" if others else format_count(last, "trial")
+    windows = {
+        system: f"{_format_number(configuration.statistics(system, 'elapsed_s').mean)} s"
+        for system in configuration.summaries
+    }
+    cut = ""
+    if configuration.cut:
+        cut = f"; cut in time, each run judged over its own window: {_list_by_system(windows)}"
+    return f"{configuration.name}; trace {configuration.trace[:12]}, {trials}{cut}"
 
 
-def _two(found: Comparison, pair: Pair) -> list[str]:
-    single = found.configurations[0] if len(found.configurations) == 1 else None
+def _render_pair(comparison: Comparison, pair: Pair) -> list[str]:
+    """Return the tables of two systems."""
+    single = comparison.configurations[0] if len(comparison.configurations) == 1 else None
     heads = [pair.a, pair.b] if single else ["least", "most"]
     rows = [["", *heads, f"{pair.a}/{pair.b}", "95% interval", "wins", "verdict"]]
-    for metric in _once(found):
-        one = pair.ratios[metric]
+    for metric in _list_distinct(comparison):
+        ratio = pair.ratios[metric]
         if single:
-            cells = [_mean(single.statistics(side, metric)) for side in (pair.a, pair.b)]
+            cells = [_format_mean(single.statistics(system, metric)) for system in (pair.a, pair.b)]
         else:
-            cells = [_times(one.least), _times(one.most)]
-        rows.append([metric, *cells, _times(one.ratio), _interval(one), _share(one.win_rate), _verdict(one, found)])
-    lines = ["", *_table(rows), *_same(found)]
-    for name, groups in pair.by.items():
-        lines += ["", *_table(_breakdown(name, groups, found), left=(0,))]
-    if not single and len(found.configurations) <= LISTED and found.advice:
-        lines += ["", *_table(_each(found, pair, found.advice.metrics[0]))]
+            cells = [_format_ratio(ratio.least), _format_ratio(ratio.most)]
+        rows.append(
+            [
+                metric,
+                *cells,
+                _format_ratio(ratio.ratio),
+                _format_interval(ratio),
+                _format_share(ratio.win_rate),
+                _describe_verdict(ratio, comparison),
+            ]
+        )
+    lines = ["", *_align(rows), *_list_same(comparison)]
+    for setting, groups in pair.by.items():
+        lines += ["", *_align(_tabulate_groups(setting, groups, comparison), left=(0,))]
+    if not single and len(comparison.configurations) <= LISTED and comparison.advice:
+        metric = comparison.advice.metrics[0]
+        lines += ["", *_align(_tabulate_configurations(comparison, pair, metric))]
     return lines
 
 
-def _once(found: Comparison) -> list[str]:
-    """Metrics without those that another one's ratio stands for."""
-    others = {other for same in found.same_ratio.values() for other in same}
-    return [metric for metric in found.metrics if metric not in others]
+def _list_distinct(comparison: Comparison) -> list[str]:
+    """Return the metrics without those whose ratio is the same as another's."""
+    others = {other for same in comparison.same_ratio.values() for other in same}
+    return [metric for metric in comparison.metrics if metric not in others]
 
 
-def _same(found: Comparison) -> list[str]:
+def _list_same(comparison: Comparison) -> list[str]:
+    """Return a line for each ratio that several metrics share."""
     lines = []
-    for first, others in found.same_ratio.items():
-        told = [f"{one} (inverted)" if one == "elapsed_s" else one for one in others]
-        lines.append(f"The same ratio as {first}, as the work is equal: {', '.join(told)}")
+    for first, others in comparison.same_ratio.items():
+        names = [f"{name} (inverted)" if name == "elapsed_s" else name for name in others]
+        lines.append(f"The same ratio as {first}, as the work is equal: {', '.join(names)}")
     return lines
 
 
-def _breakdown(name: str, groups: dict[str, dict[str, Ratio]], found: Comparison) -> Rows:
+def _tabulate_groups(setting: str, groups: dict[str, dict[str, Ratio]], comparison: Comparison) -> Rows:
+    """Return the ratios of QUOTED for each value of a setting."""
     heads = [cell for metric in QUOTED for cell in (metric, "wins")]
-    quoted = found.advice.by_cpu_gib if found.advice and name == "cpu_gib" else {}
-    rows = [[f"by {name}", "configurations", *heads, *(["quote"] if quoted else [])]]
+    quoted: Mapping[str, tuple[str, ...]] = {}
+    if comparison.advice and setting == "cpu_gib":
+        quoted = comparison.advice.by_cpu_gib
+    rows = [[f"by {setting}", "configurations", *heads, *(["quote"] if quoted else [])]]
     for value, ratios in groups.items():
-        cells = [cell for m in QUOTED for cell in (_times(ratios[m].ratio), _share(ratios[m].win_rate))]
-        cells += [quoted[value][0]] if quoted else []
-        rows.append([f"  {value}", str(max(one.configurations for one in ratios.values())), *cells])
+        quotients = [ratios[metric] for metric in QUOTED]
+        cells = [cell for one in quotients for cell in (_format_ratio(one.ratio), _format_share(one.win_rate))]
+        if quoted:
+            cells.append(quoted[value][0])
+        count = max(ratio.configurations for ratio in ratios.values())
+        rows.append([f"  {value}", str(count), *cells])
     return rows
 
 
-def _each(found: Comparison, pair: Pair, metric: str) -> Rows:
+def _tabulate_configurations(comparison: Comparison, pair: Pair, metric: str) -> Rows:
+    """Return a metric of two systems in each configuration."""
     rows = [[metric, pair.a, pair.b, f"{pair.a}/{pair.b}"]]
-    for one in found.configurations:
-        means = [one.statistics(side, metric) for side in (pair.a, pair.b)]
-        ratio = means[0].mean / means[1].mean if means[0].mean and means[1].mean else None
-        rows.append([f"  {one.name}", *map(_mean, means), _times(ratio)])
+    for one in comparison.configurations:
+        first = one.statistics(pair.a, metric)
+        second = one.statistics(pair.b, metric)
+        ratio = first.mean / second.mean if first.mean and second.mean else None
+        rows.append([f"  {one.name}", _format_mean(first), _format_mean(second), _format_ratio(ratio)])
     return rows
 
 
-def _ranking(found: Comparison) -> list[str]:
-    assert found.advice is not None, "there are sides to rank"
-    primary, best = found.advice.metrics[0], found.ranking[0]
+def _render_ranking(comparison: Comparison) -> list[str]:
+    """Return the tables of more than two systems: the ranking, and the ratios to the best."""
+    assert comparison.advice is not None, "several systems have advice"
+    primary = comparison.advice.metrics[0]
+    best = comparison.ranking[0]
     rows = [
         ["", f"by {primary}", "to the best", "95% interval", "wins", "verdict"],
         ["1", best, "1.00x", "", "", "best"],
     ]
-    for place, pair in enumerate(found.pairs, 2):
-        one = pair.ratios[primary]
-        verdict = "worse than the best" if one.winner == best else _verdict(one, found)
-        rows.append([str(place), pair.a, _times(one.ratio), _interval(one), _share(one.win_rate), verdict])
-    lines = ["", *_table(rows, left=(0, 1, 5))]
-    single = found.configurations[0] if len(found.configurations) == 1 else None
-    rows = [["", best, *(f"{pair.a}/{best}" for pair in found.pairs)]]
-    for metric in _once(found):
-        cells = [_times(pair.ratios[metric].ratio) + _MARKS[pair.ratios[metric].verdict] for pair in found.pairs]
-        rows.append([metric, _mean(single.statistics(best, metric)) if single else "1.00x", *cells])
-    marked = any(cell.endswith(("~", "?")) for row in rows for cell in row)
-    return [
-        *lines,
-        "",
-        *_table(rows, left=(0,)),
-        *_same(found),
-        *(["~ does not tell them apart, ? no verdict"] if marked else []),
-    ]
+    for place, pair in enumerate(comparison.pairs, 2):
+        ratio = pair.ratios[primary]
+        verdict = "worse than the best" if ratio.winner == best else _describe_verdict(ratio, comparison)
+        cells = [_format_ratio(ratio.ratio), _format_interval(ratio), _format_share(ratio.win_rate)]
+        rows.append([str(place), pair.a, *cells, verdict])
+    lines = ["", *_align(rows, left=(0, 1, 5)), ""]
+    single = comparison.configurations[0] if len(comparison.configurations) == 1 else None
+    rows = [["", best, *(f"{pair.a}/{best}" for pair in comparison.pairs)]]
+    for metric in _list_distinct(comparison):
+        ratios = [pair.ratios[metric] for pair in comparison.pairs]
+        cells = [_format_ratio(ratio.ratio) + _MARKS[ratio.verdict] for ratio in ratios]
+        own = _format_mean(single.statistics(best, metric)) if single else "1.00x"
+        rows.append([metric, own, *cells])
+    lines += [*_align(rows, left=(0,)), *_list_same(comparison)]
+    if any(cell.endswith(("~", "?")) for row in rows for cell in row):
+        lines.append("~ does not tell them apart, ? no verdict")
+    return lines
 
 
-_MARKS: Final = {"apart": "  ", "not apart": " ~", "no verdict": " ?", "not judged": "  "}
+_MARKS: Final[dict[Verdict, str]] = {
+    "apart": "  ",
+    "not apart": " ~",
+    "no verdict": " ?",
+    "not judged": "  ",
+}
 
 
-def _trials(one: Configuration, found: Comparison) -> list[str]:
+def _render_trials(configuration: Configuration, comparison: Comparison) -> list[str]:
+    """Return the statistics of a single system."""
     rows = [["", "trials", "mean", "sd", "CV", "median", "95% interval of the mean"]]
-    for metric in found.metrics:
-        s = one.statistics(found.sides[0], metric)
-        bounds = f"{_number(s.low)} .. {_number(s.high)}" if s.low is not None else "-"
+    for metric in comparison.metrics:
+        stats = configuration.statistics(comparison.systems[0], metric)
+        ends = f"{_format_number(stats.low)} .. {_format_number(stats.high)}"
         rows.append(
-            [f"  {metric}", str(s.n), _number(s.mean), _number(s.sd), _share(s.cv, 1), _number(s.median), bounds]
+            [
+                f"  {metric}",
+                str(stats.n),
+                _format_number(stats.mean),
+                _format_number(stats.sd),
+                _format_share(stats.cv, 1),
+                _format_number(stats.median),
+                ends if stats.low is not None else "-",
+            ]
         )
-    return _table(rows, left=(0,))
+    return _align(rows, left=(0,))
 
 
-def _side_by_side(found: Comparison) -> list[str]:
-    rows = [["", *found.sides]]
-    rows += [
-        [metric, *(_mean(one.statistics(one.name, metric)) for one in found.configurations)] for metric in found.metrics
-    ]
-    return ["", *_table(rows, left=(0,)), "", "Unlike work: no ratio of these says which is faster."]
+def _render_workloads(comparison: Comparison) -> list[str]:
+    """Return the metrics of different workloads next to each other."""
+    rows = [["", *comparison.systems]]
+    for metric in comparison.metrics:
+        means = [one.statistics(one.name, metric) for one in comparison.configurations]
+        rows.append([metric, *map(_format_mean, means)])
+    lines = ["", *_align(rows, left=(0,)), ""]
+    return [*lines, "The work differs: no ratio of these numbers says which system is faster."]
 
 
-def _foot(found: Comparison) -> list[str]:
-    lines = _work(found) if found.pairs else []
-    if found.advice:
-        lines.append(f"Quote {' and '.join(found.advice.metrics)}: {found.advice.why}.")
-        if by := found.advice.by_cpu_gib:
-            told = ", ".join(f"{size} GiB: {' and '.join(metrics)}" for size, metrics in by.items())
-            lines.append(f"  By CPU budget: {told}.")
-        lines += [f"  {note}" for note in found.advice.notes]
-    if found.pairs and (alarm := false_alarm(found.configurations)):
-        few, what, share = alarm
-        lines.append(f"With {few} {what}, {share:.0%} of the metrics of equal systems would be told apart by chance.")
-    if found.doubts:
-        total = sum(map(len, found.runs.values()))
-        doubts = ", ".join(f"{kind} ({count} of {format_count(total, 'run')})" for kind, count in found.doubts.items())
-        lines.append(f"Doubts: {doubts}; `analysis summary` has them in full.")
+def _render_foot(comparison: Comparison) -> list[str]:
+    """Return the lines on work, metrics to quote, chance and doubts."""
+    lines = _describe_work(comparison) if comparison.pairs else []
+    if advice := comparison.advice:
+        lines.append(f"Quote {' and '.join(advice.metrics)}: {advice.why}.")
+        if advice.by_cpu_gib:
+            budgets = (f"{size} GiB: {' and '.join(metrics)}" for size, metrics in advice.by_cpu_gib.items())
+            lines.append(f"  By CPU budget: {', '.join(budgets)}.")
+        lines += [f"  {note}" for note in advice.notes]
+    if comparison.pairs and (alarm := estimate_false_alarms(comparison.configurations)):
+        size, sample, share = alarm
+        lines.append(
+            f"With {size} {sample}, {share:.0%} of the metrics of equal systems would be told apart by chance."
+        )
+    if comparison.doubts:
+        total = format_count(sum(map(len, comparison.runs.values())), "run")
+        kinds = (f"{kind} ({count} of {total})" for kind, count in comparison.doubts.items())
+        lines.append(f"Doubts: {', '.join(kinds)}; `analysis summary` explains them.")
     return ["", *lines] if lines else []
 
 
-def _work(found: Comparison) -> list[str]:
-    """One line where all did equal work, else the counts that differ."""
-    unlike = dict.fromkeys(name for one in found.configurations for name in unequal_work(one))
-    if not unlike:
+def _describe_work(comparison: Comparison) -> list[str]:
+    """Return one line if all systems did equal work, otherwise the counts that differ."""
+    unequal = dict.fromkeys(name for one in comparison.configurations for name in find_unequal_work(one))
+    if not unequal:
         return [
             "Work is equal: tokens, hits and bytes follow from trace and plan; rates over elapsed_s differ as it does."
         ]
     why = "see above"
-    if not all(one.same_plan for one in found.configurations):
-        why = "they follow from what is varied"
-    elif any(one.cut for one in found.configurations):
+    if not all(one.same_plan for one in comparison.configurations):
+        why = "because of the varied conditions"
+    elif any(one.cut for one in comparison.configurations):
         why = "each run did what it could until it was cut"
     lines = [f"Work differs ({why}), and times with it; means over trials and configurations:"]
-    for name in list_totals(unlike):
-        means = {side: [one.statistics(side, name).mean or 0.0 for one in found.configurations] for side in found.sides}
-        lines.append(f"  {name}: {_by_side({side: f'{sum(v) / len(v):,.0f}' for side, v in means.items()})}")
+    for name in list_totals(unequal):
+        means = {}
+        for system in comparison.systems:
+            values = [one.statistics(system, name).mean or 0.0 for one in comparison.configurations]
+            means[system] = f"{sum(values) / len(values):,.0f}"
+        lines.append(f"  {name}: {_list_by_system(means)}")
     return lines
 
 
-def _verdict(one: Ratio, found: Comparison) -> str:
-    if one.verdict == "apart":
-        return f"tells them apart: {one.winner} is better"
-    if one.verdict == "not apart":
+def _describe_verdict(ratio: Ratio, comparison: Comparison) -> str:
+    if ratio.verdict == "apart":
+        return f"tells them apart: {ratio.winner} is better"
+    if ratio.verdict == "not apart":
         return "does not tell them apart"
-    if one.verdict == "not judged":
-        return "belongs to the work"
-    if one.ratio is None:
+    if ratio.verdict == "not judged":
+        return "depends on the work"
+    if ratio.ratio is None:
         return "no ratio: missing or 0 in a trial"
-    single = [side for side in (one.a, one.b) if len(found.configurations[0].summaries[side]) == 1]
-    return "one trial a side: no verdict" if len(single) == 2 else f"one trial of {single[0]}: no verdict"
+    summaries = comparison.configurations[0].summaries
+    single = [system for system in (ratio.a, ratio.b) if len(summaries[system]) == 1]
+    few = "one trial per system" if len(single) == 2 else f"one trial of {single[0]}"
+    return f"{few}: no verdict"
 
 
-def _table(rows: Rows, left: Sequence[int] = (0, 6)) -> list[str]:
+def _align(rows: Rows, left: Sequence[int] = (0, 6)) -> list[str]:
+    """Return rows as lines with aligned columns; columns in `left` are aligned to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    aligned = (
-        "  ".join(f"{cell:{'<' if i in left else '>'}{widths[i]}}" for i, cell in enumerate(row)) for row in rows
-    )
-    return [line.rstrip() for line in aligned]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _some(runs: Sequence[str]) -> str:
+def _abbreviate(runs: Sequence[str]) -> str:
     return ", ".join(runs) if len(runs) <= 3 else f"{runs[0]} … {runs[-1]}"
 
 
-def _by_side(values: dict[str, str]) -> str:
-    return ", ".join(f"{value} ({side})" for side, value in values.items())
+def _list_by_system(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{value} ({system})" for system, value in values.items())
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
+    """Format a number with three digits, or with all digits before the point."""
     if value is None:
         return "-"
-    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0  # three digits, of large numbers all
+    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
     return f"{value:,.{max(0, decimals)}f}" if abs(value) >= 1e-3 or not value else f"{value:.3g}"
 
 
-def _mean(one: Statistics) -> str:
-    return _number(one.mean) + (f" ±{one.cv:4.1%}" if one.cv is not None else "")
+def _format_mean(stats: Statistics) -> str:
+    return _format_number(stats.mean) + (f" ±{stats.cv:4.1%}" if stats.cv is not None else "")
 
 
-def _times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.2g}x"
+def _format_ratio(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    return f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.2g}x"
 
 
-def _interval(one: Ratio) -> str:
-    return "-" if one.low is None or one.high is None else f"{one.low:.2f} .. {one.high:.2f}"
+def _format_interval(ratio: Ratio) -> str:
+    return "-" if ratio.low is None or ratio.high is None else f"{ratio.low:.2f} .. {ratio.high:.2f}"
 
 
-def _share(share: float | None, digits: int = 0) -> str:
+def _format_share(share: float | None, digits: int = 0) -> str:
     return "-" if share is None else f"{share:.{digits}%}"

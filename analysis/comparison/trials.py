@@ -3,29 +3,31 @@
 import itertools
 import math
 import statistics as exact
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
-from replayer.schema import CHECKPOINT_OPS, Machine
+from replayer.schema import CHECKPOINT_OPS, Machine, RunInfo
 from tracegen.errors import InputError
 
 ENUMERATED: Final = 5
-"""Up to so many values all n^n resamples are taken, as multisets with their numbers; of more, DRAWN are drawn."""
+"""Most values of which all n^n resamples are enumerated; of larger samples, DRAWN are drawn."""
 DRAWN: Final = 10_000
 TAILS: Final = (0.025, 0.975)
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 Interval = tuple[float, float]
+Advance = Callable[[int], object]
+"""Takes the number of steps done since its last call."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,13 @@ class Statistics:
     """Statistics of one metric over trials, in the metric's unit.
 
     Attributes:
-        n: how many trials have the metric; the others do not count.
+        n: number of trials that have the metric; the others do not count.
         mean: Σ x / n; None without values.
-        sd: sqrt(Σ (x − mean)² / (n − 1)), None below two values, as are the next and the last two.
-        cv: sd / mean, also None where the mean is 0.
+        sd: sqrt(Σ (x − mean)² / (n − 1)); None below two values.
+        cv: sd / mean; None below two values, or if the mean is 0.
         median: the middle value, or the mean of the two in the middle.
-        low: 2.5% quantile of the means of bootstrap resamples.
-        high: 97.5% quantile of them.
+        low: 2.5% quantile of the means of bootstrap resamples; None below two values.
+        high: 97.5% quantile of the same means; None below two values.
     """
 
     n: int
@@ -51,82 +53,104 @@ class Statistics:
     high: float | None = None
 
 
-def statistics(values: Iterable[float | None]) -> Statistics:
-    """Statistics of the values that are there; those that are None or not finite are not."""
-    found = sorted(float(value) for value in values if value is not None and math.isfinite(value))
-    if not found:
+def compute_statistics(values: Iterable[float | None]) -> Statistics:
+    """Compute the statistics of the values that are finite numbers; the others are ignored."""
+    known = sorted(float(value) for value in values if value is not None and math.isfinite(value))
+    if not known:
         return Statistics(0)
-    mean, median = exact.fmean(found), exact.median(found)
-    if len(found) == 1:
+    mean = exact.fmean(known)
+    median = exact.median(known)
+    if len(known) == 1:
         return Statistics(1, mean, median=median)
-    sd = exact.stdev(found)
-    low, high = interval(found)
-    return Statistics(len(found), mean, sd, sd / mean if mean else None, median, low, high)
+    sd = exact.stdev(known)
+    low, high = bootstrap_mean(known)
+    return Statistics(len(known), mean, sd, sd / mean if mean else None, median, low, high)
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """The 95% percentile bootstrap interval of the mean: 2.5% and 97.5% quantiles of the means of resamples."""
-    means, counts = _enumerated(values) if len(values) <= ENUMERATED else _drawn(values)
-    low, high = (_quantile(means, counts, share) for share in TAILS)
+def bootstrap_mean(values: Sequence[float]) -> Interval:
+    """Return the 95% percentile bootstrap interval of the mean.
+
+    Its ends are the 2.5% and 97.5% quantiles of the means of resamples.
+    """
+    means, counts = _enumerate_means(values) if len(values) <= ENUMERATED else _draw_means(values)
+    low, high = (_weighted_quantile(means, counts, share) for share in TAILS)
     return low, high
 
 
-def ratio_interval(one: Sequence[float], other: Sequence[float]) -> Interval:
-    """The same for mean(one) / mean(other), both sides resampled on their own; all values must be positive.
+def bootstrap_ratio(values: Sequence[float], others: Sequence[float]) -> Interval:
+    """Return the 95% bootstrap interval of mean(values) / mean(others), each resampled separately.
 
-    Quantiles are taken of the ratio's logarithm, so that swapping the sides inverts the interval.
+    The quantiles are those of the ratio's logarithm, so that swapping the samples inverts the
+    interval.
+
+    Args:
+        values: positive numbers.
+        others: positive numbers; may be more or fewer.
     """
-    if max(len(one), len(other)) <= ENUMERATED:
-        (means, counts), (others, other_counts) = _enumerated(one), _enumerated(other)
-        logs = np.log(means)[:, None] - np.log(others)[None, :]
+    if max(len(values), len(others)) <= ENUMERATED:
+        means, counts = _enumerate_means(values)
+        other_means, other_counts = _enumerate_means(others)
+        logs = np.log(means)[:, None] - np.log(other_means)[None, :]
         weights = counts[:, None] * other_counts[None, :]
     else:
-        (means, weights), (others, _) = _drawn(one), _drawn(other)
-        logs = np.log(means) - np.log(others)[::-1]  # reversed: sides of equal size draw the same, which would tie them
-    low, high = (math.exp(_quantile(logs.ravel(), weights.ravel(), share)) for share in TAILS)
+        means, weights = _draw_means(values)
+        other_means, _ = _draw_means(others)
+        # Reversed: samples of equal size draw the same positions, which would tie the two.
+        logs = np.log(means) - np.log(other_means)[::-1]
+    low, high = (math.exp(_weighted_quantile(logs.ravel(), weights.ravel(), share)) for share in TAILS)
     return low, high
 
 
-def _enumerated(values: Sequence[float]) -> tuple[Floats, NDArray[np.int64]]:
-    """The mean of every multiset of n of the values, and how many of the n^n resamples are it."""
-    ordered, n = np.sort(np.asarray(values, np.float64)), len(values)
+def _enumerate_means(values: Sequence[float]) -> tuple[Floats, Counts]:
+    """Return the mean of each multiset of n of the values, and how many of the n^n resamples it is."""
+    ordered = np.sort(np.asarray(values, np.float64))
+    n = len(values)
     picks = np.array(list(itertools.combinations_with_replacement(range(n), n)))
     times = (picks[:, :, None] == np.arange(n)).sum(axis=1)
     counts = [math.factorial(n) // math.prod(map(math.factorial, row)) for row in times.tolist()]
-    return _means(ordered, picks), np.array(counts, np.int64)
+    return _mean_rows(ordered, picks), np.array(counts, np.int64)
 
 
-def _drawn(values: Sequence[float]) -> tuple[Floats, NDArray[np.int64]]:
-    """Means of DRAWN resamples: from Philox's raw words by multiply-shift, the same for ever."""
-    ordered, n = np.sort(np.asarray(values, np.float64)), len(values)
+def _draw_means(values: Sequence[float]) -> tuple[Floats, Counts]:
+    """Return the means of DRAWN resamples, each counted once.
+
+    They are drawn from Philox's raw words by multiply-shift, which no release of NumPy changes.
+    """
+    ordered = np.sort(np.asarray(values, np.float64))
+    n = len(values)
     words = np.random.Philox(key=0).random_raw(DRAWN * n) >> np.uint64(32)
     picks = (words * np.uint64(n) >> np.uint64(32)).astype(np.intp).reshape(DRAWN, n)
-    return _means(ordered, picks), np.ones(DRAWN, np.int64)
+    return _mean_rows(ordered, picks), np.ones(DRAWN, np.int64)
 
 
-def _means(ordered: Floats, picks: NDArray[Any]) -> Floats:
-    """Means of rows of picks, exact where all values are equal."""
+def _mean_rows(ordered: Floats, picks: NDArray[Any]) -> Floats:
+    """Return the mean of each row of picks; it is exact if all values are equal."""
     middle = ordered[len(ordered) // 2]
     means: Floats = middle + (ordered - middle)[picks].mean(axis=1)
     return means
 
 
-def _quantile(values: Floats, counts: NDArray[np.int64], share: float) -> float:
-    """The quantile of values, each repeated so many times, at share × (Σ counts − 1), interpolated linearly."""
+def _weighted_quantile(values: Floats, counts: Counts, share: float) -> float:
+    """Return a quantile of values that are repeated `counts` times, interpolated linearly.
+
+    Its position is share × (Σ counts − 1).
+    """
     order = np.argsort(values, kind="stable")
-    upto = np.cumsum(counts[order])
-    at = share * (int(upto[-1]) - 1)
-    low, high = (values[order[np.searchsorted(upto, k, side="right")]] for k in (math.floor(at), math.ceil(at)))
-    return float(low + (high - low) * (at - math.floor(at)))
+    cumulative = np.cumsum(counts[order])
+    position = share * (int(cumulative[-1]) - 1)
+    low, high = (
+        values[order[np.searchsorted(cumulative, k, side="right")]] for k in (math.floor(position), math.ceil(position))
+    )
+    return float(low + (high - low) * (position - math.floor(position)))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A run that may be believed.
+    """A valid run and its summary.
 
     Attributes:
-        run: its directory.
-        summary: its metrics, of all it executed.
+        run: the opened run directory.
+        summary: the metrics of all that the run executed.
     """
 
     run: Run
@@ -134,66 +158,108 @@ class Trial:
 
     @property
     def origin(self) -> Any:
-        """What tells it from other trials: where and when it was made; its path, where it does not say."""
+        """Where and when the run was made, which copies share; its path if run.json does not say."""
         return self.summary.provenance.origin or self.run.path.resolve()
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """Host, processor, cores and the device of the nvme tier."""
+        """Host, processor, cores and the device of the nvme tier, as far as they are known."""
         info = self.run.infos[0]
         machine = info.machine or Machine()
         parts = (machine.host, machine.cpu, machine.cores, info.device)
         return tuple(str(part) for part in parts if part is not None)
 
 
-def load(runs: Sequence[Path]) -> tuple[list[Trial], dict[Path, str]]:
-    """Runs as trials; those that are incomplete, failed or otherwise not valid are left out, with the reason.
+def load_trials(runs: Sequence[Path], advance: Advance = lambda _runs: None) -> tuple[list[Trial], dict[Path, str]]:
+    """Load runs as trials, and leave out those that are not valid.
+
+    Args:
+        runs: run directories of one set.
+        advance: takes the number of runs read since its last call.
+
+    Returns:
+        The trials, and by path why a run was left out.
 
     Raises:
-        InputError: a path holds no run or is named twice, or no run is left.
+        InputError: a path is not a run directory or is named twice, a run is a copy of another, or
+            no valid run is left.
     """
-    trials, left_out, seen, origins = list[Trial](), dict[Path, str](), set[Path](), dict[Any, Path]()
-    for path in tqdm(runs, "reading logs", unit="run", delay=1, disable=None, leave=False):
-        if path.resolve() in seen:
-            raise InputError(f"{path} is named twice in one set, but is one trial; name it once.")
-        seen.add(path.resolve())
-        run = open_run(path)
-        try:
-            summary = summarise(path)
-        except InputError as error:  # no log, or none that can be read
-            left_out[path] = str(error).removeprefix(f"{path}").lstrip(":/ ").removesuffix(".")
+    trials: list[Trial] = []
+    left_out: dict[Path, str] = {}
+    resolved: set[Path] = set()
+    origins: dict[Any, Path] = {}
+    for path in runs:
+        if path.resolve() in resolved:
+            raise InputError("named twice in one set, but is one trial", "name it once", subject=path)
+        resolved.add(path.resolve())
+        trial, reason = _load_trial(path)
+        advance(1)
+        if trial is None:
+            left_out[path] = reason
             continue
-        if not summary.is_valid:
-            left_out[path] = "; ".join(summary.findings)
-        elif any(info.executed_ops is None for info in run.infos):
-            left_out[path] = "run.json does not say how many ops were executed"
-        else:
-            trials.append(Trial(run, summary))
-            if (first := origins.setdefault(trials[-1].origin, path)) != path:
-                raise InputError(f"{path} is a copy of {first}, which is one trial; name it once, or replay anew.")
+        trials.append(trial)
+        first = origins.setdefault(trial.origin, path)
+        if first != path:
+            raise InputError(
+                f"a copy of {first}, so the two are one trial",
+                "name it once, or replay again",
+                subject=path,
+            )
     if not trials:
-        path, why = next(iter(left_out.items()))
-        raise InputError(f"{path}: {why}; no valid run is left in its set of {len(runs)}: replay it anew.")
+        path, reason = next(iter(left_out.items()))
+        raise InputError(
+            f"{reason}; no valid run is left in its set of {len(runs)}",
+            "replay it again",
+            subject=path,
+        )
     return trials, left_out
 
 
-def check_prefix(trials: Sequence[Trial]) -> None:
-    """That trials of one plan executed the same moves as far as the shortest of them went.
+def _load_trial(path: Path) -> tuple[Trial | None, str]:
+    """Load a run; return None and the reason if it is not valid."""
+    run = open_run(path)
+    try:
+        summary = summarise(path)
+    except InputError as error:  # the log is missing or damaged
+        return None, _strip_path(error, path)
+    if not summary.is_valid:
+        return None, "; ".join(summary.findings)
+    if any(info.executed_ops is None for info in run.infos):
+        return None, "run.json does not say how many ops were executed"
+    return Trial(run, summary), ""
+
+
+def _strip_path(error: InputError, path: Path) -> str:
+    """Return what is wrong with a run, without the run's own path."""
+    if error.subject is not None and str(error.subject) != str(path):
+        return f"{error.subject}: {error.problem}"
+    return error.problem.removeprefix(str(path)).lstrip(":/ ")
+
+
+def check_common_plan(trials: Sequence[Trial]) -> None:
+    """Check that the trials of one plan executed the same moves up to the end of the shortest.
 
     Raises:
-        InputError: their plans part before.
+        InputError: their plans differ before that.
     """
     for infos in itertools.zip_longest(*(trial.run.infos for trial in trials)):
         known = [info for info in infos if info is not None]
         least = min(info.executed_ops or 0 for info in known)
-        plans = {info.plan_fingerprint for info in known}
-        executed = {(info.executed_ops, info.executed_fingerprint) for info in known}
-        if len(executed) == 1 or (len(plans) == 1 and None not in plans):
-            continue
-        checkpoints = [() if info.plan is None else info.plan.plan_checkpoints or () for info in known]
-        chains = [chain[: least // CHECKPOINT_OPS] for chain in checkpoints]
-        if not chains[0] or any(chain != chains[0] for chain in chains):
+        if not _agree(known, least):
             raise InputError(
-                f"{trials[0].run.path} and {trials[-1].run.path} were planned unlike each other within the first"
-                f" {max(least, 1):,} ops, though trace and conditions are equal; replay both with one release."
+                f"{trials[0].run.path} and {trials[-1].run.path} have different plans within the"
+                f" first {max(least, 1):,} ops, though trace and conditions are equal",
+                "replay both with one release",
             )
+
+
+def _agree(infos: Sequence[RunInfo], ops: int) -> bool:
+    """Return whether runs executed the same first ops, by their fingerprints and checkpoints."""
+    plans = {info.plan_fingerprint for info in infos}
+    executed = {(info.executed_ops, info.executed_fingerprint) for info in infos}
+    if len(executed) == 1 or (len(plans) == 1 and None not in plans):
+        return True
+    chains = [
+        (() if info.plan is None else info.plan.plan_checkpoints or ())[: ops // CHECKPOINT_OPS] for info in infos
+    ]
+    return bool(chains[0]) and all(chain == chains[0] for chain in chains)

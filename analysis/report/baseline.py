@@ -1,13 +1,14 @@
-"""Systems ranked against one of them: what `--baseline` adds to a report."""
+"""Ranking of systems against one of them, which a report shows if it has a baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from analysis.comparison.matching import conditions_of, differing, match
-from analysis.comparison.ratios import ratio
-from analysis.comparison.trials import Trial, load, statistics
+from analysis.comparison.conditions import conditions_of, find_differing
+from analysis.comparison.matching import match_configurations
+from analysis.comparison.ratios import compute_ratio
+from analysis.comparison.trials import Trial, compute_statistics, load_trials
 from tracegen.errors import InputError
 
 METRIC: Final = "wall_clock_tok_s"
@@ -15,16 +16,19 @@ METRIC: Final = "wall_clock_tok_s"
 
 @dataclass(frozen=True)
 class Rank:
-    """A system against the baseline, by the wall-clock throughput.
+    """A system against the baseline, by METRIC.
 
     Attributes:
+        system: its name.
         tok_s: mean of its trials.
-        speed_up: over the baseline; None where nothing can be compared.
-        low, high: 95% interval of it; None with one trial on a side.
-        cut: whether runs were cut in time, so that each is judged over its own window.
+        speed_up: ratio to the baseline; None if they cannot be compared.
+        low: start of the 95% interval of speed_up; None with a single trial of either system.
+        high: end of the same interval.
+        cut: whether runs were cut, so that each is judged over its own window.
         why: why there is no speed-up.
-        trials: how many are valid.
-        tok_s_low, tok_s_high: 95% interval of tok_s; None of one trial.
+        trials: number of valid trials.
+        tok_s_low: start of the 95% interval of tok_s; None for a single trial.
+        tok_s_high: end of the same interval.
     """
 
     system: str
@@ -39,36 +43,56 @@ class Rank:
     tok_s_high: float | None = None
 
 
-def ranked(systems: Mapping[str, Sequence[Path]], baseline: str) -> list[Rank]:
-    """All systems, the fastest first; those that cannot be compared, last.
+def rank_systems(systems: Mapping[str, Sequence[Path]], baseline: str) -> list[Rank]:
+    """Rank systems against one of them: the fastest first, those without a speed-up last.
 
-    Capacities and other conditions may differ: that is what is compared.
+    Capacities and other conditions may differ: their effect is what is compared.
+
+    Args:
+        systems: run directories by system.
+        baseline: name of the system to which all are compared.
     """
-    loaded: dict[str, list[Trial] | str] = {}
+    trials: dict[str, list[Trial] | InputError] = {}
     for system, runs in systems.items():
         try:
-            loaded[system] = load(runs)[0]
+            trials[system] = load_trials(runs)[0]
         except InputError as error:
-            loaded[system] = str(error)
-    found = [_rank(system, trials, loaded[baseline], baseline) for system, trials in loaded.items()]
-    return sorted(found, key=lambda one: (one.speed_up is None, -(one.speed_up or 0.0)))
+            trials[system] = error
+    ranks = [_rank(system, own, trials[baseline], baseline) for system, own in trials.items()]
+    return sorted(ranks, key=lambda rank: (rank.speed_up is None, -(rank.speed_up or 0.0)))
 
 
-def _rank(system: str, trials: list[Trial] | str, base: list[Trial] | str, baseline: str) -> Rank:
-    """One of them; a text stands for trials that cannot be loaded."""
-    if isinstance(trials, str):
-        return Rank(system, None, why=trials)
-    speeds = statistics(trial.summary.metrics[METRIC] for trial in trials)
-    known: dict[str, Any] = {"trials": speeds.n, "tok_s_low": speeds.low, "tok_s_high": speeds.high}
+def _rank(system: str, trials: list[Trial] | InputError, base: list[Trial] | InputError, baseline: str) -> Rank:
+    """Compare a system with the baseline; an error means that the trials cannot be loaded."""
+    if isinstance(trials, InputError):
+        return Rank(system, None, why=str(trials))
+    stats = compute_statistics(trial.summary.metrics[METRIC] for trial in trials)
     if system == baseline:
-        cut = any(trial.summary.provenance.is_cut for trial in trials)
-        return Rank(system, speeds.mean, 1.0, cut=cut, **known)
-    if isinstance(base, str):
-        return Rank(system, None, why=base)
-    vary = differing(*(conditions_of(trial) for trial in (*trials, *base)))
+        return Rank(
+            system,
+            stats.mean,
+            speed_up=1.0,
+            cut=any(trial.summary.provenance.is_cut for trial in trials),
+            trials=stats.n,
+            tok_s_low=stats.low,
+            tok_s_high=stats.high,
+        )
+    if isinstance(base, InputError):
+        return Rank(system, None, why=str(base))
+    vary = find_differing(*(conditions_of(trial) for trial in (*trials, *base)))
     try:
-        configurations, _ = match({system: trials, baseline: base}, vary)
+        configurations, _ = match_configurations({system: trials, baseline: base}, vary)
     except InputError as error:
         return Rank(system, None, why=str(error))
-    one = ratio(configurations, system, baseline, METRIC)
-    return Rank(system, speeds.mean, one.ratio, one.low, one.high, configurations[0].cut, **known)
+    ratio = compute_ratio(configurations, system, baseline, METRIC)
+    return Rank(
+        system,
+        stats.mean,
+        speed_up=ratio.ratio,
+        low=ratio.low,
+        high=ratio.high,
+        cut=configurations[0].cut,
+        trials=stats.n,
+        tok_s_low=stats.low,
+        tok_s_high=stats.high,
+    )

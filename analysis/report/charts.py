@@ -1,7 +1,7 @@
-"""The charts. Each takes what was gathered and a width in pixels, and returns an Altair chart, or None without data.
+"""The charts of a report; each function draws one at a width in pixels, or returns None without data.
 
-One rule of colour: where one run is shown, colour is the tier; where several are, colour and dashes are the run, and
-each tier and side has a panel of its own.
+Colour means the tier if one run is shown. If several are shown, colour and dashes mean the run, and each
+tier and direction has its own panel.
 """
 
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from analysis.report.chart_kinds import Axis, Bars, Lines, Look, Plot, bars, lines
+from analysis.report.chart_kinds import Axis, Bars, Lines, Look, Plot, draw_bars, draw_lines
 from analysis.report.data import Gathered
-from analysis.report.text import number
+from analysis.report.text import format_number
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
@@ -23,122 +23,155 @@ SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "
 TIME: Final = Axis("time since the first move, s")
 MS: Final = Axis("time per object, ms (log scale)", log=True)
 LEAST_MS: Final = 1e-4
-_SIDES: Final = pl.format("{} {}s", "tier", "side")
+_DIRECTIONS: Final = pl.format("{} {}s", "tier", "side")
 
 
-def systems(data: Gathered) -> Look:
-    """How the runs shown look."""
+def choose_system_look(data: Gathered) -> Look:
+    """Return the appearance of the runs shown."""
     return Look(dict(zip(data.shown, SYSTEMS, strict=False)), dashed=True)
 
 
-def tiers(rows: pl.DataFrame) -> Look:
-    """How the tiers that there are look."""
-    there = set(rows["tier"])
-    return Look({tier: tier for tier in TIERS if tier in there}, dashed=False)
+def choose_tier_look(rows: pl.DataFrame) -> Look:
+    """Return the appearance of the tiers in some rows."""
+    present = set(rows["tier"])
+    return Look({tier: tier for tier in TIERS if tier in present}, dashed=False)
 
 
 def _split(data: Gathered, rows: pl.DataFrame, panel: pl.Expr, whole: pl.Expr) -> tuple[pl.DataFrame, Look]:
-    """One run: panels of `panel`, a series per tier. Several: panels of `whole`, a series per run."""
+    """Split rows into panels and series.
+
+    A single run has panels of `panel` with a series for each tier; several runs have panels of `whole`
+    with a series for each run.
+    """
     if len(data.shown) == 1:
-        return rows.with_columns(panel=panel, series=pl.col("tier")), tiers(rows)
-    return rows.with_columns(panel=whole, series=pl.col("run")), systems(data)
+        return rows.with_columns(panel=panel, series=pl.col("tier")), choose_tier_look(rows)
+    return rows.with_columns(panel=whole, series=pl.col("run")), choose_system_look(data)
 
 
-def _tell(rows: pl.DataFrame, unit: str) -> pl.DataFrame:
-    """A note for every x of a panel that tells all its values, on the first of its rows."""
-    found: dict[tuple[str, float], list[str]] = {}
+def _note_values(rows: pl.DataFrame, unit: str) -> pl.DataFrame:
+    """Add a tooltip with all values of a panel at each x, to the first row of that x."""
+    by_x: dict[tuple[str, float], list[str]] = {}
     for row in rows.iter_rows(named=True):
-        found.setdefault((row["panel"], row["x"]), []).append(f"{row['series']} {number(row['y'])}".strip())
+        by_x.setdefault((row["panel"], row["x"]), []).append(f"{row['series']} {format_number(row['y'])}".strip())
     notes = [
-        f"{number(row['x'])} s: {', '.join(values)} {unit}"
-        if (values := found.pop((row["panel"], row["x"]), []))
+        f"{format_number(row['x'])} s: {', '.join(values)} {unit}"
+        if (values := by_x.pop((row["panel"], row["x"]), []))
         else None
         for row in rows.iter_rows(named=True)
     ]
     return rows.with_columns(pl.Series("note", notes, pl.String))
 
 
-def noted(rows: pl.DataFrame, tell: Callable[[Row], str | None]) -> pl.DataFrame:
-    """Rows with what a pointer is told on them."""
-    return rows.with_columns(pl.Series("note", [tell(row) for row in rows.iter_rows(named=True)], pl.String))
+def add_notes(rows: pl.DataFrame, describe: Callable[[Row], str | None]) -> pl.DataFrame:
+    """Add a tooltip to each row; None for rows without one."""
+    return rows.with_columns(pl.Series("note", [describe(row) for row in rows.iter_rows(named=True)], pl.String))
 
 
-def _percent(share: float) -> str:
-    return f"{number(round(share * 100, 4))}%"
+def _format_percent(share: float) -> str:
+    return f"{format_number(round(share * 100, 4))}%"
 
 
-def bandwidth(data: Gathered, width: int) -> Plot | None:
-    """GiB/s over time."""
+def draw_bandwidth(data: Gathered, width: int) -> Plot | None:
+    """Draw the throughput over time."""
     rows = data.table("bandwidth_over_time").rename({"t_s": "x", "gib_s": "y"})
-    rows, look = _split(data, rows, pl.format("{}s", "side"), _SIDES)
-    return lines(_tell(rows, "GiB/s"), Lines(TIME, Axis("GiB/s"), look, step=True), width)
+    rows, look = _split(data, rows, pl.format("{}s", "side"), _DIRECTIONS)
+    return draw_lines(_note_values(rows, "GiB/s"), Lines(TIME, Axis("GiB/s"), look, step=True), width)
 
 
-def latency(data: Gathered, width: int) -> Plot | None:
-    """P50 and P95 over time; of several systems the P95."""
-    rows = data.table("latency_over_time").rename({"t_s": "x"}).with_columns(panel=_SIDES)
+def draw_latency(data: Gathered, width: int) -> Plot | None:
+    """Draw P50 and P95 of the latency over time; the P95 alone if there are several systems."""
+    rows = data.table("latency_over_time").rename({"t_s": "x"}).with_columns(panel=_DIRECTIONS)
     if len(data.shown) == 1:
-        rows = rows.unpivot(["p95_ms", "p50_ms"], index=["run", "panel", "x"], variable_name="series", value_name="y")
+        rows = rows.unpivot(
+            ["p95_ms", "p50_ms"],
+            index=["run", "panel", "x"],
+            variable_name="series",
+            value_name="y",
+        )
         rows = rows.with_columns(series=pl.col("series").str.strip_suffix("_ms").str.to_uppercase())
         look = Look({"P95": "red", "P50": "blue"}, dashed=True)
     else:
         rows = rows.with_columns(series=pl.col("run"), y=pl.col("p95_ms"))
-        look = systems(data)
+        look = choose_system_look(data)
     rows = rows.with_columns(pl.col("y").clip(LEAST_MS))
     how = Lines(TIME, Axis("ms (log scale)" if len(data.shown) == 1 else "P95, ms (log scale)", log=True),
                 look, shared=True, height=100)  # fmt: skip
-    return lines(_tell(rows, "ms"), how, width)
+    return draw_lines(_note_values(rows, "ms"), how, width)
 
 
-def distribution(data: Gathered, width: int) -> Plot | None:
-    """CDFs of times per object."""
+def draw_distribution(data: Gathered, width: int) -> Plot | None:
+    """Draw the distribution of times per object."""
     rows = data.table("curves").with_columns(x=pl.col("ms").clip(LEAST_MS), y=pl.col("share"))
-    rows, look = _split(data, rows, pl.format("{}s", "side"), _SIDES)
+    rows, look = _split(data, rows, pl.format("{}s", "side"), _DIRECTIONS)
     y = Axis("share of moves", format="%", domain=[0, 1], values=[0, 0.25, 0.5, 0.75, 1])
-    rows = noted(
-        rows, lambda row: _at(row, row["share"], "within") if row["share"] in (0.5, 0.9, 0.99, 0.999) else None
+    rows = add_notes(
+        rows,
+        lambda row: _describe_point(row, row["share"], "within") if row["share"] in (0.5, 0.9, 0.99, 0.999) else None,
     )
-    return lines(rows, Lines(MS, y, look, points=True), width)
+    return draw_lines(rows, Lines(MS, y, look, points=True), width)
 
 
-def tail(data: Gathered, width: int) -> Plot | None:
-    """The same from above: what share takes longer."""
+def draw_tail(data: Gathered, width: int) -> Plot | None:
+    """Draw the share of moves that take longer than a time."""
     rows = data.table("curves").filter(pl.col("share").is_between(0.5, 0.9999))
     rows = rows.with_columns(x=pl.col("ms").clip(LEAST_MS), y=1 - pl.col("share"))
-    rows, look = _split(data, rows, pl.format("{}s", "side"), _SIDES)
-    y = Axis("slower than this (log scale)", log=True, format="~%", domain=[1e-4, 0.5], values=[1e-4, 1e-3, 0.01, 0.1])
-    rows = noted(
-        rows, lambda row: _at(row, row["y"], "not within") if row["share"] in (0.9, 0.99, 0.999, 0.9999) else None
+    rows, look = _split(data, rows, pl.format("{}s", "side"), _DIRECTIONS)
+    y = Axis(
+        "slower than this (log scale)",
+        log=True,
+        format="~%",
+        domain=[1e-4, 0.5],
+        values=[1e-4, 1e-3, 0.01, 0.1],
     )
-    return lines(rows, Lines(MS, y, look, points=True), width)
+    rows = add_notes(
+        rows,
+        lambda row: (
+            _describe_point(row, row["y"], "not within") if row["share"] in (0.9, 0.99, 0.999, 0.9999) else None
+        ),
+    )
+    return draw_lines(rows, Lines(MS, y, look, points=True), width)
 
 
-def _at(row: Row, share: float, how: str) -> str:
-    return f"{row['run']}, {row['tier']} {row['side']}s: {_percent(share)} {how} {number(row['ms'])} ms"
+def _describe_point(row: Row, share: float, how: str) -> str:
+    return f"{row['run']}, {row['tier']} {row['side']}s: {_format_percent(share)} {how} {format_number(row['ms'])} ms"
 
 
-def by_size(data: Gathered, width: int) -> Plot | None:
-    """P95 per class of sizes."""
+def draw_by_size(data: Gathered, width: int) -> Plot | None:
+    """Draw the P95 by size of the object."""
     rows = data.table("latency").filter((pl.col("split") == "size") & (pl.col("clock") == "total"))
     rows = rows.with_columns(x=pl.col("group"), y=pl.col("p95_ms").clip(LEAST_MS))
-    return _sized(data, rows, Axis("P95, ms (log scale)", log=True), "ms", sides=True, width=width)
+    return _draw_by_size(data, rows, Axis("P95, ms (log scale)", log=True), "ms", directions=True, width=width)
 
 
-def break_even(data: Gathered, width: int) -> Plot | None:
-    """Tokens per second that reading is worth, per class of sizes."""
+def draw_break_even(data: Gathered, width: int) -> Plot | None:
+    """Draw the prefill speed that reading beats, by size of the object."""
     rows = data.table("break_even").with_columns(x=pl.col("size"), y=pl.col("break_even_tok_s")).drop_nulls("y")
-    return _sized(data, rows, Axis("tok/s (log scale)", log=True), "tok/s", sides=False, width=width)
+    return _draw_by_size(data, rows, Axis("tok/s (log scale)", log=True), "tok/s", directions=False, width=width)
 
 
-def _sized(data: Gathered, rows: pl.DataFrame, y: Axis, unit: str, *, sides: bool, width: int) -> Plot | None:
+def _draw_by_size(
+    data: Gathered, rows: pl.DataFrame, y: Axis, unit: str, *, directions: bool, width: int
+) -> Plot | None:
     per_tier = pl.format("reads from {}", "tier")
     rows, look = _split(
-        data, rows, pl.format("{}s", "side") if sides else pl.lit("reads"), _SIDES if sides else per_tier
+        data,
+        rows,
+        pl.format("{}s", "side") if directions else pl.lit("reads"),
+        _DIRECTIONS if directions else per_tier,
     )
     order = sorted(rows["x"].unique(), key=_bytes)
-    how = Lines(Axis("objects of at least … and less than four times that"), y, look, points=True, order=order)
-    return lines(
-        noted(rows, lambda row: f"{row['run']}, {row['series']}, objects from {row['x']}: {number(row['y'])} {unit}"),
+    how = Lines(
+        Axis("objects of at least … and less than four times that"),
+        y,
+        look,
+        points=True,
+        order=order,
+    )
+    return draw_lines(
+        add_notes(
+            rows,
+            lambda row: f"{row['run']}, {row['series']}, objects from {row['x']}: {format_number(row['y'])} {unit}",
+        ),
         how,
         width,
     )
@@ -149,40 +182,43 @@ def _bytes(size: str) -> int:
     return int(count) << 10 * ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB").index(unit)
 
 
-def depth(data: Gathered, width: int) -> Plot | None:
-    """Moves under way and waiting."""
+def draw_depth(data: Gathered, width: int) -> Plot | None:
+    """Draw the moves in flight and waiting over time."""
     rows = data.table("depth_over_time").unpivot(
         ["in_flight", "waiting"], index=["run", "t_s"], variable_name="panel", value_name="y"
     )
-    names = {"in_flight": "moves in flight", "waiting": "moves waiting for a worker, a buffer or a permit"}
+    names = {
+        "in_flight": "moves in flight",
+        "waiting": "moves waiting for a worker, a buffer or a permit",
+    }
     rows = rows.rename({"t_s": "x"}).with_columns(pl.col("panel").replace(names))
-    rows, look = _of_systems(data, rows, "blue")
-    rows = _tell(rows, "")
-    return lines(rows, Lines(TIME, Axis("moves, mean"), look, step=True, height=90), width)
+    rows, look = _split_systems(data, rows, "blue")
+    rows = _note_values(rows, "")
+    return draw_lines(rows, Lines(TIME, Axis("moves, mean"), look, step=True, height=90), width)
 
 
-def _of_systems(data: Gathered, rows: pl.DataFrame, alone: str) -> tuple[pl.DataFrame, Look]:
-    look = systems(data) if len(data.shown) > 1 else Look(dict.fromkeys(data.shown, alone))
+def _split_systems(data: Gathered, rows: pl.DataFrame, alone: str) -> tuple[pl.DataFrame, Look]:
+    look = choose_system_look(data) if len(data.shown) > 1 else Look(dict.fromkeys(data.shown, alone))
     return rows.with_columns(series=pl.col("run")), look
 
 
-def occupancy(data: Gathered, width: int) -> Plot | None:
-    """GiB in each tier, and its room."""
+def draw_occupancy(data: Gathered, width: int) -> Plot | None:
+    """Draw the contents of each tier over time, and its capacity."""
     rows = data.table("occupancy_over_time").rename({"t_s": "x", "gib": "y", "room_gib": "room"})
     rows, look = _split(data, rows, pl.col("tier"), pl.col("tier"))
-    return lines(_tell(rows, "GiB"), Lines(TIME, Axis("GiB"), look, height=90), width)
+    return draw_lines(_note_values(rows, "GiB"), Lines(TIME, Axis("GiB"), look, height=90), width)
 
 
-def lateness(data: Gathered, width: int) -> Plot | None:
-    """How late requests began, where there was a schedule."""
+def draw_lateness(data: Gathered, width: int) -> Plot | None:
+    """Draw how late requests began over time, in runs that follow the times of the trace."""
     paced = {run.name for run in data.runs if run.summary.provenance.conditions.pace == "open"}
     rows = data.table("lateness_over_time").filter(pl.col("run").is_in(paced)).rename({"t_s": "x", "p95_ms": "y"})
-    rows, look = _of_systems(data, rows.with_columns(panel=pl.lit("P95 of lateness")), "blue")
-    return lines(_tell(rows, "ms"), Lines(TIME, Axis("ms"), look), width)
+    rows, look = _split_systems(data, rows.with_columns(panel=pl.lit("P95 of lateness")), "blue")
+    return draw_lines(_note_values(rows, "ms"), Lines(TIME, Axis("ms"), look), width)
 
 
-def device(data: Gathered, width: int) -> Plot | None:
-    """The kernel's counters."""
+def draw_device(data: Gathered, width: int) -> Plot | None:
+    """Draw the counters of the kernel over time."""
     names = {
         "read_gib_s": "device reads, GiB/s",
         "written_gib_s": "device writes, GiB/s",
@@ -193,55 +229,62 @@ def device(data: Gathered, width: int) -> Plot | None:
         list(names), index=["run", "rank", "t_s"], variable_name="panel", value_name="y"
     )
     rows = rows.rename({"t_s": "x"}).drop_nulls("y").with_columns(pl.col("panel").replace(names))
-    rows, look = _of_systems(data, rows, "blue")
+    rows, look = _split_systems(data, rows, "blue")
     rows = rows.with_columns(run=pl.format("{} {}", "run", "rank"))  # a line per rank
-    return lines(_tell(rows, ""), Lines(TIME, Axis(""), look, step=True, height=90), width)
+    return draw_lines(_note_values(rows, ""), Lines(TIME, Axis(""), look, step=True, height=90), width)
 
 
-def bar_rows(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:
-    """One run, or all alike: a bar per `what`. Several: a panel per `what`, with a bar per run."""
+def arrange_bars(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:
+    """Return the rows of a table for bars.
+
+    A single run, or several equal ones, have a bar for each `what`; unequal runs have a panel for each
+    `what` with a bar for each run.
+    """
     rows = data.table(name)
     if len(data.shown) == 1:
         return rows.with_columns(panel=pl.lit(""), y=what)
-    if data.alike(name):
+    if data.is_equal(name):
         first = next(iter(data.shown))
         return rows.filter(pl.col("run") == first).with_columns(panel=pl.lit(""), y=what, run=pl.lit("each"))
     return rows.with_columns(panel=what, y=pl.col("run"))
 
 
-def time_spent(data: Gathered, width: int) -> Plot | None:
-    """Seconds of moves, by tier and part."""
-    rows = bar_rows(data, "time_spent", pl.col("tier")).rename({"seconds": "value"})
-    rows = noted(rows, lambda row: f"{row['run']}, {row['tier']}: {number(row['value'])} s {row['part']}").filter(
-        pl.col("value") > 0
-    )
-    return bars(rows, Bars(Axis("seconds, summed over moves"), Look(PARTS)), width)
-
-
-def traffic(data: Gathered, width: int) -> Plot | None:
-    """GiB by tier, side and source; evictions apart."""
-    part = pl.when(pl.col("cause") == "eviction").then(pl.lit("eviction")).otherwise("source").alias("part")
-    found = bar_rows(data, "traffic", _SIDES)
-    rows = found.group_by("run", "tier", "side", "panel", "y", part, maintain_order=True).agg(value=pl.col("gib").sum())
-    rows = noted(
-        rows, lambda row: f"{row['run']}, {row['tier']} {row['side']}s: {number(row['value'])} GiB {row['part']}"
-    )
-    return bars(rows, Bars(Axis("GiB"), _there(rows, SOURCES | {"eviction": "grey"})), width)
-
-
-def hits(data: Gathered, width: int) -> Plot | None:
-    """Who served the reads of each source."""
-    rows = bar_rows(data, "hits", pl.col("source")).rename({"served_by": "part", "reads": "value"})
-    rows = noted(
+def draw_time_spent(data: Gathered, width: int) -> Plot | None:
+    """Draw the seconds of moves by tier and part."""
+    rows = arrange_bars(data, "time_spent", pl.col("tier")).rename({"seconds": "value"})
+    rows = add_notes(
         rows,
-        lambda row: (
-            f"{row['run']}, {row['source']}: {number(row['value'])} reads, {_percent(row['share'])}, {row['part']}"
-        ),
+        lambda row: f"{row['run']}, {row['tier']}: {format_number(row['value'])} s {row['part']}",
+    ).filter(pl.col("value") > 0)
+    return draw_bars(rows, Bars(Axis("seconds, summed over moves"), Look(PARTS)), width)
+
+
+def draw_traffic(data: Gathered, width: int) -> Plot | None:
+    """Draw GiB by tier, direction and source, with evictions as a part of their own."""
+    part = pl.when(pl.col("cause") == "eviction").then(pl.lit("eviction")).otherwise("source").alias("part")
+    found = arrange_bars(data, "traffic", _DIRECTIONS)
+    rows = found.group_by("run", "tier", "side", "panel", "y", part, maintain_order=True).agg(value=pl.col("gib").sum())
+    rows = add_notes(
+        rows,
+        lambda row: f"{row['run']}, {row['tier']} {row['side']}s: {format_number(row['value'])} GiB {row['part']}",
     )
-    look = _there(rows, {tier: tier for tier in TIERS} | {"recomputed": "grey"})
-    return bars(rows, Bars(Axis("share of reads", format="%"), look, shares=True), width)
+    return draw_bars(rows, Bars(Axis("GiB"), _select_look(rows, SOURCES | {"eviction": "grey"})), width)
 
 
-def _there(rows: pl.DataFrame, words: dict[str, str]) -> Look:
-    there = set(rows["part"])
-    return Look({word: name for word, name in words.items() if word in there})
+def draw_hits(data: Gathered, width: int) -> Plot | None:
+    """Draw which tier served the reads of each source."""
+    rows = arrange_bars(data, "hits", pl.col("source")).rename({"served_by": "part", "reads": "value"})
+    rows = add_notes(rows, _describe_reads)
+    look = _select_look(rows, {tier: tier for tier in TIERS} | {"recomputed": "grey"})
+    return draw_bars(rows, Bars(Axis("share of reads", format="%"), look, shares=True), width)
+
+
+def _describe_reads(row: Row) -> str:
+    share = _format_percent(row["share"])
+    reads = format_number(row["value"])
+    return f"{row['run']}, {row['source']}: {reads} reads, {share}, {row['part']}"
+
+
+def _select_look(rows: pl.DataFrame, words: dict[str, str]) -> Look:
+    present = set(rows["part"])
+    return Look({word: name for word, name in words.items() if word in present})

@@ -1,23 +1,23 @@
-"""Charts of what is held against something: systems against each other, classes of service against their targets."""
+"""Charts that compare: systems with each other, and classes of service with their targets."""
 
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from analysis.comparison.ratios import same_ratios
-from analysis.comparison.trials import statistics
+from analysis.comparison.ratios import find_same_ratios
+from analysis.comparison.trials import compute_statistics
 from analysis.metrics.headlines import CHARTED, heading
-from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, below
-from analysis.report.charts import LEAST_MS, SYSTEMS, bar_rows, noted
+from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, stack_panels
+from analysis.report.charts import LEAST_MS, SYSTEMS, add_notes, arrange_bars
 from analysis.report.data import Gathered
-from analysis.report.svg import INK, WIDE, colour
-from analysis.report.text import number
+from analysis.report.svg import INK, WIDE, get_colour
+from analysis.report.text import format_number
 
 
-def qos(data: Gathered, width: int) -> Plot | None:
-    """P50 to P99 of the time to first byte, with the P95 and its target."""
-    rows = bar_rows(data, "requests", pl.col("qos"))
+def draw_qos(data: Gathered, width: int) -> Plot | None:
+    """Draw P50 to P99 of the time to first byte, with the P95 and its target."""
+    rows = arrange_bars(data, "requests", pl.col("qos"))
     rows = rows.filter((pl.col("measure") == "ttfb") & (pl.col("qos") != "all") & (pl.col("p99_ms") > 0))
     if rows.is_empty():
         return None
@@ -25,9 +25,11 @@ def qos(data: Gathered, width: int) -> Plot | None:
         pl.col("p50_ms", "p95_ms", "p99_ms").clip(LEAST_MS),
         target=pl.col("qos").replace_strict(data.targets.qos_ms, return_dtype=pl.Float64),
     )
-    rows = noted(
+    rows = add_notes(
         rows,
-        lambda row: f"{row['run']}, {row['qos']}: P50 {number(row['p50_ms'])}, P95 {number(row['p95_ms'])} ms",
+        lambda row: (
+            f"{row['run']}, {row['qos']}: P50 {format_number(row['p50_ms'])}, P95 {format_number(row['p95_ms'])} ms"
+        ),
     )
     ys, panels = (rows[name].unique(maintain_order=True).to_list() for name in ("y", "panel"))
     inner = width - min(130, 7 * max(map(len, ys))) - 30
@@ -36,36 +38,40 @@ def qos(data: Gathered, width: int) -> Plot | None:
     axis = first_byte.axis(5, pl.concat([rows["p50_ms"], rows["p99_ms"], rows["target"]]))
     x = alt.X("p50_ms:Q", scale=first_byte.scale(), title=first_byte.title, axis=axis)
     base = alt.Chart(ROWS).encode(y=y, x=x, description="note:N")
-    marks = alt.Scale(domain=["P50 to P99", "P95", "target for P95"], range=[colour("cyan"), colour("blue"), INK])
+    marks = alt.Scale(
+        domain=["P50 to P99", "P95", "target for P95"],
+        range=[get_colour("cyan"), get_colour("blue"), INK],
+    )
     shapes = alt.Scale(domain=marks.domain, range=["stroke", "circle", "M0,-2V2"])
     legend = alt.Legend(columns=3, symbolSize=80)
 
-    def keyed(word: str) -> dict[str, Any]:
+    def encode(word: str) -> dict[str, Any]:
         return {
             "color": alt.Color(datum=word, scale=marks, legend=legend),
             "shape": alt.Shape(datum=word, scale=shapes, legend=legend),
         }
 
     chart = alt.layer(
-        base.mark_rule(strokeWidth=5).encode(x2="p99_ms:Q", color=keyed("P50 to P99")["color"]),
-        base.mark_point(filled=True, size=70, opacity=1).encode(x="p95_ms:Q", **keyed("P95")),
-        base.mark_tick(thickness=2.5, size=20).encode(x="target:Q", color=keyed("target for P95")["color"]),
+        base.mark_rule(strokeWidth=5).encode(x2="p99_ms:Q", color=encode("P50 to P99")["color"]),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x="p95_ms:Q", **encode("P95")),
+        base.mark_tick(thickness=2.5, size=20).encode(x="target:Q", color=encode("target for P95")["color"]),
     ).properties(width=inner, height=alt.Step(26))
-    return Plot(below(chart, panels), rows)
+    return Plot(stack_panels(chart, panels), rows)
 
 
-def compared(data: Gathered) -> pl.DataFrame:
-    """Mean of the valid trials and its 95% interval, per metric and system, and each trial's value.
+def compare_trials(data: Gathered) -> pl.DataFrame:
+    """Return each trial's value by metric and system, with the mean of the valid trials.
 
-    Metrics that are in one proportion over all runs, as the work is equal, have one panel; `in_proportion` names them.
+    The mean has its 95% interval. If the work is equal, metrics that are in proportion over all runs
+    share a panel; `in_proportion` names the others.
     """
     found = []
-    same = same_ratios([data.summaries], CHARTED)
+    same = find_same_ratios([data.summaries], CHARTED)
     others = {other for alike in same.values() for other in alike}
     for metric in (name for name in CHARTED if name not in others):
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
-            stats = statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
+            stats = compute_statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
             spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
             found += [
                 {
@@ -83,19 +89,27 @@ def compared(data: Gathered) -> pl.DataFrame:
     return pl.DataFrame(found, infer_schema_length=None)
 
 
-def comparison(data: Gathered, width: int) -> Plot | None:
-    """Bars of means with intervals, trials as dots on them."""
-    rows = compared(data)
+def draw_comparison(data: Gathered, width: int) -> Plot | None:
+    """Draw bars of means with their intervals, and trials as dots on them."""
+    rows = compare_trials(data)
     if len(data.runs) == 1 or rows.is_empty():
         return None
     ys = data.systems
     columns = 2 if width >= WIDE else 1
     inner = width // columns - min(120, 7 * max(map(len, ys))) - 24
-    rows = noted(rows, lambda row: f"{row['run']}: {number(row['value'])}{'' if row['valid'] else ', NOT VALID'}")
+    rows = add_notes(
+        rows,
+        lambda row: f"{row['run']}: {format_number(row['value'])}{'' if row['valid'] else ', NOT VALID'}",
+    )
     look = Look(dict(zip(ys, SYSTEMS * len(ys), strict=False)))
     first = pl.int_range(pl.len()).over("panel", "system") == 0
     base = alt.Chart(ROWS).encode(
-        y=alt.Y("system:N", sort=ys, title=None, axis=alt.Axis(labelLimit=120, domain=False, ticks=False))
+        y=alt.Y(
+            "system:N",
+            sort=ys,
+            title=None,
+            axis=alt.Axis(labelLimit=120, domain=False, ticks=False),
+        )
     )
     x = alt.X("mean:Q", title=None, axis=alt.Axis(format=",~r", tickCount=4))
     once = base.transform_filter("datum.first")
@@ -107,7 +121,11 @@ def comparison(data: Gathered, width: int) -> Plot | None:
         base.mark_point(size=26, opacity=1, strokeWidth=1.3, color=INK).encode(
             x="value:Q",
             description="note:N",
-            shape=alt.Shape("valid:N", scale=alt.Scale(domain=[True, False], range=["circle", "cross"]), legend=None),
+            shape=alt.Shape(
+                "valid:N",
+                scale=alt.Scale(domain=[True, False], range=["circle", "cross"]),
+                legend=None,
+            ),
         ),
     ).properties(width=inner, height=alt.Step(24))
     titles = rows["panel"].unique(maintain_order=True).to_list()

@@ -1,4 +1,4 @@
-"""A report's numbers in other formats, and its file."""
+"""Formats of a report, and its file."""
 
 import importlib.util
 import io
@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import asdict
 
+from analysis.comparison.trials import Advance
 from analysis.log import plan_order as orders
 from analysis.metrics.headlines import REPORT
 from analysis.report import text as wording
@@ -22,11 +23,11 @@ from analysis.summary.run_summary import Summary
 from analysis.summary.text import describe_drive, format_verdicts
 from tracegen.errors import InputError, format_count, missing_package
 
-_SHEET_NAME: Final = 31  # characters that Excel allows
+_SHEET_NAME: Final = 31  # most characters that Excel allows
 
 
-def tidy(data: Gathered) -> pl.DataFrame:
-    """A row per run and metric: run, metric, value, unit; what is no number is left to JSON."""
+def make_tidy_table(data: Gathered) -> pl.DataFrame:
+    """Return a row for each run and metric that is a number: run, metric, value, unit."""
     rows = [
         (run.name, name, None if value is None else float(value), wording.unit(name))
         for run in data.runs
@@ -37,38 +38,38 @@ def tidy(data: Gathered) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def as_html(data: Gathered) -> bytes:
-    """The page."""
-    from analysis.report.page import html  # noqa: PLC0415 (brings Altair and a renderer; other formats need neither)
+def as_html(data: Gathered, advance: Advance = lambda _figures: None) -> bytes:
+    """Return the page; `advance` takes the number of figures drawn since its last call."""
+    from analysis.report.page import render_page  # noqa: PLC0415 (other formats need no renderer)
 
-    return html(data).encode()
+    return render_page(data, advance).encode()
 
 
 def as_csv(data: Gathered) -> bytes:
-    """The tidy table; no run's name is a formula."""
-    return tidy(data).with_columns(as_text(pl.col("run"))).write_csv().encode()
+    """Return the tidy table as CSV; no run's name is a formula."""
+    return make_tidy_table(data).with_columns(as_text(pl.col("run"))).write_csv().encode()
 
 
 def as_parquet(data: Gathered) -> bytes:
-    """The tidy table."""
+    """Return the tidy table as Parquet."""
     sink = io.BytesIO()
-    tidy(data).write_parquet(sink)
+    make_tidy_table(data).write_parquet(sink)
     return sink.getvalue()
 
 
 def as_json(data: Gathered) -> bytes:
-    """Summaries as `analysis summary --json` gives them, each with its tables."""
+    """Return the summaries as JSON, each with its tables."""
     runs = [
         run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
         for run in data.runs
     ]
-    ranking = {"ranking": [vars(one) for one in data.ranking]} if data.ranking else {}
+    ranking = {"ranking": [vars(rank) for rank in data.ranking]} if data.ranking else {}
     return (json.dumps({"runs": runs} | ranking, indent=1) + "\n").encode()
 
 
 def as_xlsx(data: Gathered) -> bytes:
-    """Sheets: metrics, doubts, and one per table, all runs below one another."""
-    import xlsxwriter  # noqa: PLC0415 (an extra, only for this)
+    """Return a workbook with sheets of metrics, of doubts and of each table, all with all runs."""
+    import xlsxwriter  # noqa: PLC0415 (an optional package)
 
     doubts = [
         {"run": run.name} | {name: getattr(doubt, name) for name in ("invalidates", "kind", "text", "advice")}
@@ -76,47 +77,63 @@ def as_xlsx(data: Gathered) -> bytes:
         for doubt in run.summary.doubts
     ]
     words = dict.fromkeys(("run", "kind", "text", "advice"), pl.String) | {"invalidates": pl.Boolean}
-    sheets = {"metrics": tidy(data), "doubts": pl.DataFrame(doubts, schema=words)}
+    sheets = {"metrics": make_tidy_table(data), "doubts": pl.DataFrame(doubts, schema=words)}
     for name in TABLES:
         own = [run.tables[name].select(pl.lit(run.name).alias("run"), pl.all()) for run in data.runs if run.tables]
         sheets |= {name: pl.concat(own)} if own else {}
     sink = io.BytesIO()
-    # No cell is a formula or a link, whatever a run is called.
-    plain = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
-    with xlsxwriter.Workbook(sink, plain) as book:
+    # Names of runs must not become formulas or links.
+    options = {
+        "in_memory": True,
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "nan_inf_to_errors": True,
+    }
+    with xlsxwriter.Workbook(sink, options) as book:
         for name, table in sheets.items():
-            formats: Mapping[Any, str] = {pl.selectors.float(): "General", pl.selectors.integer(): "#,##0"}
+            formats: Mapping[Any, str] = {
+                pl.selectors.float(): "General",
+                pl.selectors.integer(): "#,##0",
+            }
             table.write_excel(book, name[:_SHEET_NAME], column_formats=formats, freeze_panes=(1, 0), autofit=True)
     return sink.getvalue()
 
 
 def as_markdown(data: Gathered) -> bytes:
-    """Verdict, doubts, headline figures, ranking and machine, to be pasted into an issue."""
-    names = [_cell(run.name) for run in data.runs]
-    lines = [f"**{wording.state(data)}**", ""]
-    lines += [f"- {_cell(f'{name}: {state}: {headline}')}" for name, state, headline in wording.systems(data)]
-    if len(data.runs) > 1:
-        lines.append(f"- {_cell(format_verdicts(data.summaries)[-1])}")
-    lines += [f"- {name}: {_cell(wording.worth(run.summary))}" for name, run in zip(names, data.runs, strict=True)]
+    """Return verdict, doubts, headline figures, ranking and machine as Markdown, for an issue."""
+    names = [_escape(run.name) for run in data.runs]
+    lines = [f"**{wording.format_state(data)}**", ""]
     lines += [
-        f"- {'**Invalidates**' if against else 'Doubt'}: {kind}: {_cell(text)}. *{_cell(advice)}.*"
-        for against, kind, text, advice in wording.doubts(data)
+        f"- {_escape(f'{name}: {state}: {headline}')}" for name, state, headline in wording.summarise_systems(data)
+    ]
+    if len(data.runs) > 1:
+        lines.append(f"- {_escape(format_verdicts(data.summaries)[-1])}")
+    lines += [
+        f"- {name}: {_escape(wording.format_break_even(run.summary))}"
+        for name, run in zip(names, data.runs, strict=True)
+    ]
+    lines += [
+        f"- {'**Invalidates**' if invalidates else 'Doubt'}: {kind}: {_escape(text)}. *{_escape(advice)}.*"
+        for invalidates, kind, text, advice in wording.list_doubts(data)
     ]
     lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
     lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
     lines += ["", *told] if (told := note(REPORT, [summary.metrics for summary in data.summaries])) else []
     if data.ranking:
         lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---:|---|"]
-        lines += [f"| {' | '.join(map(_cell, row))} |" for row in wording.ranking(data)]
-    lines += ["", *(f"- {name}: {_cell(_ran(run.summary))}" for name, run in zip(names, data.runs, strict=True))]
+        lines += [f"| {' | '.join(map(_escape, row))} |" for row in wording.tabulate_ranking(data)]
+    lines += [
+        "",
+        *(f"- {name}: {_escape(_describe_run(run.summary))}" for name, run in zip(names, data.runs, strict=True)),
+    ]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _ran(summary: Summary) -> str:
+def _describe_run(summary: Summary) -> str:
     provenance = summary.provenance
     conditions, names = provenance.conditions, provenance.machine
     usable = asdict(conditions.usable_bytes)
-    sizes = (f"{tier} {wording.setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
+    sizes = (f"{tier} {wording.format_setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
     parts = [names.host, names.cpu, names.cores, describe_drive(provenance.storage) or None]
     machine = ", ".join(str(part) for part in parts if part is not None)
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
@@ -126,8 +143,8 @@ def _ran(summary: Summary) -> str:
     )
 
 
-def _cell(text: str) -> str:
-    """Text that Markdown takes for nothing else."""
+def _escape(text: str) -> str:
+    """Escape the characters of a text that Markdown interprets."""
     return "".join(f"\\{char}" if char in "\\|`*_<>[]#" else char for char in " ".join(text.split()))
 
 
@@ -140,50 +157,79 @@ FORMATS: Final[dict[str, Callable[[Gathered], bytes]]] = {
     "xlsx": as_xlsx,
 }
 TEXT: Final = ("md", "csv", "json")
-"""What may go to a terminal."""
+"""Formats that may go to a terminal."""
 
 
-def chosen(form: str | None, output: Path | None, runs: Sequence[Path], *, force: bool) -> str:
-    """The format, and that it can be written: found out before logs are read.
+def choose_format(form: str | None, output: Path | None, runs: Sequence[Path], *, force: bool) -> str:
+    """Choose the format, and check that it can be written, before logs are read.
+
+    Args:
+        form: one of FORMATS; None to take the suffix of the file.
+        output: the file; None for the terminal.
+        runs: run directories, in which no file is written.
+        force: whether an existing file may be replaced.
 
     Raises:
-        InputError: no format is named, or it needs a file or package; the file is there, in a run, or has no folder.
+        InputError: no format is named, it needs a file or a missing package, or the file cannot be
+            written.
     """
-    found = form or (output.suffix.lower().removeprefix(".") if output else "")
-    if found not in FORMATS:
-        where = f"{output} names no format by its suffix" if output else "no file and no format"
-        raise InputError(f"{where}; name a file with -o report.html, or pass --format {'|'.join(FORMATS)}.")
-    if found == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
+    chosen = form or (output.suffix.lower().removeprefix(".") if output else "")
+    if chosen not in FORMATS:
+        problem = "its suffix names no format" if output else "no file and no format is named"
+        remedy = f"name a file like `output=report.html`, or pass `form={'|'.join(FORMATS)}`"
+        raise InputError(problem, remedy, subject=output, setting="output" if output else None)
+    if chosen == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
         raise missing_package("the format xlsx", "xlsxwriter", "xlsx", alternative="or write csv or parquet")
-    if output is None:
-        if found not in TEXT:
-            raise InputError(f"--format {found} is not for a terminal; name a file with -o report.{found}.")
-        return found
+    if output is not None:
+        _check_output(output, runs, force=force)
+    elif chosen not in TEXT:
+        raise InputError(
+            "not a format for the terminal",
+            f"name a file like `output=report.{chosen}`",
+            subject=chosen,
+            setting="form",
+        )
+    return chosen
+
+
+def _check_output(output: Path, runs: Sequence[Path], *, force: bool) -> None:
+    """Check that a file can be written.
+
+    Raises:
+        InputError: it is a folder or a device, is in a run, exists, or has no folder.
+    """
+    target = output.resolve()
+    run = next((run for run in runs if target.is_relative_to(run.resolve())), None)
     if output.is_dir():
-        raise InputError(f"-o {output} is a folder; name a file in it.")
-    if within := next((run for run in runs if output.resolve().is_relative_to(run.resolve())), None):
-        raise InputError(f"-o {output} lies in the run {within}, which stays as it is; name a file elsewhere.")
-    if os.path.lexists(output) and not output.is_file():
-        raise InputError(f"-o {output} is no regular file; name another, or leave out -o to write to the terminal.")
-    if output.exists() and not force:
-        raise InputError(f"{output} exists; name another file with -o, or pass --force.")
-    if not output.parent.is_dir():
-        raise InputError(f"-o {output}: there is no folder {output.parent}; make it, or name another file.")
-    return found
+        problem, remedy = "a folder", "name a file in it"
+    elif run is not None:
+        problem, remedy = f"in the run {run}, which must not change", "name a file elsewhere"
+    elif os.path.lexists(output) and not output.is_file():
+        problem = "not a regular file"
+        remedy = "name another, or leave out `output` to write to the terminal"
+    elif output.exists() and not force:
+        problem, remedy = "the file exists", "name another, or pass `force`"
+    elif not output.parent.is_dir():
+        problem = f"there is no folder {output.parent}"
+        remedy = "create it, or name another file"
+    else:
+        return
+    raise InputError(problem, remedy, subject=output, setting="output")
 
 
 def write(output: Path, content: bytes) -> None:
-    """Write a file in whole or not at all.
+    """Write a file completely or not at all.
 
     Raises:
-        InputError: there is no room, or no right to.
+        InputError: the disk is full, or permission is missing.
     """
-    target = output.resolve()  # a link stays one
+    target = output.resolve()  # a link stays a link
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(content)
         partial.replace(target)
     except OSError as error:
-        raise InputError(f"{output} cannot be written ({error.strerror}); name another file with -o.") from None
+        problem = f"cannot be written ({error.strerror})"
+        raise InputError(problem, "name another file", subject=output, setting="output") from None
     finally:
         partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The report's figures in their order: what each is called, how to read it, its chart, and the tables behind it."""
+"""Figures of a report in their order: titles, how to read them, charts, and tables of their data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,55 +6,62 @@ from typing import Final
 
 import polars as pl
 
-from analysis.report import charts
-from analysis.report import comparison_charts as against
+from analysis.report import charts, comparison_charts
 from analysis.report.chart_kinds import Draw
 from analysis.report.data import Gathered
 
 Tables = dict[str, pl.DataFrame]
-"""By caption."""
+"""Tables by caption."""
 
 
-def behind(name: str, **chosen: str) -> Callable[[Gathered], Tables]:
-    """A table of this name per run shown, one where all are alike; a column per tier and side where time or shares run.
+def tables_of(name: str, **values: str) -> Callable[[Gathered], Tables]:
+    """Return a function that makes the tables of a figure: one per run shown, or one if all are equal.
+
+    Tables over time or shares have a column for each tier and direction.
 
     Args:
-        name: one of TABLES.
-        chosen: values of columns, as split="size"; such rows, without that column.
+        name: name of a table in TABLES.
+        values: values of columns, as split="size"; other rows and these columns are left out.
     """
 
-    def tables(data: Gathered) -> Tables:
-        found = {}
-        for run, whole in data.table(name).group_by("run", maintain_order=True):
-            own = whole.filter(**chosen) if chosen else whole
-            whose = "each run" if data.alike(name) and len(data.shown) > 1 else run[0]
-            found[f"{whose}: {name.replace('_', ' ')}"] = _spread(own.drop("run", *chosen))
-        return found
+    def make(data: Gathered) -> Tables:
+        tables = {}
+        is_shared = data.is_equal(name) and len(data.shown) > 1
+        for (run,), whole in data.table(name).group_by("run", maintain_order=True):
+            own = whole.filter(**values) if values else whole
+            caption = f"{'each run' if is_shared else run}: {name.replace('_', ' ')}"
+            tables[caption] = _widen(own.drop("run", *values))
+        return tables
 
-    return tables
+    return make
 
 
-def _spread(table: pl.DataFrame) -> pl.DataFrame:
-    index = next((name for name in ("t_s", "share") if name in table.columns[:3] and "tier" in table.columns), None)
+def _widen(table: pl.DataFrame) -> pl.DataFrame:
+    """Give a table over time or shares a column for each tier and direction."""
+    first = table.columns[:3]
+    index = next((name for name in ("t_s", "share") if name in first and "tier" in table.columns), None)
     if index is None or "source" in table.columns:
         return table
     words = [name for name in ("tier", "side") if name in table.columns]
-    values = [name for name in table.columns if name not in (index, "count", "room_gib", *words)]
-    keyed = table.with_columns(pl.concat_str(words, separator=" ").alias("of"))
-    wide = keyed.pivot("of", index=index, values=values, maintain_order=True).sort(index)
-    return wide.rename({name: f"{name} {values[0]}" for name in wide.columns[1:]}) if len(values) == 1 else wide
+    skipped = (index, "count", "room_gib", *words)
+    values = [name for name in table.columns if name not in skipped]
+    keyed = table.with_columns(pl.concat_str(words, separator=" ").alias("key"))
+    wide = keyed.pivot("key", index=index, values=values, maintain_order=True).sort(index)
+    if len(values) > 1:
+        return wide
+    return wide.rename({name: f"{name} {values[0]}" for name in wide.columns[1:]})
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart and what belongs to it.
+    """A chart with its title, explanation and data.
 
     Attributes:
         name: its id in the page.
-        title: what it shows.
-        reading: what to read from it, and how it is computed.
-        draw: the chart at a width; None where the runs have nothing to show.
-        tables: what it is drawn from.
+        title: its heading.
+        reading: how to read it, and how it is computed.
+        draw: draws the chart at a width in pixels; returns None if the runs have nothing to show.
+        tables: makes the tables of its data.
     """
 
     name: str
@@ -64,139 +71,144 @@ class Figure:
     tables: Callable[[Gathered], Tables]
 
 
-def _compared(data: Gathered) -> Tables:
-    return {"trials, their mean and its 95% interval": against.compared(data).drop("panel")}
+def _tabulate_trials(data: Gathered) -> Tables:
+    trials = comparison_charts.compare_trials(data).drop("panel")
+    return {"trials, their mean and its 95% interval": trials}
 
 
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
-    "Side by side": (
+    "Comparison": (
         Figure(
             "comparison",
             "Headline metrics",
-            "Bars: mean of the valid trials; line: its 95% bootstrap interval, where there are two or more; marks: the"
-            " trials, a cross where one is not valid. Where intervals overlap, the order may be chance. Rates in one"
-            " proportion, as the work is equal, have one panel; the table names them.",
-            against.comparison,
-            _compared,
+            "Each bar is the mean of the valid trials, the line on it its 95% bootstrap interval (with two or more"
+            " trials), and each mark a trial; a cross marks a trial that is not valid. If intervals overlap, the order"
+            " may be due to chance. If the work is equal, rates that are always in the same proportion share one panel;"
+            " the table lists them.",
+            comparison_charts.draw_comparison,
+            _tabulate_trials,
         ),
     ),
     "Throughput and latency": (
         Figure(
             "bandwidth",
             "Throughput over time",
-            "Dips and bursts of each tier. Bytes of the moves that ended in an interval, evictions included, over its"
-            " length.",
-            charts.bandwidth,
-            behind("bandwidth_over_time"),
+            "Look for dips and bursts of a tier. Each value is the bytes of all moves that ended in an interval,"
+            " evictions included, divided by the length of the interval.",
+            charts.draw_bandwidth,
+            tables_of("bandwidth_over_time"),
         ),
         Figure(
             "latency",
             "Latency over time",
-            "Drift is caches and buffers filling up, or heat. Time per object of the moves that ended in an interval,"
-            " waiting excluded; intervals without a move are bridged.",
-            charts.latency,
-            behind("latency_over_time"),
+            "A drift means that caches or buffers fill up, or that the device gets hot. Each value is the time per"
+            " object of the moves that ended in an interval, without waiting. Lines bridge intervals without a move.",
+            charts.draw_latency,
+            tables_of("latency_over_time"),
         ),
         Figure(
             "distribution",
             "Latency distribution",
-            "The share of moves that took so long or less: steps are kinds of objects, or caches. Evictions included,"
-            " waiting excluded; points at P50, P90, P99 and P99.9.",
-            charts.distribution,
-            behind("curves"),
+            "Each point on a line is the share of moves that took at most this time. Steps separate kinds of objects,"
+            " or cached from uncached reads. Evictions are included, waiting is not. Points mark P50, P90, P99 and"
+            " P99.9.",
+            charts.draw_distribution,
+            tables_of("curves"),
         ),
         Figure(
             "tail",
             "Latency tail",
-            "The share of moves that took longer: a line that runs flat to the right is a heavy tail. Points at P90,"
-            " P99, P99.9 and P99.99.",
-            charts.tail,
-            behind("latency", split="all"),
+            "Each point on a line is the share of moves that took longer than this time. A line that runs flat to the"
+            " right is a heavy tail. Points mark P90, P99, P99.9 and P99.99.",
+            charts.draw_tail,
+            tables_of("latency", split="all"),
         ),
         Figure(
             "by_size",
-            "Latency by size of the object",
-            "Flat: each request costs the same; rising: bandwidth bounds it. P95 per class of sizes.",
-            charts.by_size,
-            behind("latency", split="size"),
+            "Latency by object size",
+            "A flat line means a fixed cost per request, a rising line a limit by bandwidth. Each value is the P95 of a"
+            " size class.",
+            charts.draw_by_size,
+            tables_of("latency", split="size"),
         ),
         Figure(
             "depth",
             "Moves in flight and waiting",
-            "A queue that grows is a system behind its load. Means over each interval; waiting: all the plan asks for"
-            " was done, but no worker, buffer or permit was free.",
-            charts.depth,
-            behind("depth_over_time"),
+            "If the queue keeps growing, the system cannot keep up with its load. Values are means over each interval."
+            " A move is waiting if the plan allows it to start, but no worker, buffer or permit is free.",
+            charts.draw_depth,
+            tables_of("depth_over_time"),
         ),
     ),
     "Where time goes": (
         Figure(
             "time_spent",
-            "Where moves spent their time",
-            "Device: system calls that move data, and memory copies; host: opening, closing, the interpreter; queue:"
-            " waiting for a worker, a buffer or a permit; eviction: making room. Summed over moves, hence more than"
-            " the run's length.",
-            charts.time_spent,
-            behind("time_spent"),
+            "Time of moves by cause",
+            "Device: system calls that move data, and memory copies. Host: opening, closing and the interpreter."
+            " Queue: waiting for a worker, a buffer or a permit. Eviction: making room. Times are summed over"
+            " concurrent moves, so the sum is larger than the length of the run.",
+            charts.draw_time_spent,
+            tables_of("time_spent"),
         ),
         Figure(
             "break_even",
-            "What reading is worth",
-            "A prefill that computes more tokens per second than this, for one request, is quicker than reading them."
-            " Tokens of hits over the sum of their read times, per class of sizes.",
-            charts.break_even,
-            behind("break_even"),
+            "Break-even: reading or recomputing",
+            "Recomputing is faster than reading if prefill computes more tokens per second for one request than shown"
+            " here. Each value is the tokens of all hits divided by the sum of their read times, per size class.",
+            charts.draw_break_even,
+            tables_of("break_even"),
         ),
         Figure(
             "qos",
             "Time to first byte against its targets",
-            "A dot right of the black mark misses the target: 95% of a class's requests are to keep it. From when a"
-            " request is due till decoding can begin.",
-            against.qos,
-            behind("requests"),
+            "A dot to the right of the black mark misses the target, which 95% of the requests of a class must meet."
+            " The time runs from when a request is due until its decoding can begin.",
+            comparison_charts.draw_qos,
+            tables_of("requests"),
         ),
         Figure(
             "lateness",
             "Lateness",
-            "How late requests began after the time the trace gave them: a line that rises is a system that cannot"
-            " keep up. P95 of the requests due in an interval.",
-            charts.lateness,
-            behind("lateness_over_time"),
+            "How much later than in the trace requests began. If the line rises, the system cannot keep up. Each value"
+            " is the P95 of the requests that were due in an interval.",
+            charts.draw_lateness,
+            tables_of("lateness_over_time"),
         ),
     ),
     "Bytes and hits": (
         Figure(
             "traffic",
             "Bytes by tier and source",
-            "What the workload asks of each tier, and why; evictions read the tier above and write the one below."
-            " Equal for all runs of one plan.",
-            charts.traffic,
-            behind("traffic"),
+            "What the workload asks of each tier, and why. An eviction reads the upper tier and writes the lower one."
+            " All runs of one plan are equal here.",
+            charts.draw_traffic,
+            tables_of("traffic"),
         ),
         Figure(
             "hits",
             "Hit rate by source",
-            "Which tier served the reads of each kind of reuse; recomputed: no tier had it. user: decode reads of a"
-            " request's own object, which hit by construction.",
-            charts.hits,
-            behind("hits"),
+            "Which tier served the reads of each kind of reuse; recomputed means that no tier had the object. The"
+            " source user is the decode reads of a request's own object, which always hit.",
+            charts.draw_hits,
+            tables_of("hits"),
         ),
         Figure(
             "occupancy",
             "Occupancy of the tiers",
-            "What lay in each tier at the end of an interval, warm-up included; dashed: what it may hold.",
-            charts.occupancy,
-            behind("occupancy_over_time"),
+            "Contents of each tier at the end of an interval, including the warm-up. The dashed line is the capacity.",
+            charts.draw_occupancy,
+            tables_of("occupancy_over_time"),
         ),
     ),
-    "The machine at work": (
+    "Device and processor": (
         Figure(
             "device",
-            "The kernel's counters",
-            "What the device under the cache did, and how many cores the replayer kept busy: an idle device with busy"
-            " cores measures the replayer. Samples of a second; ranks have a line each.",
-            charts.device,
-            behind("device_over_time"),
+            "Kernel counters",
+            "Activity of the device under the cache, and the number of cores that the replayer kept busy. If the device"
+            " is idle while cores are busy, the run measured the replayer. Each rank has its own line, with a sample"
+            " per second.",
+            charts.draw_device,
+            tables_of("device_over_time"),
         ),
     ),
 }

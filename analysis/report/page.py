@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, nothing fetched, read on a phone, in print and in the dark."""
+"""The report as one HTML file, without scripts or network, for screens, phones, print and dark mode."""
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,8 +10,8 @@ import jinja2
 import polars as pl
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup, escape
-from tqdm import tqdm
 
+from analysis.comparison.trials import Advance
 from analysis.log.columns import GIB
 from analysis.metrics.catalogue import CATALOGUE, GROUPS
 from analysis.metrics.headlines import REPORT
@@ -33,7 +33,13 @@ _FLAG = re.compile(r"--[a-z][a-z-]*")
 
 @dataclass(frozen=True)
 class Table:
-    """A table as the page shows it."""
+    """A table of the page.
+
+    Attributes:
+        caption: its caption.
+        head: headings of the columns.
+        rows: cells by row; the first cell is the heading of its row.
+    """
 
     caption: str
     head: list[str]
@@ -42,82 +48,99 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with its chart, for a column of a desktop page and for a phone."""
+    """A figure with its charts and tables.
+
+    Attributes:
+        figure: the figure.
+        charts: SVG for a column of a desktop page, and for a phone.
+        tables: its data.
+    """
 
     figure: Figure
     charts: list[Markup]
     tables: list[Table]
 
 
-def html(data: Gathered) -> str:
-    """The page."""
+def render_page(data: Gathered, advance: Advance = lambda _figures: None) -> str:
+    """Return the page; `advance` takes the number of figures drawn since its last call."""
     here = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        loader=jinja2.FileSystemLoader(here),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
     )
-    environment.filters |= {"number": wording.number, "flags": _flags}
+    environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
     names = [run.name for run in data.runs]
-    machines = [wording.flat(to_plain(run.infos[0].machine or Machine())) for run in data.runs]
-    settings = [wording.flat(to_plain(run.summary.provenance.conditions)) for run in data.runs]
+    machines = [wording.flatten(to_plain(run.infos[0].machine or Machine())) for run in data.runs]
+    settings = [wording.flatten(to_plain(run.summary.provenance.conditions)) for run in data.runs]
     return environment.get_template("page.html.jinja").render(
-        title=_title(names if len(names) < 4 else data.systems),
-        style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own)
+        title=_join_names(names if len(names) < 4 else data.systems),
+        style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own file)
         colours=drawing.COLOURS,
         data=data,
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
         verdicts=render.format_verdicts(data.summaries),
-        ranking=Table("Systems against the baseline", wording.RANKING, wording.ranking(data)),
-        sections=_sections(data),
+        ranking=Table("Systems against the baseline", wording.RANKING, wording.tabulate_ranking(data)),
+        sections=_draw_sections(data, advance),
         drawn=DRAWN,
-        machine=_table("Machine", machines, names),
-        settings=_table("Settings", settings, names),
-        provenance=_table("Trace, plan and time", list(map(_provenance, data.runs)), names),
-        every=_every(data),
+        machine=_compare_rows("Machine", machines, names),
+        settings=_compare_rows("Settings", settings, names),
+        provenance=_compare_rows("Trace, plan and time", list(map(_describe_provenance, data.runs)), names),
+        every=_tabulate_metrics(data),
         metrics={group.name: group.about for group in GROUPS},
         terms=glossary.terms(),
         places=PLACES,
     )
 
 
-def _title(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _sections(data: Gathered) -> dict[str, list[Drawn]]:
-    """The figures that these runs have something for; one is rendered while the next is put together."""
+def _draw_sections(data: Gathered, advance: Advance) -> dict[str, list[Drawn]]:
+    """Draw the figures for which the runs have data; one is rendered while the next is made."""
     figures = [(title, figure) for title, figures in SECTIONS.items() for figure in figures if data.shown]
-    found: dict[str, list[tuple[Figure, list[Future[Markup]]]]] = {}
-    # Altair's validation of every part takes longer than drawing.
+    sections: dict[str, list[tuple[Figure, list[Future[Markup]]]]] = {}
+    # Altair's validation takes longer than drawing, so it is off.
     with debug_mode(False), ThreadPoolExecutor(1) as renderer:
-        for title, figure in tqdm(figures, "drawing", unit="chart", delay=1, disable=None, leave=False):
+        for title, figure in figures:
             plots = {width: figure.draw(data, width) for width in (drawing.WIDE, drawing.NARROW)}
-            rendered = [renderer.submit(_rendered, figure, width, plot) for width, plot in plots.items() if plot]
+            rendered = [renderer.submit(_render, figure, width, plot) for width, plot in plots.items() if plot]
             if rendered:
-                found.setdefault(title, []).append((figure, rendered))
+                sections.setdefault(title, []).append((figure, rendered))
+            advance(1)
         return {
-            title: [Drawn(figure, [one.result() for one in both], _tables(data, figure)) for figure, both in drawn]
-            for title, drawn in found.items()
+            title: [
+                Drawn(figure, [chart.result() for chart in charts], _list_tables(data, figure))
+                for figure, charts in drawn
+            ]
+            for title, drawn in sections.items()
         }
 
 
-def _flags(text: str) -> Markup:
-    """A text in which no line ends within the name of a flag."""
+def _keep_flags_whole(text: str) -> Markup:
+    """Return a text in which no line breaks within a flag."""
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 
 
-def _rendered(figure: Figure, width: int, plot: Plot) -> Markup:
-    told = f"{figure.title}. The table below has its data."
-    return Markup(drawing.svg(plot.chart, plot.rows, f"{figure.name}-{width}-", told))  # noqa: S704 (XML)
+def _render(figure: Figure, width: int, plot: Plot) -> Markup:
+    label = f"{figure.title}. The table below has its data."
+    return Markup(drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-{width}-", label))  # noqa: S704 (XML)
 
 
-def _tables(data: Gathered, figure: Figure) -> list[Table]:
-    return [_shown(caption, table) for caption, table in figure.tables(data).items()]
+def _list_tables(data: Gathered, figure: Figure) -> list[Table]:
+    return [_convert_table(caption, table) for caption, table in figure.tables(data).items()]
 
 
-def _shown(caption: str, table: pl.DataFrame) -> Table:
-    return Table(caption, [_heading(name) for name in table.columns], [list(row) for row in table.iter_rows()])
+def _convert_table(caption: str, table: pl.DataFrame) -> Table:
+    return Table(
+        caption,
+        [_heading(name) for name in table.columns],
+        [list(row) for row in table.iter_rows()],
+    )
 
 
 def _heading(name: str) -> str:
@@ -132,21 +155,25 @@ def _heading(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _table(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Table:
-    """A row per name, a column per run; the last cell says whether runs differ."""
+def _compare_rows(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Table:
+    """Return a table with a row for each name and a column for each run; the last column marks differences."""
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):
-        cells = [wording.setting(name, column.get(name)) for column in columns]
+        cells = [wording.format_setting(name, column.get(name)) for column in columns]
         rows.append(
-            [name.replace("_", " "), *cells, *(["differs" if len(set(cells)) > 1 else ""] if len(names) > 1 else [])]
+            [
+                name.replace("_", " "),
+                *cells,
+                *(["differs" if len(set(cells)) > 1 else ""] if len(names) > 1 else []),
+            ]
         )
     return Table(caption, ["", *names, *([""] if len(names) > 1 else [])], rows)
 
 
-def _provenance(run: Subject) -> dict[str, Any]:
+def _describe_provenance(run: Subject) -> dict[str, Any]:
     info, provenance, metrics = run.infos[0], run.summary.provenance, run.summary.metrics
     recipe = info.trace.recipe or {}
-    executed = [one.ops_executed for one in run.infos]
+    executed = [rank.ops_executed for rank in run.infos]
     moved = [metrics[f"{tier}_{side}_bytes"] or 0 for tier in TIERS for side in ("read", "write")]
     return {
         "run": run.summary.run,
@@ -168,7 +195,7 @@ def _figure(name: str, summary: Summary) -> str:
     return bracketed(name, summary.metrics, wording.shown(name, summary.values.get(name)))
 
 
-def _every(data: Gathered) -> Table:
+def _tabulate_metrics(data: Gathered) -> Table:
     """Return the table of all metrics that any run has."""
     rows = [
         [name, wording.unit(name), *(_figure(name, summary) for summary in data.summaries)]

@@ -1,7 +1,8 @@
-"""Altair charts as SVG inside a page: coloured by its style sheet, hence light, dark and print alike; no script.
+"""Altair charts as SVG inside a page, without scripts.
 
-Vega-Lite is rendered here and now, by vl-convert, twice per chart: for a column of a desktop page, and for a phone.
-What its renderer leaves that a page cannot use is removed: backgrounds, roles and labels for script, long decimals.
+The page's style sheet gives their colours, so that they suit light, dark and print. vl-convert renders each
+chart twice: for a column of a desktop page, and for a phone. Parts of its output that a page cannot use
+are removed: backgrounds, roles and labels for scripts, long decimals.
 """
 
 import re
@@ -15,7 +16,10 @@ import vl_convert
 WIDE: Final = 560
 NARROW: Final = 350
 
-INK, MUTED, GRID, PAPER = "#1d2330", "#59606d", "#e4e7eb", "#fdfdfc"
+INK: Final = "#1d2330"
+MUTED: Final = "#59606d"
+GRID: Final = "#e4e7eb"
+PAPER: Final = "#fdfdfc"
 COLOURS: Final[dict[str, tuple[str, str, str]]] = {
     "ink": (INK, "#e7eaf0", "text"),
     "muted": (MUTED, "#a4abb8", "labels"),
@@ -24,16 +28,19 @@ COLOURS: Final[dict[str, tuple[str, str, str]]] = {
     "gpu": ("#007a5a", "#3ecf9f", "a tier"),
     "cpu": ("#0066aa", "#5cb3f0", "a tier"),
     "nvme": ("#c84e00", "#ff9c52", "a tier"),
-    "blue": ("#4477aa", "#7fb0e0", "Paul Tol's bright scheme, and its like on dark ground"),
+    "blue": ("#4477aa", "#7fb0e0", "Paul Tol's bright scheme, and similar colours on dark ground"),
     "red": ("#d9566a", "#ff8f9f", "the same"),
     "green": ("#228833", "#5fc46f", "the same"),
     "yellow": ("#b3a125", "#e3d56a", "the same"),
     "purple": ("#aa3377", "#e07fb8", "the same"),
     "cyan": ("#44b1d6", "#8adcf5", "the same"),
-    "grey": ("#9a9fa8", "#80868f", "what is not work: evictions, recomputation"),
+    "grey": ("#9a9fa8", "#80868f", "evictions and recomputation"),
     "brown": ("#7a5230", "#c79d74", "an eighth run"),
 }
-"""By name: on white, on dark, what for. No two alike on white: there the colour is the key to the name."""
+"""Colours by name: on white, on dark, and their use.
+
+All colours on white are distinct, as they identify the name in a rendered chart.
+"""
 
 _NAMES: Final = {light: name for name, (light, _, _) in COLOURS.items()}
 _FONT: Final = "Arial, Helvetica, Liberation Sans, sans-serif"
@@ -53,65 +60,78 @@ _CONFIG: Final[dict[str, Any]] = {
     },
     "header": _TEXT | {"labelColor": INK, "labelFontWeight": "bold", "labelPadding": 3, "title": None},
     "legend": _TEXT
-    | {"orient": "top", "title": None, "labelColor": INK, "symbolStrokeWidth": 2, "symbolSize": 60, "offset": 4},
+    | {
+        "orient": "top",
+        "title": None,
+        "labelColor": INK,
+        "symbolStrokeWidth": 2,
+        "symbolSize": 60,
+        "offset": 4,
+    },
     "line": {"strokeWidth": 1.6},
     "facet": {"spacing": 14},
 }
 _SVG: Final = "{http://www.w3.org/2000/svg}"
-_CLASSES: Final = {"cell", "role-mark"}  # panels, and what stands for data
-_DROPPED: Final = ("role", "aria-roledescription", "aria-hidden", "pointer-events", "stroke-miterlimit")
+_CLASSES: Final = {"cell", "role-mark"}  # panels and marks
+_DROPPED: Final = (
+    "role",
+    "aria-roledescription",
+    "aria-hidden",
+    "pointer-events",
+    "stroke-miterlimit",
+)
 
 
-def colour(name: str) -> str:
-    """A colour's key, for charts."""
+def get_colour(name: str) -> str:
+    """Return the colour on white, which charts use."""
     return COLOURS[name][0]
 
 
-def svg(chart: alt.TopLevelMixin, rows: pl.DataFrame, prefix: str, told: str) -> str:
-    """A chart as an element to put into a page.
+def render_svg(chart: alt.TopLevelMixin, rows: pl.DataFrame, prefix: str, label: str) -> str:
+    """Render a chart as an element of a page.
 
     Args:
-        chart: an Altair chart over the data set `rows`; `description` of its marks becomes what a pointer is told.
+        chart: an Altair chart over the data set `rows`; `description` of its marks becomes their tooltip.
         rows: that data set.
-        prefix: of ids inside, to be unlike all others of the page.
-        told: what a screen reader says instead of it.
+        prefix: prefix of the ids inside, unique in the page.
+        label: text that a screen reader reads.
     """
     values = rows.with_columns(pl.selectors.float().round_sig_figs(5)).to_dicts()
     spec = chart.to_dict(validate=False) | {"config": _CONFIG, "datasets": {"rows": values}}
     root = ET.fromstring(vl_convert.vegalite_to_svg(spec, vl_version="v6.4"))  # noqa: S314 (our own renderer's)
     for element in root.iter():
-        _cleaned(element, prefix)
+        _clean(element, prefix)
     _prune(root)
     size = {"viewBox": root.get("viewBox", ""), "width": root.get("width", "")}
-    root.attrib = {**size, "role": "img", "aria-label": told}
+    root.attrib = {**size, "role": "img", "aria-label": label}
     return ET.tostring(root, encoding="unicode")
 
 
-def _cleaned(element: ET.Element, prefix: str) -> None:
+def _clean(element: ET.Element, prefix: str) -> None:
     element.tag = element.tag.removeprefix(_SVG)
-    kept = element.attrib
-    label = kept.pop("aria-label", None)
+    attributes = element.attrib
+    label = attributes.pop("aria-label", None)
     if label and element.tag != "g":
         title = ET.SubElement(element, "title")
         title.text = label
     for name in _DROPPED:
-        kept.pop(name, None)
-    if role := _CLASSES & set(kept.pop("class", "").split()):
-        kept["class"] = role.pop()
-    for name, value in kept.items():
+        attributes.pop(name, None)
+    if role := _CLASSES & set(attributes.pop("class", "").split()):
+        attributes["class"] = role.pop()
+    for name, value in attributes.items():
         if name in ("fill", "stroke") and value in _NAMES:
-            kept[name] = f"var(--{_NAMES[value]})"
+            attributes[name] = f"var(--{_NAMES[value]})"
         elif name == "id":
-            kept[name] = prefix + value
+            attributes[name] = prefix + value
         elif name in ("d", "transform"):
-            kept[name] = re.sub(r"\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", value)
-        kept[name] = kept[name].replace("url(#", f"url(#{prefix}")
-    if kept.get("opacity") == "1":
-        del kept["opacity"]
+            attributes[name] = re.sub(r"\d+\.\d{2,}", lambda decimal: f"{float(decimal[0]):.1f}", value)
+        attributes[name] = attributes[name].replace("url(#", f"url(#{prefix}")
+    if attributes.get("opacity") == "1":
+        del attributes["opacity"]
 
 
 def _prune(element: ET.Element) -> None:
-    """Without what is not drawn: paths of no length, groups of nothing."""
+    """Remove elements that draw nothing: empty paths and empty groups."""
     for child in list(element):
         _prune(child)
         invisible = child.tag == "path" and (child.get("display") == "none" or not (child.get("d") or ""))

@@ -1,4 +1,4 @@
-"""Text in CSV cells: a spreadsheet must not take it for a formula, nor a terminal for a command."""
+"""Text in CSV cells that neither a spreadsheet nor a terminal interprets."""
 
 import polars as pl
 
@@ -7,13 +7,13 @@ _CONTROL = r"[^\P{Cc}\n\t]"
 
 
 def as_text(column: pl.Expr, *, terminal: bool = False) -> pl.Expr:
-    """A column of text whose cells stay text: an apostrophe stands before what would begin a formula.
+    """Put an apostrophe before cells that a spreadsheet would take for a formula.
 
     Numbers that are written as text stay as they are.
 
     Args:
-        column: of strings.
-        terminal: show control characters as question marks, so that a terminal does not obey them.
+        column: strings.
+        terminal: replace control characters by question marks, as a terminal would obey them.
     """
     formula = column.str.contains(_FORMULA) & column.cast(pl.Float64, strict=False).is_null()
     text = pl.when(formula).then(column.str.replace("^", "'")).otherwise(column)

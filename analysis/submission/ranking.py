@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from analysis.comparison.compare import compare
-from analysis.comparison.ratios import Ratio, false_alarm
+from analysis.comparison.ratios import Ratio, estimate_false_alarms
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import RANKED
 from analysis.submission.display import SILENT, Display
@@ -127,7 +127,7 @@ def _rank_option(option: Option, entries: Sequence[Entry]) -> Ranking:
     except InputError as error:  # e.g. different numbers of ranks, or different conditions in OPEN
         return Ranking(option, names, False, [], error.problem, None)
     ratios = [pair.ratios[option.primary] for pair in comparison.pairs]
-    alarm = false_alarm(comparison.configurations)
+    alarm = estimate_false_alarms(comparison.configurations)
     is_cut = comparison.configurations[0].cut
     return Ranking(option, names, is_cut, ratios, None, alarm[-1] if alarm else None)
 

@@ -61,7 +61,7 @@ def test_a_block_trace_leads_with_the_share_of_its_prompts(tmp_path: Path) -> No
     assert line_of(text, "tokens touched first (compulsory misses)") == [f"{19 * 512:,}"]
     assert line_of(text, "re-reads that hit (hits / reads), first touches left out") == ["100.0%"]
     assert text.index("prompt tokens") < text.index("re-reads that hit")
-    told = wording.headline(found.values)
+    told = wording.format_headline(found.values)
     assert "5.0% of prompt tokens came from the cache, first touches included; 100.0% of re-reads hit" in told
 
 
@@ -139,11 +139,11 @@ def test_every_tier_has_an_efficiency(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (["--tier-gib-s", "dram=1,2"], "'dram' is none of gpu, cpu, nvme"),
-        (["--tier-gib-s", "cpu=1"], "two numbers, of reads and writes"),
+        (["--tier-gib-s", "dram=1,2"], "there is no tier 'dram'; name one of gpu, cpu, nvme"),
+        (["--tier-gib-s", "cpu=1"], "not two numbers; give those of reading and writing"),
         (["--tier-gib-s", "cpu=1,none"], "'none' is not a number"),
-        (["--tier-gib-s", "nvme=1,2", "--device-gib-s", "1,2"], "what nvme can do is given twice"),
-        (["--drive-tb", "0"], "--drive-tb 0 must be more than 0"),
+        (["--tier-gib-s", "nvme=1,2", "--device-gib-s", "1,2"], "the bandwidth of nvme is given twice"),
+        (["--drive-tb", "0"], "--drive-tb 0: must be more than 0"),
     ],
 )
 def test_wrong_targets_are_refused(tmp_path: Path, flags: list[str], sentence: str) -> None:

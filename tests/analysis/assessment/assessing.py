@@ -1,4 +1,4 @@
-"""A good summary, and the assess command."""
+"""Metrics that meet all criteria, and the assess command."""
 
 from click.testing import CliRunner, Result
 

@@ -12,7 +12,7 @@ from tests.support.paths import DEMO
 
 @pytest.fixture(scope="session")
 def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short replay on cpu and a nvme tier that stores nothing: no machine's disk decides what it finds."""
+    """Make a short replay on cpu and an nvme tier that stores nothing, so that no disk matters."""
     place = tmp_path_factory.mktemp("assess")
     run("tracegen", "generate", DEMO, "--requests", 30, "-o", place / "trace.parquet")
     flags = ["--model", "tiny-1b", "--cpu-mem-gb", 0.02, "--token-ms", 0.1, "--layout", "null"]

@@ -9,7 +9,7 @@ from tests.analysis.assessment.assessing import GOOD, call
 from tests.support.command_line import Run
 
 
-def test_a_run_as_people_and_machines_see_it(replay: Path, ours: Summary) -> None:
+def test_a_run_is_assessed_as_text_and_json(replay: Path, ours: Summary) -> None:
     shown = call(replay).stdout.splitlines()
     assert shown[0] == f"{replay}: profile latency"
     assert [line.split()[0] for line in shown[1:6]] == list(GOOD)
@@ -23,15 +23,15 @@ def test_a_run_as_people_and_machines_see_it(replay: Path, ours: Summary) -> Non
     assert [one["criteria"][0]["value"] for one in both] == [ours.metrics["wall_clock_tok_s"]] * 2
 
 
-def test_a_missed_criterion_is_no_error(replay: Path) -> None:
+def test_a_missed_criterion_is_not_an_error(replay: Path) -> None:
     shown = call(replay, "--threshold", "nvme_read_p95_ms=0").stdout
     assert "< 0 (usually 200)       missed" in shown
     assert "4 of 5 criteria met." in shown
     shown = call(replay, "--profile", "throughput").stdout
-    assert "nothing was judged; judge by --threshold wall_clock_tok_s=VALUE." in shown
+    assert "nothing was judged; give a threshold for wall_clock_tok_s to judge it." in shown
 
 
-def test_a_run_that_is_not_valid_is_named_first(replay: Path, tmp_path: Path) -> None:
+def test_an_invalid_run_is_named_first(replay: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(replay, tmp_path / "copy"))
     info = json.loads((copy / "run.json").read_text()) | {"status": "incomplete", "reason": "interrupted"}
     (copy / "run.json").write_text(json.dumps(info))
@@ -44,7 +44,7 @@ def test_a_run_that_is_not_valid_is_named_first(replay: Path, tmp_path: Path) ->
     assert (found["valid"], len(found["findings"])) == (False, 1)
 
 
-def test_as_typed(run: Run, replay: Path) -> None:
+def test_the_command_as_typed(run: Run, replay: Path) -> None:
     assert "criteria met." in run("analysis", "assess", replay).stdout
     done = run("analysis", "assess", replay, "--threshold", "nvme_read=1", ok=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""Results of vLLM and LMCache beside a replay; the examples are made up, the fields are theirs."""
+"""Results of vLLM and LMCache next to a replay; the examples are made up, the fields are theirs."""
 
 import json
 import os
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from analysis.assessment import other_tools as reference
+from analysis.assessment import match, other_tools
 from analysis.summary.run_summary import Summary
 from tests.analysis.assessment.assessing import call, refusal
 from tests.support.summaries import FAILED
 
 
 def vllm(**changes: Any) -> dict[str, Any]:
-    """As `vllm bench serve` saves with --save-result."""
+    """Return what `vllm bench serve` saves with --save-result."""
     return {
         "date": "20260101-120000", "backend": "vllm", "model_id": "org/Tiny-1B-Instruct", "num_prompts": 30,
         "request_rate": "inf", "duration": 2.0, "completed": 30, "failed": 0, "total_input_tokens": 9000,
@@ -49,14 +49,14 @@ ENGINE = {
 }  # fmt: skip
 
 
-def of(place: Path, content: Any) -> list[reference.Reference]:
+def read(place: Path, content: Any) -> list[other_tools.Reference]:
     path = place / "result"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return reference.read(path)
+    return other_tools.read_references(path)
 
 
-def test_what_vllm_saves(tmp_path: Path) -> None:
-    (found,) = of(tmp_path, vllm())
+def test_results_of_vllm_bench_serve_are_read(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, vllm())
     assert (found.tool, found.model, found.requests, found.failed) == (
         "vllm bench serve",
         "org/Tiny-1B-Instruct",
@@ -67,10 +67,10 @@ def test_what_vllm_saves(tmp_path: Path) -> None:
     assert (found.ttft_mean_ms, found.ttft_p50_ms, found.ttft_p99_ms) == (40.5, 38.0, 1999.25)
     assert found.output_tok_s == 2738
     appended = "\n".join(json.dumps(vllm(completed=n)) for n in (1, 2, 3))
-    assert [one.requests for one in of(tmp_path, appended)] == [1, 2, 3]
-    assert of(tmp_path, appended)[1].name.endswith("result #2")
+    assert [one.requests for one in read(tmp_path, appended)] == [1, 2, 3]
+    assert read(tmp_path, appended)[1].name.endswith("result #2")
     early = {name: vllm()[name] for name in ("completed", "total_output_tokens", "duration")}
-    (found,) = of(tmp_path, "\ufeff" + json.dumps(early))
+    (found,) = read(tmp_path, "\ufeff" + json.dumps(early))
     assert (found.model, found.ttft_p99_ms, found.input_tokens) == (None, None, None)
 
 
@@ -78,41 +78,41 @@ THROUGHPUT = {"elapsed_time": 2.0, "num_requests": 30, "total_num_tokens": 14476
 THROUGHPUT |= {"requests_per_second": 15.0, "tokens_per_second": 7238.0}
 
 
-def test_what_vllm_bench_throughput_saves(tmp_path: Path, ours: Summary) -> None:
-    """Its tokens are those of prompts and answers: they stand beside a run, and nothing is said to match."""
-    (found,) = of(tmp_path, THROUGHPUT)
+def test_results_of_vllm_bench_throughput_are_shown_but_not_compared(tmp_path: Path, ours: Summary) -> None:
+    """It counts the tokens of prompts and answers together."""
+    (found,) = read(tmp_path, THROUGHPUT)
     assert (found.tool, found.requests, found.failed, found.duration_s) == ("vllm bench throughput", 30, 0, 2.0)
     assert (found.total_tokens, found.total_tok_s) == (14476, 7238.0)
     assert (found.generated_tokens, found.output_tok_s, found.model) == (None, None, None)
-    told = reference.beside(ours, found)
-    assert (told["comparable"], told["matches"]) == (False, None)
-    assert told["reasons"] == ["their generated tokens are not known"]
-    shown = reference.lines("run", told)
+    result = match.compare_with(ours, found)
+    assert (result.comparable, result.matches) == (False, None)
+    assert result.reasons == ["their generated tokens are not known"]
+    shown = match.render("run", result)
     assert ["input", "+", "output", "tok/s", "-", "7,238"] in [line.split() for line in shown]
-    (found,) = of(tmp_path, {name: value for name, value in THROUGHPUT.items() if not name.endswith("_second")})
+    (found,) = read(tmp_path, {name: value for name, value in THROUGHPUT.items() if not name.endswith("_second")})
     assert (found.total_tokens, found.total_tok_s) == (14476, None)
-    assert "output tok/s" in "\n".join(reference.lines("run", reference.beside(ours, of(tmp_path, vllm())[0])))
+    assert "output tok/s" in "\n".join(match.render("run", match.compare_with(ours, read(tmp_path, vllm())[0])))
 
 
-def test_what_lmcache_saves(tmp_path: Path) -> None:
-    (found,) = of(tmp_path, MULTI_ROUND)
+def test_results_of_lmcache_are_read(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, MULTI_ROUND)
     assert (found.tool, found.requests, found.failed) == ("LMCache multi-round-qa", 2, 0)
     assert (found.input_tokens, found.generated_tokens, found.duration_s, found.output_tok_s) == (2500, 50, 10.0, 5.0)
     # Of 250 and 750 ms: the mean, the middle, and 99% of the way.
     assert (found.ttft_mean_ms, found.ttft_p50_ms) == (500, 500)
     assert found.ttft_p99_ms == pytest.approx(745)
 
-    (found,) = of(tmp_path, LONG_DOC)
+    (found,) = read(tmp_path, LONG_DOC)
     assert (found.tool, found.requests, found.failed) == ("LMCache long_doc_qa", 2, 2)
     assert (found.duration_s, found.generated_tokens, found.output_tok_s) == (2.0, None, None)
     assert found.ttft_mean_ms == pytest.approx(200)
-    (found,) = of(tmp_path, LONG_DOC.replace(",successful", "").replace("True,", "").replace("False,0.5", "0.5"))
+    (found,) = read(tmp_path, LONG_DOC.replace(",successful", "").replace("True,", "").replace("False,0.5", "0.5"))
     assert (found.requests, found.failed) == (2, 2)  # an early release: no token, no success
 
-    (found,) = of(tmp_path, BENCH_ENGINE)
+    (found,) = read(tmp_path, BENCH_ENGINE)
     assert (found.tool, found.requests, found.failed) == ("lmcache bench engine", 1, 1)
     assert (found.input_tokens, found.generated_tokens, found.duration_s) == (100, 7, 1.0)
-    (found,) = of(tmp_path, ENGINE)
+    (found,) = read(tmp_path, ENGINE)
     assert (found.tool, found.model, found.requests, found.failed) == ("lmcache bench engine", "org/tiny-1b", 30, 1)
     assert (found.generated_tokens, found.duration_s, found.ttft_p50_ms, found.ttft_p99_ms) == (5476, 4.0, 1.25, None)
 
@@ -122,36 +122,36 @@ def test_what_lmcache_saves(tmp_path: Path) -> None:
     [
         (
             "",
-            "holds no result that is known; expected what one of these writes: vllm bench serve, vllm bench throughput, lmc",
+            "contains no known result; pass a file that one of these wrote: vllm bench serve, vllm bench throughput, lmc",
         ),
-        ("\n\n", "holds no result that is known"),
-        ("just a note", "holds no result that is known"),
-        ("a,b\n1,2\n", "holds no result that is known"),
-        ("[1, 2]", "holds no result that is known"),
-        ("{}", "holds no result that is known"),
-        ('{"config": 1, "results": []}', "holds no result that is known"),
-        ('{"completed": 1', "is neither JSON nor CSV"),
-        ("[" * 100_000, "is neither JSON nor CSV"),
-        ('a,"b\n', "is neither JSON nor CSV"),
-        (MULTI_ROUND.splitlines()[0], "holds no result that is known"),
-        (MULTI_ROUND.replace("0.75", "soon"), "line 3: ttft is 'soon', not a number"),
-        (MULTI_ROUND.replace("0.75", "nan"), "line 3: ttft is 'nan', not a number"),
-        (MULTI_ROUND.replace("0.75", ""), "line 3: ttft is '', not a number"),
-        (MULTI_ROUND.replace("1500", "-3"), "line 3: prompt_tokens is '-3.0', not a number"),
-        (MULTI_ROUND + "1,2\n", "line 4: ttft is 'None', not a number"),
-        (vllm(duration=float("nan")), "duration is 'nan', not a number"),
-        (vllm(duration=float("inf")), "duration is 'inf', not a number"),
-        (vllm(completed=True), "completed is 'True', not a number"),
-        (vllm(completed="30"), "completed is '30', not a number"),
-        (vllm(completed=-1), "completed is '-1', not a number"),
-        (vllm(total_output_tokens=None), "total_output_tokens is 'None', not a number"),
-        (vllm(total_output_tokens=10**400), "total_output_tokens is '1000"),
-        (vllm(total_output_tokens=[1]), "total_output_tokens is '[1]', not a number"),
-        (vllm(model_id={"a": 1}), "model_id is \"{'a': 1}\", not a name"),
-        (vllm(model_id="\x1b[2J"), "model_id is '\\x1b[2J', not a name"),
+        ("\n\n", "contains no known result"),
+        ("just a note", "contains no known result"),
+        ("a,b\n1,2\n", "contains no known result"),
+        ("[1, 2]", "contains no known result"),
+        ("{}", "contains no known result"),
+        ('{"config": 1, "results": []}', "contains no known result"),
+        ('{"completed": 1', "neither JSON nor CSV"),
+        ("[" * 100_000, "neither JSON nor CSV"),
+        ('a,"b\n', "neither JSON nor CSV"),
+        (MULTI_ROUND.splitlines()[0], "contains no known result"),
+        (MULTI_ROUND.replace("0.75", "soon"), "line 3: ttft: 'soon' is not a number"),
+        (MULTI_ROUND.replace("0.75", "nan"), "line 3: ttft: 'nan' is not a number"),
+        (MULTI_ROUND.replace("0.75", ""), "line 3: ttft: '' is not a number"),
+        (MULTI_ROUND.replace("1500", "-3"), "line 3: prompt_tokens: '-3.0' is not a number"),
+        (MULTI_ROUND + "1,2\n", "line 4: ttft: 'None' is not a number"),
+        (vllm(duration=float("nan")), "duration: 'nan' is not a number"),
+        (vllm(duration=float("inf")), "duration: 'inf' is not a number"),
+        (vllm(completed=True), "completed: 'True' is not a number"),
+        (vllm(completed="30"), "completed: '30' is not a number"),
+        (vllm(completed=-1), "completed: '-1' is not a number"),
+        (vllm(total_output_tokens=None), "total_output_tokens: 'None' is not a number"),
+        (vllm(total_output_tokens=10**400), "total_output_tokens: '1000"),
+        (vllm(total_output_tokens=[1]), "total_output_tokens: '[1]' is not a number"),
+        (vllm(model_id={"a": 1}), "model_id: \"{'a': 1}\" is not a name"),
+        (vllm(model_id="\x1b[2J"), "model_id: '\\x1b[2J' is not a name"),
     ],
 )
-def test_files_that_are_no_results_are_refused_in_one_sentence(
+def test_files_without_results_are_refused_in_one_sentence(
     replay: Path, tmp_path: Path, content: Any, reason: str
 ) -> None:
     path = tmp_path / "result"
@@ -162,13 +162,13 @@ def test_files_that_are_no_results_are_refused_in_one_sentence(
     assert len(message) < 400 + len(str(path))
 
 
-def test_places_that_hold_no_text_are_refused(replay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_binary_files_are_refused(replay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Is a directory" in refusal(replay, "--reference", tmp_path)
     assert "No such file" in refusal(replay, "--reference", tmp_path / "none")
     (tmp_path / "binary").write_bytes(os.urandom(1000) + b"\xff")
-    assert "is neither JSON nor CSV ('utf-8' codec" in refusal(replay, "--reference", tmp_path / "binary")
-    monkeypatch.setattr(reference, "MOST_BYTES", 1 << 20)
-    assert "is larger than 1 MiB" in refusal(replay, "--reference", "/dev/zero")
+    assert "neither JSON nor CSV ('utf-8' codec" in refusal(replay, "--reference", tmp_path / "binary")
+    monkeypatch.setattr(other_tools, "MOST_BYTES", 1 << 20)
+    assert "larger than 1 MiB" in refusal(replay, "--reference", "/dev/zero")
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_places_that_hold_no_text_are_refused(replay: Path, tmp_path: Path, monk
         ("gpt-oss-20b", "openai/gpt-oss-120b", False),
     ],
 )
-def test_names_of_models(ours: str, theirs: str, same: bool) -> None:
-    assert reference.same_model(ours, theirs) is same
+def test_names_of_one_model_are_recognised(ours: str, theirs: str, same: bool) -> None:
+    assert match.is_same_model(ours, theirs) is same
 
 
 @pytest.mark.parametrize(
@@ -198,20 +198,20 @@ def test_names_of_models(ours: str, theirs: str, same: bool) -> None:
         ({"duration": 0}, "one of them generated nothing, or took no time"),
     ],
 )
-def test_unlike_work_is_not_comparable(ours: Summary, tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
-    found = reference.beside(ours, of(tmp_path, vllm(**changes))[0])
-    assert (found["comparable"], found["matches"], found["difference"]) == (False, None, None)
-    assert found["reasons"] == [reason]
-    assert reference.lines("run1", found)[-1] == f"NOT COMPARABLE: run1 with {tmp_path}/result: {reason}."
+def test_different_work_is_not_comparable(ours: Summary, tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    found = match.compare_with(ours, read(tmp_path, vllm(**changes))[0])
+    assert (found.comparable, found.matches, found.difference) == (False, None, None)
+    assert found.reasons == [reason]
+    assert match.render("run1", found)[-1] == f"NOT COMPARABLE: run1 with {tmp_path}/result: {reason}."
 
 
-def test_a_run_that_is_not_valid_is_not_comparable(ours: Summary, tmp_path: Path) -> None:
-    found = reference.beside(ours.with_doubts(after=[FAILED]), of(tmp_path, vllm())[0])
-    assert found["reasons"] == ["our run is not VALID"]
+def test_an_invalid_run_is_not_comparable(ours: Summary, tmp_path: Path) -> None:
+    found = match.compare_with(ours.with_doubts(after=[FAILED]), read(tmp_path, vllm())[0])
+    assert found.reasons == ["our run is not VALID"]
 
 
-def test_tokens_that_are_not_counted_are_not_comparable(ours: Summary, tmp_path: Path) -> None:
-    reasons = reference.beside(ours, of(tmp_path, LONG_DOC)[0])["reasons"]
+def test_results_without_tokens_are_not_comparable(ours: Summary, tmp_path: Path) -> None:
+    reasons = match.compare_with(ours, read(tmp_path, LONG_DOC)[0]).reasons
     assert reasons == [
         "2 of their requests failed",
         "our requests are 30, theirs 2",
@@ -222,36 +222,36 @@ def test_tokens_that_are_not_counted_are_not_comparable(ours: Summary, tmp_path:
 @pytest.mark.parametrize(
     ("share", "matches"), [(0.0, True), (0.049, True), (-0.049, True), (0.051, False), (-0.4, False)]
 )
-def test_matched_runs_lie_within_five_percent(ours: Summary, tmp_path: Path, share: float, matches: bool) -> None:
+def test_runs_within_five_percent_match(ours: Summary, tmp_path: Path, share: float, matches: bool) -> None:
     theirs = (ours.metrics["wall_clock_tok_s"] or 0) / (1 + share)
-    found = reference.beside(ours, of(tmp_path, vllm(duration=5476 / theirs))[0])
-    assert found["comparable"]
-    assert found["difference"] == pytest.approx(share, abs=1e-9)
-    assert found["matches"] is matches
+    found = match.compare_with(ours, read(tmp_path, vllm(duration=5476 / theirs))[0])
+    assert found.comparable
+    assert found.difference == pytest.approx(share, abs=1e-9)
+    assert found.matches is matches
     said = f"output tok/s matches: {share:+.1%} (within ±5%)" if matches else f"output tok/s differs by {share:+.1%}"
-    assert said in reference.lines("run1", found)[-1]
+    assert said in match.render("run1", found)[-1]
 
 
-def test_a_file_that_names_no_model_is_comparable_and_says_so(ours: Summary, tmp_path: Path) -> None:
-    found = reference.beside(ours, of(tmp_path, vllm(model_id=None))[0])
-    assert found["comparable"]
-    assert reference.lines("run1", found)[-1].endswith("; its file names no model.")
+def test_a_file_without_a_model_is_comparable_with_a_remark(ours: Summary, tmp_path: Path) -> None:
+    found = match.compare_with(ours, read(tmp_path, vllm(model_id=None))[0])
+    assert found.comparable
+    assert match.render("run1", found)[-1].endswith("; its file names no model.")
 
 
-def test_both_sides_are_shown(replay: Path, ours: Summary, tmp_path: Path) -> None:
+def test_both_results_are_shown(replay: Path, ours: Summary, tmp_path: Path) -> None:
     path = tmp_path / "vllm.json"
     path.write_text(json.dumps(vllm()))
     (tmp_path / "rounds.csv").write_text(MULTI_ROUND)
     shown = call(replay, "--reference", path, "--reference", tmp_path / "rounds.csv").stdout
-    block = shown[shown.index(f"{replay} beside {path}") :].splitlines()
+    block = shown[shown.index(f"{replay} next to {path}") :].splitlines()
     assert block[1].split() == ["ours", "vllm", "bench", "serve"]
     table = {line[2:26].strip(): line[26:].split() for line in block[2:11]}
     assert table["model"] == ["tiny-1b", "org/Tiny-1B-Instruct"]
     assert table["requests"] == ["30", "30"]
     assert table["input tokens"] == ["-", "9,000"]
     assert table["generated tokens"] == ["5,476", "5,476"]
-    assert table["TTFB | TTFT P99 ms *"] == [reference.number(ours.metrics["ttfb_p99_ms"]), "1,999"]
-    assert "unlike: ours is storage alone" in block[11]
+    assert table["TTFB | TTFT P99 ms *"] == [match.format_value(ours.metrics["ttfb_p99_ms"]), "1,999"]
+    assert "different quantities: ours is storage alone" in block[11]
     assert block[12].startswith(f"COMPARABLE: {replay} with {path}: output tok/s ")
     assert "NOT COMPARABLE" in shown.splitlines()[-1]
     found = json.loads(call(replay, "--reference", path, "--json").stdout)

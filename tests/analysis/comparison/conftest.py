@@ -18,7 +18,7 @@ SHORT = Doubt("short run", "2 s are too short", "replay minutes")
 
 @pytest.fixture
 def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
-    """Makes run directories whose metrics are given; a run of N ops has generated N tokens."""
+    """Return a function that makes run directories with given metrics; N ops generate N tokens."""
 
     def make(name: str, speed: float = 1.0, *, values: dict[str, Any] | None = None, **info: Any) -> Path:
         path = tmp_path / name

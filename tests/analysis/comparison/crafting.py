@@ -1,4 +1,4 @@
-"""Crafted runs to compare: a run.json each, and its metrics."""
+"""Crafted runs to compare: a run.json and metrics for each."""
 
 import itertools
 from collections.abc import Callable

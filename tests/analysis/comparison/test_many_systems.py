@@ -5,14 +5,12 @@ from pathlib import Path
 import pytest
 
 from analysis.comparison.compare import compare
-from analysis.comparison.matching import labels
+from analysis.comparison.matching import name_sets
 from analysis.comparison.text import render
 from tests.analysis.comparison.crafting import Craft, three
 
-# Many systems
 
-
-def test_many_systems_are_ranked(craft: Craft) -> None:
+def test_several_systems_are_ranked(craft: Craft) -> None:
     sides = {
         "mid": three(craft, "m", (2.0, 2.02, 1.98)),
         "slow": three(craft, "s"),
@@ -30,21 +28,18 @@ def test_many_systems_are_ranked(craft: Craft) -> None:
     assert "worse than the best" in text
 
 
-def test_many_systems_are_matched_among_all(craft: Craft) -> None:
+def test_configurations_are_matched_across_all_systems(craft: Craft) -> None:
     sides = {
         side: [craft(f"{side}-{n}", conditions={"users": n}) for n in users]
         for side, users in (("a", (1, 2)), ("b", (1, 2)), ("c", (2, 3)))
     }
     found = compare(sides)
-    assert [one.conditions.users for one in found.configurations] == [2]
+    assert [configuration.conditions.users for configuration in found.configurations] == [2]
     assert len(found.unmatched) == 3
 
 
-# Names
-
-
 @pytest.mark.parametrize(
-    ("sides", "expected"),
+    ("sets", "expected"),
     [
         ([["r/fast-1", "r/fast-2"], ["r/slow-1", "r/slow-2"]], ["fast", "slow"]),
         ([["r/run1"], ["r/run2"]], ["run1", "run2"]),
@@ -54,5 +49,5 @@ def test_many_systems_are_matched_among_all(craft: Craft) -> None:
         ([["r/p5-11", "r/p5-12"], ["r/p6-11"]], ["p5", "p6-11"]),
     ],
 )
-def test_sides_have_short_names(sides: list[list[str]], expected: list[str]) -> None:
-    assert labels([[Path(run) for run in side] for side in sides]) == expected
+def test_systems_have_short_names(sets: list[list[str]], expected: list[str]) -> None:
+    assert name_sets([[Path(run) for run in runs] for runs in sets]) == expected

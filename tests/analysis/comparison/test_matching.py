@@ -13,7 +13,7 @@ from tracegen.errors import InputError
 GIB = 2**30
 
 
-def test_runs_that_are_not_valid_are_left_out_and_named(craft: Craft) -> None:
+def test_invalid_runs_are_left_out_and_named(craft: Craft) -> None:
     bad = craft("a-bad", 9.0, valid=False)
     found = compare({"a": [*three(craft, "a"), bad], "b": three(craft, "b")})
     assert found.left_out == {str(bad): "the run is failed: by design"}
@@ -23,25 +23,24 @@ def test_runs_that_are_not_valid_are_left_out_and_named(craft: Craft) -> None:
         compare({"a": [bad], "b": [craft("b")]})
 
 
-def test_a_run_named_twice_is_one_trial(craft: Craft) -> None:
+def test_a_run_named_twice_is_refused(craft: Craft) -> None:
     one = craft("a")
     with pytest.raises(InputError, match="named twice"):
         compare({"a": [one, one], "b": [craft("b")]})
-    assert "more than one side" in compare({"a": [one], "b": [one]}).warnings[0]
+    assert "more than one system" in compare({"a": [one], "b": [one]}).warnings[0]
 
 
-def test_a_copy_is_no_trial(craft: Craft) -> None:
-    """Nor another system."""
+def test_a_copy_is_neither_a_trial_nor_another_system(craft: Craft) -> None:
     one, copy, other = (craft(name, zero_ns=[zero]) for name, zero in (("a", 5), ("copy", 5), ("b", 6)))
-    with pytest.raises(InputError, match=r"copy is a copy of .*/a, which is one trial"):
+    with pytest.raises(InputError, match=r"copy: a copy of .*/a, so the two are one trial"):
         compare({"a": [one, copy], "b": [other]})
-    assert "copy is on more than one side" in compare({"a": [one], "b": [copy]}).warnings[0]
+    assert "copy belongs to more than one system" in compare({"a": [one], "b": [copy]}).warnings[0]
     assert compare({"a": [one], "b": [other]}).warnings == []
 
 
-def test_conditions_that_differ_must_be_named(craft: Craft) -> None:
+def test_conditions_that_differ_must_be_varied_by_name(craft: Craft) -> None:
     a, b = three(craft, "a"), three(craft, "b", conditions={"workers": 16})
-    with pytest.raises(InputError, match=r"workers \(8 against 16\); pass --vary workers"):
+    with pytest.raises(InputError, match=r"workers \(8 against 16\); pass `vary=workers`"):
         compare({"a": a, "b": b})
     found = compare({"a": a, "b": b}, vary=["workers"])
     assert found.varied == {"workers": {"a": "8", "b": "16"}}
@@ -50,18 +49,18 @@ def test_conditions_that_differ_must_be_named(craft: Craft) -> None:
         compare({"a": a, "b": b}, vary=["worker"])
 
 
-def test_a_side_that_mixes_what_is_varied_is_refused(craft: Craft) -> None:
+def test_a_system_that_mixes_a_varied_condition_is_refused(craft: Craft) -> None:
     a = [*three(craft, "a"), craft("a-16", conditions={"workers": 16})]
-    with pytest.raises(InputError, match="a mixes runs with 16 and 8 of it"):
+    with pytest.raises(InputError, match="a mixes runs with workers 16 and 8"):
         compare({"a": a, "b": three(craft, "b")}, vary=["workers"])
 
 
-def test_unlike_traces_are_refused(craft: Craft) -> None:
-    with pytest.raises(InputError, match=r"unlike traces; .* --by workload"):
+def test_different_traces_are_refused(craft: Craft) -> None:
+    with pytest.raises(InputError, match=r"different traces; .* `by=workload`"):
         compare({"a": [craft("a")], "b": [craft("b", trace="u")]})
 
 
-def test_a_tier_may_be_varied_by_name_or_with_all_others(craft: Craft) -> None:
+def test_the_sizes_of_tiers_are_varied_one_by_one_or_together(craft: Craft) -> None:
     sizes = {"gpu": 0, "cpu": 4 * GIB, "nvme": None}
     a = [craft("a", values={"cpu_read_bytes": 0})]
     b = [craft("b", conditions={"usable_bytes": sizes}, plan="q", ops=1000, values={"cpu_read_bytes": 7})]
@@ -72,11 +71,11 @@ def test_a_tier_may_be_varied_by_name_or_with_all_others(craft: Craft) -> None:
         assert found.varied == {"usable_bytes.cpu": {"a": "0 GiB", "b": "4 GiB"}}
         assert found.advice is not None
         assert found.advice.metrics == ("wall_clock_tok_s",)
-        assert "Work differs (they follow from what is varied)" in render(found)
+        assert "Work differs (because of the varied conditions)" in render(found)
         assert "cpu_read_bytes: 0 (a), 7 (b)" in render(found)
 
 
-def test_configurations_are_matched_one_by_one_and_strays_named(craft: Craft) -> None:
+def test_configurations_without_a_match_are_named(craft: Craft) -> None:
     a = [craft(f"a-{n}", 2.0 * n, conditions={"users": n}) for n in (1, 2, 3)]
     b = [craft(f"b-{n}", conditions={"users": n}) for n in (1, 2, 9)]
     found = compare({"a": a, "b": b})
@@ -92,27 +91,27 @@ def test_configurations_are_matched_one_by_one_and_strays_named(craft: Craft) ->
     assert {users: one["storage_tok_s"].ratio for users, one in by["users"].items()} == {"1": 2.0, "2": 4.0}
 
 
-def test_the_interval_over_configurations_is_that_of_their_ratios(craft: Craft) -> None:
+def test_the_interval_over_configurations_resamples_their_ratios(craft: Craft) -> None:
     speeds = (1.1, 1.3, 0.9, 2.0)
-    sides = {
+    systems = {
         s: [craft(f"{s}-{n}", v if s == "a" else 1.0, conditions={"model": f"m{n}"}) for n, v in enumerate(speeds)]
         for s in "ab"
     }
-    one = compare(sides).pairs[0].ratios["wall_clock_tok_s"]
+    one = compare(systems).pairs[0].ratios["wall_clock_tok_s"]
     low, high = np.exp(np.quantile(resampled_means([math.log(s) for s in speeds]), [0.025, 0.975]))
     assert (one.low, one.high) == pytest.approx((low, high))
     assert (one.verdict, one.win_rate) == ("not apart", 0.75)
 
 
-def test_unlike_machines_in_one_set_are_loud(craft: Craft) -> None:
+def test_a_system_on_two_machines_causes_a_warning(craft: Craft) -> None:
     a = [craft(f"a-{host}", machine={"host": host, "storage": {"device": "/dev/sda"}}) for host in ("x", "y")]
     found = compare({"a": a, "b": [craft("b")]})
     assert "WARNING: a mixes machines (x /dev/sda; y /dev/sda)" in render(found)
     assert not compare({"a": a[:1], "b": a[1:]}).warnings
 
 
-def test_unlike_work_of_one_plan_is_loud(craft: Craft) -> None:
+def test_unequal_work_of_one_plan_causes_a_warning(craft: Craft) -> None:
     found = compare(
         {"a": [craft("a", values={"nvme_read_bytes": 1})], "b": [craft("b", values={"nvme_read_bytes": 2})]}
     )
-    assert "measured over unlike work (nvme_read_bytes)" in found.warnings[0]
+    assert "measured over different work (nvme_read_bytes)" in found.warnings[0]

@@ -1,4 +1,4 @@
-"""Runs of unequal length: common plans, cut runs, and real replays."""
+"""Runs of unequal length: common plans, cut runs and real replays."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from analysis.comparison.compare import compare
 from analysis.comparison.text import render
-from analysis.comparison.trials import Trial, check_prefix
+from analysis.comparison.trials import Trial, check_common_plan
 from analysis.runs.run import RankDirectory
 from analysis.runs.run import Run as RunOf
 from analysis.summary.summary import summarise
@@ -25,10 +25,10 @@ EXAMPLE = read_run(ROOT / "tests" / "data" / "run")
 
 
 def trial(ops: int, plan: str | None = "p", marks: list[str] | None = None, rank: int = 0) -> Trial:
-    return ranked((ops, plan, marks or []))
+    return trial_of_ranks((ops, plan, marks or []))
 
 
-def ranked(*of: tuple[int, str | None, list[str]]) -> Trial:
+def trial_of_ranks(*of: tuple[int, str | None, list[str]]) -> Trial:
     ranks = []
     for rank, (ops, plan, marks) in enumerate(of):
         assert EXAMPLE.plan is not None
@@ -47,12 +47,12 @@ STEP = CHECKPOINT_OPS
         [trial(900), trial(900), trial(900)],
         [trial(900), trial(700), trial(800)],  # one plan: its prefixes are equal
         [trial(5 * STEP, "p", ["1", "2", "3"]), trial(2 * STEP + 9, "q", ["1", "2", "x"])],
-        [ranked((900, "p", []), (500, "q", [])), ranked((800, "p", []), (500, "q", []))],
+        [trial_of_ranks((900, "p", []), (500, "q", [])), trial_of_ranks((800, "p", []), (500, "q", []))],
     ],
 )
-def test_runs_of_one_plan_may_be_of_any_length(found: list[Trial]) -> None:
-    check_prefix(found)
-    check_prefix(found[::-1])
+def test_runs_of_one_plan_may_have_any_length(found: list[Trial]) -> None:
+    check_common_plan(found)
+    check_common_plan(found[::-1])
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_runs_of_one_plan_may_be_of_any_length(found: list[Trial]) -> None:
         (trial(2 * STEP, "p", ["1"]), trial(2 * STEP, "q", ["x"])),
         (trial(STEP - 1, "p", []), trial(900, "q", [])),  # no checkpoint says
         (trial(900, None), trial(900, "q")),
-        (ranked((900, "p", []), (500, "q", [])), ranked((900, "p", []), (500, "r", []))),
+        (trial_of_ranks((900, "p", []), (500, "q", [])), trial_of_ranks((900, "p", []), (500, "r", []))),
     ],
 )
-def test_plans_that_part_are_refused(one: Trial, other: Trial) -> None:
+def test_plans_that_differ_within_the_shortest_run_are_refused(one: Trial, other: Trial) -> None:
     for found in ([one, other], [other, one]):
-        with pytest.raises(InputError, match="planned unlike each other within the first"):
-            check_prefix(found)
+        with pytest.raises(InputError, match="have different plans within the first"):
+            check_common_plan(found)
 
 
-def test_runs_cut_in_time_are_judged_each_over_its_own_window(craft: Craft) -> None:
+def test_cut_runs_are_judged_over_their_own_windows(craft: Craft) -> None:
     cut = {"duration_s": 10.0, "cut_s": 10.0}
     a = [
         craft("a-1", ops=1000, window=cut),
@@ -90,27 +90,29 @@ def test_runs_cut_in_time_are_judged_each_over_its_own_window(craft: Craft) -> N
 
 @pytest.mark.parametrize("varied", ["workers", "pace"])
 @pytest.mark.parametrize("kind", ["trace", "reference", "live"])
-def test_a_plan_of_the_load_follows_from_it(craft: Craft, varied: str, kind: str) -> None:
-    """In the trace's order plans must agree; a reference order is that of a load, and a live one of the machine."""
+def test_plans_may_differ_with_the_load_unless_they_keep_the_order_of_the_trace(
+    craft: Craft, varied: str, kind: str
+) -> None:
+    """A reference order depends on the load, and a live one on the machine."""
     value = {"workers": 16, "pace": "closed"}[varied]
     order = {"order": {"kind": kind, "name": "nvme-7", "profile": {}}}
     a, b = [craft("a", conditions=order)], [craft("b", plan="q", conditions=order | {varied: value})]
     if kind == "trace":
-        with pytest.raises(InputError, match="planned unlike"):
+        with pytest.raises(InputError, match="have different plans"):
             compare({"a": a, "b": b}, vary=[varied])
     else:
         assert not compare({"a": a, "b": b}, vary=[varied]).configurations[0].same_plan
 
 
-def test_orders_are_named_shortly(craft: Craft) -> None:
+def test_orders_have_short_names(craft: Craft) -> None:
     a = craft("a", conditions={"order": {"kind": "reference", "name": "nvme-7", "profile": {"nvme": {"streams": 4}}}})
     b = craft("b", conditions={"order": {"kind": "trace", "name": None, "profile": None}})
-    with pytest.raises(InputError, match=r"order \(reference nvme-7 against trace\); pass --vary order"):
+    with pytest.raises(InputError, match=r"order \(reference nvme-7 against trace\); pass `vary=order`"):
         compare({"a": [a], "b": [b]})
 
 
 def steady_run(path: Path, speed: float) -> Path:
-    """Reads of nvme by 4 workers that never pause, cut at 90 s, and what of the plan it got through by then."""
+    """Write a run cut at 90 s, in which 4 workers read from nvme without a pause."""
     run = clean(600)
     rows, took = run.rows, int(SECOND * 1.2 / speed)
     at = np.arange(len(rows["op_id"])) // 4 * took
@@ -124,7 +126,7 @@ def steady_run(path: Path, speed: float) -> Path:
     return cut.settle().save(path)
 
 
-def test_a_system_4_7_times_as_fast_shows_4_7_times(tmp_path: Path) -> None:
+def test_a_system_4_7_times_as_fast_shows_a_ratio_of_4_7(tmp_path: Path) -> None:
     fast, slow = (steady_run(tmp_path / name, speed) for name, speed in (("fast", 4.7), ("slow", 1.0)))
     assert summarise(fast).to_json()["executed_ops"] > 4 * summarise(slow).to_json()["executed_ops"]
     metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s", "storage_tok_s", "steady_tok_s"]
@@ -154,12 +156,12 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [place / "whole", place / "short"]
 
 
-def test_real_runs_of_unequal_length(replays: list[Path], run: Run) -> None:
+def test_real_runs_of_unequal_length_are_compared(replays: list[Path], run: Run) -> None:
     whole, short = map(str, replays)
     refused = typed(whole, "--against", short)
     assert refused.exit_code == 2
     assert "duration_s (null against 0.2); pass --vary duration_s" in refused.stderr
-    told = run(
+    done = run(
         "analysis",
         "compare",
         whole,
@@ -171,7 +173,7 @@ def test_real_runs_of_unequal_length(replays: list[Path], run: Run) -> None:
         "tokens_generated",
         "--json",
     )
-    found = json.loads(told.stdout)
+    found = json.loads(done.stdout)
     (one,) = found["configurations"]
     assert one["cut"]
     assert summarise(replays[1]).to_json()["executed_ops"] < summarise(replays[0]).to_json()["executed_ops"]

@@ -1,4 +1,4 @@
-"""Systems that differ in their tiers: what is compared without being asked, which ratios are one, what to quote."""
+"""Systems with different tiers: conditions that follow from them, equal ratios, metrics to quote."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ GIB = 2**30
 
 
 def sizes(cpu_gib: float = 0, nvme: int | None = None) -> dict[str, Any]:
-    """Conditions of tiers, the headroom taken off the cpu tier."""
+    """Return conditions with these tiers; the headroom is taken off the cpu tier."""
     usable = {"gpu": 0, "cpu": int(cpu_gib * GIB * 0.8), "nvme": nvme}
     return {"usable_bytes": usable, "headroom": "0.8"}
 
@@ -25,14 +25,11 @@ def machine(device: str | None) -> dict[str, Any]:
     return {"host": "vm", "cpu": "EPYC", "cores": 2, "storage": {"device": device}}
 
 
-# A run with an nvme tier and one without
-
-
-def test_memory_alone_and_nvme_need_no_other_flag_than_the_tiers(craft: Craft) -> None:
-    """What is said of the nvme tier follows from there being one; and a memory run names no device of the machine."""
+def test_runs_with_and_without_an_nvme_tier_vary_only_its_size(craft: Craft) -> None:
+    """The conditions of the nvme tier follow from its size, and a run without it names no device."""
     memory = craft("a", conditions=sizes(4, nvme=0) | {"direct": None, "io_engine": None}, machine=machine(None))
     nvme = craft("b", conditions=sizes(4) | {"direct": True, "io_engine": "psync"}, machine=machine("/dev/vda"))
-    with pytest.raises(InputError, match=r"pass --vary usable_bytes.nvme where"):
+    with pytest.raises(InputError, match=r"pass `vary=usable_bytes.nvme` if"):
         compare({"memory": [memory], "nvme": [nvme]})
     found = compare({"memory": [memory], "nvme": [nvme]}, vary=["usable_bytes.nvme"])
     assert not found.warnings
@@ -40,31 +37,28 @@ def test_memory_alone_and_nvme_need_no_other_flag_than_the_tiers(craft: Craft) -
     assert not compare({"memory": [memory], "nvme": [nvme]}, vary=["usable_bytes"]).warnings
 
 
-def test_runs_of_both_in_one_set_come_from_one_machine(craft: Craft) -> None:
-    sides = {}
-    for side, device in (("old", "/dev/sda"), ("new", "/dev/sdb")):
+def test_runs_with_and_without_an_nvme_tier_may_share_a_machine(craft: Craft) -> None:
+    systems = {}
+    for system, device in (("old", "/dev/sda"), ("new", "/dev/sdb")):
         memory = sizes(4, nvme=0) | {"direct": None, "io_engine": None}
-        sides[side] = [
-            craft(f"{side}-m", conditions=memory, machine=machine(None)),
-            craft(f"{side}-n", conditions=sizes(4) | {"io_engine": "psync"}, machine=machine(device)),
+        systems[system] = [
+            craft(f"{system}-m", conditions=memory, machine=machine(None)),
+            craft(f"{system}-n", conditions=sizes(4) | {"io_engine": "psync"}, machine=machine(device)),
         ]
-    assert not compare(sides).warnings
+    assert not compare(systems).warnings
 
 
-def test_what_is_said_of_a_tier_must_be_equal_where_there_is_one(craft: Craft) -> None:
+def test_the_conditions_of_a_tier_must_be_equal_in_runs_that_have_it(craft: Craft) -> None:
     a = craft("a", conditions=sizes(nvme=GIB) | {"direct": True})
     b = craft("b", conditions=sizes(nvme=2 * GIB) | {"direct": False})
-    with pytest.raises(InputError, match="these runs have true and false for direct; pass --vary direct"):
+    with pytest.raises(InputError, match="these runs have direct true and false; pass `vary=direct`"):
         compare({"a": [a], "b": [b]}, vary=["usable_bytes.nvme"])
     found = compare({"a": [a], "b": [b]}, vary=["usable_bytes.nvme", "direct"])
     assert len(found.configurations) == 1
 
 
-# Ratios that are one
-
-
 def over_elapsed(craft: Craft, name: str, seconds: tuple[float, ...], gib: float = 64.0) -> list[Path]:
-    """Equal work in so many seconds."""
+    """Make trials that did equal work in these times."""
     return [
         craft(
             f"{name}-{trial}",
@@ -80,43 +74,40 @@ def over_elapsed(craft: Craft, name: str, seconds: tuple[float, ...], gib: float
     ]
 
 
-def test_one_ratio_is_shown_once(craft: Craft) -> None:
-    sides = {"new": over_elapsed(craft, "new", (2.0, 2.2)), "old": over_elapsed(craft, "old", (4.1, 4.3))}
-    found = compare(sides)
+def test_equal_ratios_are_shown_once(craft: Craft) -> None:
+    systems = {"new": over_elapsed(craft, "new", (2.0, 2.2)), "old": over_elapsed(craft, "old", (4.1, 4.3))}
+    found = compare(systems)
     assert found.same_ratio == {"wall_clock_tok_s": ["decode_read_gib_s", "elapsed_s", "nvme_read_gib_s"]}
     text = render(found)
     rows = [line.split()[0] for line in text.splitlines() if " .. " in line]
-    assert rows == ["wall_clock_tok_s", "storage_tok_s"], "storage_tok_s is over another time, whatever its ratio"
+    assert rows == ["wall_clock_tok_s", "storage_tok_s"], "storage_tok_s is divided by another time"
     line = (
         "The same ratio as wall_clock_tok_s, as the work is equal: decode_read_gib_s, elapsed_s (inverted), nvme_read"
     )
     assert line in text
     assert found.advice is not None
-    assert found.advice.notes[0].count("tells") == 1, "two names of one number are no two witnesses"
+    assert found.advice.notes[0].count("tells") == 1, "two names of one number are no evidence for each other"
     assert as_json(found)["same_ratio"] == found.same_ratio
-    ranked = render(compare(sides | {"mid": over_elapsed(craft, "mid", (3.0, 3.1))}))
+    ranked = render(compare(systems | {"mid": over_elapsed(craft, "mid", (3.0, 3.1))}))
     assert ranked.count("\ndecode_read_gib_s") == 0
     assert line in ranked
 
 
-def test_ratios_of_unequal_work_stand_apart(craft: Craft) -> None:
-    sides = {"new": over_elapsed(craft, "new", (2.0, 2.2), gib=48), "old": over_elapsed(craft, "old", (4.1, 4.3))}
-    found = compare(sides)
+def test_ratios_of_unequal_work_are_shown_separately(craft: Craft) -> None:
+    systems = {"new": over_elapsed(craft, "new", (2.0, 2.2), gib=48), "old": over_elapsed(craft, "old", (4.1, 4.3))}
+    found = compare(systems)
     assert found.same_ratio == {"wall_clock_tok_s": ["decode_read_gib_s", "elapsed_s"]}
     assert "\nnvme_read_gib_s" in render(found)
 
 
-# Budgets of memory
-
-
-def test_the_metric_to_quote_goes_by_the_cpu_budget(craft: Craft) -> None:
-    sides = {
+def test_the_metric_to_quote_depends_on_the_cpu_budget(craft: Craft) -> None:
+    systems = {
         side: [craft(f"{side}-{gib:g}", speed, conditions=sizes(gib)) for gib in (0.0, 0.25, 4.0)]
         for side, speed in (("new", 2.0), ("old", 1.0))
     }
-    found = compare(sides)
+    found = compare(systems)
     assert found.advice is not None
-    assert found.advice.metrics == ("wall_clock_tok_s",), "over all of them"
+    assert found.advice.metrics == ("wall_clock_tok_s",)
     assert found.advice.by_cpu_gib == {
         "0": ("decode_read_gib_s", "wall_clock_tok_s"),
         "0.25": ("storage_tok_s",),
@@ -134,23 +125,20 @@ def test_the_metric_to_quote_goes_by_the_cpu_budget(craft: Craft) -> None:
     assert "  By CPU budget: 0 GiB: decode_read_gib_s and wall_clock_tok_s, 0.25 GiB: storage_tok_s" in "\n".join(lines)
 
 
-def test_one_budget_needs_no_table(craft: Craft) -> None:
+def test_a_single_budget_has_no_table(craft: Craft) -> None:
     advice = compare({side: [craft(side, conditions=sizes(4))] for side in "ab"}).advice
     assert advice is not None
     assert advice.by_cpu_gib == {}
 
 
-def test_configurations_are_named_by_the_size_asked_for(craft: Craft) -> None:
-    sides = {side: [craft(f"{side}-{gib}", conditions=sizes(gib)) for gib in (0.25, 4)] for side in "ab"}
-    assert [one.name for one in compare(sides).configurations] == ["cpu 0.25 GiB", "cpu 4 GiB"]
-    assert [one.cpu_gib for one in compare(sides).configurations] == [0.25, 4.0]
+def test_configurations_are_named_by_the_requested_size(craft: Craft) -> None:
+    systems = {side: [craft(f"{side}-{gib}", conditions=sizes(gib)) for gib in (0.25, 4)] for side in "ab"}
+    assert [one.name for one in compare(systems).configurations] == ["cpu 0.25 GiB", "cpu 4 GiB"]
+    assert [one.cpu_gib for one in compare(systems).configurations] == [0.25, 4.0]
 
 
-# Real replays that are cut
-
-
-def test_a_device_twice_as_fast_shows_twice_when_runs_are_cut(tmp_path: Path, run: Run) -> None:
-    """Requests that write and decode an object of 240 KiB; both runs end in their midst. A busy machine has three tries."""
+def test_a_device_twice_as_fast_shows_a_ratio_of_2_if_runs_are_cut(tmp_path: Path, run: Run) -> None:
+    """Requests write and decode an object of 240 KiB; the cut falls between them. Three attempts, as the machine may be busy."""
     steps = [(op, request, 10) for request in range(600) for op in "wd"]
     batch = traces.columns(steps, [request for request in range(600) for _ in "wd"])
     trace = traces.write(tmp_path / "trace.parquet", batch, counts={"tokens_generated": len(steps), "users": 600})

@@ -16,8 +16,8 @@ from analysis.report.data import Gathered
 from tests.analysis.comparison.crafting import CPU, Craft, three
 
 
-def test_a_tier_that_is_asked_for_less_is_not_the_slower_one(craft: Craft) -> None:
-    """Beside a memory tier a drive moves fewer bytes per second; alike tiers are judged by it."""
+def test_a_tier_that_serves_fewer_requests_is_not_called_slower(craft: Craft) -> None:
+    """Next to a memory tier a drive moves fewer bytes per second; only equal tiers are judged by that."""
     half = [craft(f"h{i}", conditions=CPU, plan="q", values={"nvme_read_gib_s": 1.0 + i / 100}) for i in range(3)]
     whole = [craft(f"w{i}", values={"nvme_read_gib_s": 2.0 + i / 100}) for i in range(3)]
     found = compare({"a": half, "b": whole}, vary=["usable_bytes"], metrics=["nvme_read_gib_s"])
@@ -27,7 +27,7 @@ def test_a_tier_that_is_asked_for_less_is_not_the_slower_one(craft: Craft) -> No
     assert found.pairs[0].ratios["nvme_read_gib_s"].winner == "b"
 
 
-def test_a_faster_system_is_told_apart_in_every_direction(craft: Craft) -> None:
+def test_a_faster_system_wins_in_rates_and_times(craft: Craft) -> None:
     found = compare({"fast": three(craft, "a", (2.0, 2.1, 1.9)), "slow": three(craft, "b")})
     (pair,) = found.pairs
     wall, elapsed = pair.ratios["wall_clock_tok_s"], pair.ratios["elapsed_s"]
@@ -47,7 +47,7 @@ def test_a_faster_system_is_told_apart_in_every_direction(craft: Craft) -> None:
     assert found.ranking == other.ranking == ["fast", "slow"]
 
 
-def test_equal_systems_are_not_told_apart_and_win_half(craft: Craft) -> None:
+def test_equal_systems_are_not_told_apart_and_win_half_of_the_pairs(craft: Craft) -> None:
     found = compare({"a": three(craft, "a"), "b": three(craft, "b")})
     one = found.pairs[0].ratios["decode_read_gib_s"]
     assert (one.ratio, one.win_rate, one.verdict, one.winner) == (1.0, 0.5, "not apart", None)
@@ -60,10 +60,11 @@ def test_the_order_of_runs_does_not_matter(craft: Craft) -> None:
     assert compare({"a": a[::-1], "b": b[1:] + b[:1]}).pairs == compare({"a": a, "b": b}).pairs
 
 
-def test_a_ranking_has_intervals_of_trials_and_none_of_one(craft: Craft) -> None:
+def test_a_ranking_has_intervals_except_for_single_trials(craft: Craft) -> None:
     slow = three(craft, "slow")
     found = {
-        one.system: one for one in ranking.ranked({"fast": three(craft, "fast", (1.9, 2.0, 2.1)), "slow": slow}, "slow")
+        one.system: one
+        for one in ranking.rank_systems({"fast": three(craft, "fast", (1.9, 2.0, 2.1)), "slow": slow}, "slow")
     }
     fast, base = found["fast"], found["slow"]
     assert (fast.trials, base.trials) == (3, 3)
@@ -71,30 +72,30 @@ def test_a_ranking_has_intervals_of_trials_and_none_of_one(craft: Craft) -> None
     assert (fast.tok_s_low or math.inf) < (fast.tok_s or 0) < (fast.tok_s_high or 0)
     assert (base.speed_up, base.low) == (1.0, None)
     assert (base.tok_s_low or math.inf) < (base.tok_s or 0), "the baseline's own trials differ, too"
-    rows = wording.ranking(Gathered([], Targets(), [fast]))
+    rows = wording.tabulate_ranking(Gathered([], Targets(), [fast]))
     assert rows[0][2] == "3 trials"
     assert re.fullmatch(r"200\.?0* \([\d.]+ to [\d.]+\)", rows[0][3])
     assert re.fullmatch(r"1\.99 × \([\d.]+ to [\d.]+\)", rows[0][4])
-    alone, *_ = ranking.ranked({"fast": [craft("alone", 2.0)], "slow": slow[:1]}, "slow")
+    alone, *_ = ranking.rank_systems({"fast": [craft("alone", 2.0)], "slow": slow[:1]}, "slow")
     assert (alone.trials, alone.low, alone.high, alone.tok_s_low, alone.tok_s_high) == (1, None, None, None, None)
-    (row,) = wording.ranking(Gathered([], Targets(), [alone]))
-    assert row[2:4] == ["1 trial", wording.number(alone.tok_s or 0)]
+    (row,) = wording.tabulate_ranking(Gathered([], Targets(), [alone]))
+    assert row[2:4] == ["1 trial", wording.format_number(alone.tok_s or 0)]
     assert "(" not in row[4]
 
 
-def test_one_trial_a_side_gives_no_verdict(craft: Craft) -> None:
+def test_one_trial_per_system_gives_no_verdict(craft: Craft) -> None:
     found = compare({"a": [craft("a", 3.0)], "b": [craft("b")]})
     one = found.pairs[0].ratios["wall_clock_tok_s"]
     assert (one.ratio, one.low, one.high, one.verdict) == (pytest.approx(3.0), None, None, "no verdict")
-    assert "one trial a side: no verdict" in render(found)
+    assert "one trial per system: no verdict" in render(found)
     found = compare({"a": three(craft, "c"), "b": [craft("d")]})
     assert "one trial of b: no verdict" in render(found)
 
 
-def test_what_belongs_to_the_work_is_not_judged(craft: Craft) -> None:
+def test_metrics_of_the_work_are_not_judged(craft: Craft) -> None:
     values = {"hit_rate": 0.5, "generation_mean_ms": 3.0}
-    sides = {side: three(craft, side, (1.0, 1.1), values=values) for side in "ab"}
-    found = compare(sides, metrics=["hit_rate", "tokens_generated", "generation_mean_ms"])
+    systems = {system: three(craft, system, (1.0, 1.1), values=values) for system in "ab"}
+    found = compare(systems, metrics=["hit_rate", "tokens_generated", "generation_mean_ms"])
     assert {one.verdict for m, one in found.pairs[0].ratios.items() if m in found.metrics} == {"not judged"}
     assert "Work is equal" in render(found)
 

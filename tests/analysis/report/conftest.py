@@ -24,7 +24,7 @@ from tests.support.paths import DEMO
 
 @pytest.fixture(scope="session")
 def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A VALID run."""
+    """Make a VALID run."""
     place = tmp_path_factory.mktemp("reported")
     run("tracegen", "generate", DEMO, "--requests", 80, "-o", place / "trace.parquet")
     flags = ["--make-cache-dir", "--cache-dir", place / "cache", "--pace", "open", "--speedup", 100]
@@ -96,7 +96,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def files(cases: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Trials in every format but HTML, by the command line."""
+    """Write trials in every format except HTML, by the command line."""
     place = tmp_path_factory.mktemp("files")
     with latencies_known():
         for form in ("csv", "parquet", "json", "xlsx", "md"):

@@ -14,7 +14,7 @@ WIDTHS = (1280, 390)
 
 
 def altered(source: Path, place: Path, **conditions: Any) -> Path:
-    """The same run under other conditions, or with a model of another name."""
+    """Copy a run and change its conditions."""
     shutil.copytree(source, place)
     info = json.loads((place / "run.json").read_text())
     info["conditions"] |= conditions
@@ -23,7 +23,7 @@ def altered(source: Path, place: Path, **conditions: Any) -> Path:
 
 
 def slower(source: Path, place: Path) -> Path:
-    """A second trial, in which reads took 10% longer."""
+    """Copy a run as a trial in which reads took 10% longer."""
     shutil.copytree(source, place)
     for part in (place / "moves").iterdir():
         log = pl.read_parquet(part)
@@ -34,7 +34,7 @@ def slower(source: Path, place: Path) -> Path:
 
 
 def tree(page: Path) -> ET.Element:
-    """The page as XML, which it also is: what is not closed or not escaped fails here."""
+    """Parse the page as XML; elements that are not closed and text that is not escaped fail here."""
     return ET.fromstring(page.read_text())
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report import svg as drawing
+from analysis.report import svg
 from tests.analysis.report.pages import CASES, WIDTHS
 from tests.support.browser import Browser
 
@@ -39,25 +39,25 @@ def test_a_browser_draws_every_chart(browser: Browser, pages: dict[str, Path], c
         assert all(panels), f"{name}: a panel is empty: {panels}"
 
 
-def test_dark_and_print(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_dark_mode_and_print_have_their_colours(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     text = "getComputedStyle(document.querySelector('svg text')).fill"
     browser.open(pages["one"], 1280)
     light = (browser.value(ground), browser.value(text))
     browser.open(pages["one"], 1280, dark=True)
     dark = (browser.value(ground), browser.value(text))
-    assert light[0] == dark_of("paper", 0)
-    assert dark == (dark_of("paper", 1), dark_of("ink", 1))
-    assert light[1] == dark_of("ink", 0)
+    assert light[0] == get_rgb("paper", 0)
+    assert dark == (get_rgb("paper", 1), get_rgb("ink", 1))
+    assert light[1] == get_rgb("ink", 0)
     browser.open(pages["one"], 700, dark=True, media="print")
-    assert browser.value(text) == dark_of("ink", 0)
+    assert browser.value(text) == get_rgb("ink", 0)
     assert browser.value("getComputedStyle(document.querySelector('nav')).display") == "none"
     browser.pdf(tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") <= 12
 
 
-def dark_of(name: str, theme: int) -> str:
-    value = drawing.COLOURS[name][theme]
+def get_rgb(name: str, theme: int) -> str:
+    value = svg.COLOURS[name][theme]
     return f"rgb({', '.join(str(int(value[i : i + 2], 16)) for i in (1, 3, 5))})"
 
 

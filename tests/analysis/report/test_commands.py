@@ -1,4 +1,4 @@
-"""The report command: files that are kept or replaced, terminals, wrong calls."""
+"""The report command: files that are kept or replaced, terminals, wrong usage."""
 
 import json
 import os
@@ -18,33 +18,33 @@ def test_text_goes_to_the_terminal(run: Run, replay: Path) -> None:
     assert json.loads(done.stdout)["runs"][0]["run"] == str(replay)
 
 
-def test_a_file_is_replaced_only_by_force_and_whole(replay: Path, tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_with_force_and_completely(replay: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.csv"
-    page.write_text("mine")
+    page.write_text("kept")
     call = ["report", str(replay), "-o", str(page)]
     refused = CliRunner().invoke(main, call)
     assert refused.exit_code == 2
-    assert "exists; name another file with -o, or pass --force." in refused.output
-    assert page.read_text() == "mine"
+    assert "the file exists; name another, or pass --force." in refused.output
+    assert page.read_text() == "kept"
     assert CliRunner().invoke(main, [*call, "--force"]).exit_code == 0
     assert page.read_text().startswith("run,metric,value,unit")
     assert list(tmp_path.iterdir()) == [page]
 
 
-def test_what_is_no_file_of_its_own_is_never_replaced(replay: Path, tmp_path: Path) -> None:
-    """Pipes and devices, a run's own files; a link stays a link."""
+def test_pipes_and_files_of_runs_are_never_replaced(replay: Path, tmp_path: Path) -> None:
+    """A link stays a link."""
     pipe, link, target = tmp_path / "pipe", tmp_path / "link.csv", tmp_path / "target.csv"
     os.mkfifo(pipe)
-    target.write_text("mine")
+    target.write_text("kept")
     link.symlink_to(target)
     before = {path: path.read_bytes() for path in replay.rglob("*") if path.is_file()}
-    for output, said in (
-        (pipe, "is no regular file"),
-        (replay / "run.json", "lies in the run"),
-        (replay / "new", "lies in"),
+    for output, words in (
+        (pipe, "not a regular file"),
+        (replay / "run.json", "in the run"),
+        (replay / "new", "in the run"),
     ):
         done = CliRunner().invoke(main, ["report", str(replay), "--force", "--format", "csv", "-o", str(output)])
-        assert (done.exit_code, said in done.output) == (2, True), done.output
+        assert (done.exit_code, words in done.output) == (2, True), done.output
     assert pipe.is_fifo()
     assert before == {path: path.read_bytes() for path in replay.rglob("*") if path.is_file()}
     assert CliRunner().invoke(main, ["report", str(replay), "--force", "-o", str(link)]).exit_code == 0
@@ -68,30 +68,30 @@ def test_a_terminal_on_a_full_disk(replay: Path, command: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "words"),
     [
-        ([], "no file and no format; name a file with -o report.html"),
-        (["--format", "html"], "--format html is not for a terminal; name a file with -o report.html."),
+        ([], "no file and no format is named; name a file like -o report.html"),
+        (["--format", "html"], "--format html: not a format for the terminal; name a file like -o report.html."),
         (["--format", "xlsx"], "-o report.xlsx"),
-        (["-o", "report.pdf"], "report.pdf names no format by its suffix"),
+        (["-o", "report.pdf"], "report.pdf: its suffix names no format"),
         (["-o", "nowhere/report.html"], "there is no folder nowhere"),
-        (["-o", ".", "--format", "html"], "is a folder"),
+        (["-o", ".", "--format", "html"], "a folder; name a file in it"),
         (["-o", "r.html", "--qos-ms", "urgent=1"], "urgent"),
         (["-o", "r.html", "--device-gib-s", "1"], "two numbers"),
     ],
 )
-def test_wrong_calls_end_in_one_sentence(
-    replay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], said: str
+def test_wrong_usage_ends_in_one_sentence(
+    replay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, ["report", str(replay), *flags])
     assert done.exit_code == 2
-    assert said in done.output
+    assert words in done.output
     assert len(done.output.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_that_cannot_be_read_leave_no_file(replay: Path, tmp_path: Path) -> None:
+def test_unreadable_runs_leave_no_file(replay: Path, tmp_path: Path) -> None:
     for runs in ([tmp_path / "nothing"], [replay, replay]):
         done = CliRunner().invoke(main, ["report", *map(str, runs), "-o", str(tmp_path / "r.html")])
         assert done.exit_code == 2
@@ -99,10 +99,10 @@ def test_runs_that_cannot_be_read_leave_no_file(replay: Path, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_commands_do_not_wait_for_charts(run: Run, replay: Path) -> None:
+def test_other_commands_do_not_import_charts(run: Run, replay: Path) -> None:
     import subprocess
     import sys
 
-    told = "import sys, analysis.cli; print([n for n in ('altair', 'vl_convert', 'xlsxwriter', 'jinja2') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True)
+    code = "import sys, analysis.cli; print([n for n in ('altair', 'vl_convert', 'xlsxwriter', 'jinja2') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""The tidy form, JSON, the workbook and Markdown hold the same numbers."""
+"""Tidy tables, JSON, the workbook and Markdown contain the same numbers."""
 
 import json
 import math
@@ -21,7 +21,7 @@ def expected(summary: dict[str, Any]) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_the_tidy_form_is_the_summaries(files: dict[str, Path], cases: dict[str, list[Path]], form: str) -> None:
+def test_tidy_tables_contain_the_summaries(files: dict[str, Path], cases: dict[str, list[Path]], form: str) -> None:
     table = pl.read_csv(files[form], infer_schema_length=None) if form == "csv" else pl.read_parquet(files[form])
     assert table.columns == ["run", "metric", "value", "unit"]
     for path in cases["trials"]:
@@ -34,7 +34,7 @@ def test_the_tidy_form_is_the_summaries(files: dict[str, Path], cases: dict[str,
     assert not units["hit_rate"]
 
 
-def test_json_is_summaries_with_tables(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
+def test_json_contains_summaries_and_tables(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
     found = json.loads(files["json"].read_text())
     summaries = add_shared_doubts([summarise(path) for path in cases["trials"]])
     for summary, one in zip(summaries, found["runs"], strict=True):
@@ -45,7 +45,7 @@ def test_json_is_summaries_with_tables(files: dict[str, Path], cases: dict[str, 
         )
 
 
-def test_a_workbook_holds_the_same(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
+def test_the_workbook_contains_metrics_and_doubts(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
     sheets = workbook(files["xlsx"])
     assert {"metrics", "doubts", "latency", "bandwidth_over_time"} <= set(sheets)
     head, *rows = sheets["metrics"]
@@ -61,7 +61,7 @@ def test_a_workbook_holds_the_same(files: dict[str, Path], cases: dict[str, list
 
 
 def workbook(path: Path) -> dict[str, list[list[Any]]]:
-    """Sheets by name, read from the file's XML: cells by column, words for shared strings."""
+    """Return the rows of each sheet, read from the file's XML."""
     import zipfile
 
     ns = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
@@ -88,7 +88,7 @@ def xml(book: Any, name: str) -> ET.Element:
     return ET.fromstring(book.read(f"xl/{name}.xml"))
 
 
-def test_markdown_is_short_and_says_it(files: dict[str, Path], gathered: dict[str, Gathered]) -> None:
+def test_markdown_is_short_and_escaped(files: dict[str, Path], gathered: dict[str, Gathered]) -> None:
     text = files["md"].read_text()
     assert text.startswith("**VALID**\n")
     assert len(text.splitlines()) < 60

@@ -1,4 +1,4 @@
-"""The report as a file: sound, self-contained, with every figure, metric and definition."""
+"""The report as a file: well-formed, self-contained, with every figure, metric and definition."""
 
 import json
 import re
@@ -7,11 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.comparison.trials import statistics
+from analysis.comparison.trials import compute_statistics
 from analysis.log.log import Targets
-from analysis.report import comparison_charts as against
-from analysis.report import export
-from analysis.report import svg as drawing
+from analysis.report import comparison_charts, export, svg
 from analysis.report import text as wording
 from analysis.report.data import Gathered, gather
 from analysis.summary.percentiles import bracketed
@@ -21,7 +19,7 @@ from tests.support.logs import follow, write_run
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_page_is_sound_and_alone(pages: dict[str, Path], case: str) -> None:
+def test_a_page_is_well_formed_and_self_contained(pages: dict[str, Path], case: str) -> None:
     text, root = pages[case].read_text(), tree(pages[case])
     assert len(text.encode()) < 5_000_000
     ids = [element.get("id") for element in root.iter() if element.get("id")]
@@ -38,7 +36,7 @@ def test_a_page_is_sound_and_alone(pages: dict[str, Path], case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_figure_has_a_title_a_reading_and_its_data(pages: dict[str, Path], case: str) -> None:
+def test_every_figure_has_a_title_an_explanation_and_its_data(pages: dict[str, Path], case: str) -> None:
     figures = tree(pages[case]).findall(".//figure")
     assert len(figures) >= 10
     for figure in figures:
@@ -55,13 +53,13 @@ def test_every_figure_has_a_title_a_reading_and_its_data(pages: dict[str, Path],
 
 def test_axes_name_their_units(pages: dict[str, Path]) -> None:
     for figure in tree(pages["one"]).findall(".//figure"):
-        if figure.get("id") == "device":  # each panel has another, in its title
+        if figure.get("id") == "device":  # the titles of its panels name the units
             continue
-        for svg in figure.findall(".//svg"):
-            texts = {words(text) for text in svg.iter("text")}
+        for chart in figure.findall(".//svg"):
+            texts = {words(text) for text in chart.iter("text")}
             units = r"\b(ms|s|GiB/s|GiB|tok/s|seconds|moves|share)\b"
             assert any(re.search(units, text) for text in texts), figure.get("id")
-            assert all("log scale" in words(svg) for _ in [0] if figure.get("id") in ("latency", "tail", "by_size"))
+            assert all("log scale" in words(chart) for _ in [0] if figure.get("id") in ("latency", "tail", "by_size"))
 
 
 def test_verdict_and_doubts_come_first(pages: dict[str, Path]) -> None:
@@ -81,7 +79,7 @@ def test_verdict_and_doubts_come_first(pages: dict[str, Path]) -> None:
     assert bad.index("✗ NOT VALID") < bad.index("✗ Invalidates: incomplete") < bad.index("Doubt:")
 
 
-def test_the_headline_is_the_summary(pages: dict[str, Path], replay: Path) -> None:
+def test_the_headline_agrees_with_the_summary(pages: dict[str, Path], replay: Path) -> None:
     summary = summarise(replay).to_json()
     rows = {
         words(row[0]).split()[-1]: words(row[2])
@@ -89,14 +87,14 @@ def test_the_headline_is_the_summary(pages: dict[str, Path], replay: Path) -> No
     }
     assert len(rows) > 12
     assert rows == {name: bracketed(name, summary, wording.shown(name, summary[name])) for name in rows}
-    assert rows["nvme_read_p99_ms"].startswith("(")  # of few samples
+    assert rows["nvme_read_p99_ms"].startswith("(")  # in brackets: too few samples
     verdict = words(tree(pages["one"]).find(".//p[@class='verdict good']"))  # type: ignore[arg-type]
     for name in ("wall_clock_tok_s", "decode_read_gib_s", "nvme_read_p95_ms", "hit_rate"):
         assert wording.shown(name, summary[name]) in verdict
     assert "beats recomputing below" in verdict
 
 
-def test_every_metric_and_every_definition_is_there(pages: dict[str, Path], replay: Path) -> None:
+def test_every_metric_has_a_value_and_a_definition(pages: dict[str, Path], replay: Path) -> None:
     text = words(tree(pages["one"]))
     known = [name for name, value in summarise(replay).to_json().items() if isinstance(value, float)]
     assert [name for name in known if name not in text] == []
@@ -104,7 +102,7 @@ def test_every_metric_and_every_definition_is_there(pages: dict[str, Path], repl
     assert summarise(replay).to_json()["trace_fingerprint"] in text
 
 
-def test_what_users_write_stays_text(pages: dict[str, Path]) -> None:
+def test_names_and_reasons_are_escaped(pages: dict[str, Path]) -> None:
     page = pages["systems"].read_text()
     assert "<img" not in page
     assert "<script" not in page
@@ -112,13 +110,13 @@ def test_what_users_write_stays_text(pages: dict[str, Path]) -> None:
     assert "disk </title><script>alert(2)</script>" in words(tree(pages["bad"]))
 
 
-def test_trials_are_one_system_and_have_intervals(gathered: dict[str, Gathered], pages: dict[str, Path]) -> None:
+def test_trials_form_one_system_with_intervals(gathered: dict[str, Gathered], pages: dict[str, Path]) -> None:
     data = gathered["trials"]
     assert len(data.systems) == 1
-    compared = against.compared(data).filter(pl.col("metric") == "wall_clock_tok_s")
+    compared = comparison_charts.compare_trials(data).filter(pl.col("metric") == "wall_clock_tok_s")
     speeds = [run.summary.metrics["wall_clock_tok_s"] for run in data.runs]
     assert speeds[0] > speeds[1]
-    expected = statistics(speeds)
+    expected = compute_statistics(speeds)
     assert compared["mean"].unique().to_list() == [expected.mean]
     assert (compared["low"][0], compared["high"][0]) == (expected.low, expected.high)
     text = words(tree(pages["trials"]))
@@ -127,19 +125,19 @@ def test_trials_are_one_system_and_have_intervals(gathered: dict[str, Gathered],
     assert len(gathered["systems"].systems) == 2
 
 
-def test_an_invalid_trial_is_shown_but_not_counted(replay: Path, tmp_path: Path) -> None:
+def test_an_invalid_trial_is_shown_but_not_averaged(replay: Path, tmp_path: Path) -> None:
     broken = slower(replay, tmp_path / "broken")
     info = json.loads((broken / "run.json").read_text()) | {"status": "failed", "reason": "a test"}
     (broken / "run.json").write_text(json.dumps(info))
     data = gather([replay, broken], Targets())
-    compared = against.compared(data).filter(pl.col("metric") == "wall_clock_tok_s")
+    compared = comparison_charts.compare_trials(data).filter(pl.col("metric") == "wall_clock_tok_s")
     assert compared["valid"].to_list() == [True, False]
     assert compared["mean"].to_list() == [summarise(replay).to_json()["wall_clock_tok_s"]] * 2
     assert next(iter(data.shown.values())).name == replay.name
-    assert wording.state(data) == "NOT VALID: 1 of 2 runs"
+    assert wording.format_state(data) == "NOT VALID: 1 of 2 runs"
 
 
-def test_nothing_but_warm_up_has_no_charts(tmp_path: Path) -> None:
+def test_a_run_of_warm_up_alone_has_no_charts(tmp_path: Path) -> None:
     rows = follow(3, 60, warm_ops=10**6)
     data = gather([write_run(tmp_path / "warm", rows)], Targets())
     page = tmp_path / "warm.html"
@@ -156,7 +154,7 @@ def test_targets_reach_the_page(pages: dict[str, Path]) -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG 2 defines it."""
+    """Return the contrast of two colours as WCAG 2 defines it."""
 
     def luminance(hexed: str) -> float:
         parts = [int(hexed[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -168,9 +166,9 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [0, 1])
-def test_colours_can_be_seen(theme: int) -> None:
-    colours = {name: pair[theme] for name, pair in drawing.COLOURS.items()}
-    assert len({pair[0] for pair in drawing.COLOURS.values()}) == len(colours)
+def test_colours_have_contrast(theme: int) -> None:
+    colours = {name: pair[theme] for name, pair in svg.COLOURS.items()}
+    assert len({pair[0] for pair in svg.COLOURS.values()}) == len(colours)
     paper = colours.pop("paper")
     for name, value in colours.items():
         least = {"ink": 7.0, "muted": 4.5, "grid": 1.1}.get(name, 2.4)

@@ -13,7 +13,7 @@ from tests.support.paths import DEMO
 
 @pytest.fixture(scope="session")
 def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short replay with a warm-up, evictions and misses, its log in several parts."""
+    """Make a short replay with a warm-up, evictions and misses; its log has several parts."""
     place = tmp_path_factory.mktemp("sql")
     run("tracegen", "generate", DEMO, "--requests", 30, "-o", place / "trace.parquet")
     flags = [
@@ -29,7 +29,7 @@ def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
         20,
     ]
     run("replayer", "run", place / "trace.parquet", *flags, "-o", place / "run")
-    parts = sorted((place / "run" / "moves").iterdir())  # as many as there was time for
+    parts = sorted((place / "run" / "moves").iterdir())  # their number depends on the time
     table = pa.concat_tables([pq.read_table(part) for part in parts]).unify_dictionaries()
     for number in range(3):
         piece = table.slice(number * (len(table) // 3), len(table) // 3 if number < 2 else None)

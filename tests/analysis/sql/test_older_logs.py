@@ -41,7 +41,7 @@ def test_newer_logs_are_refused(copy: Path) -> None:
     assert "is of run format 3, this release reads up to 2; upgrade it." in refusal(copy, "select 1")
 
 
-def test_columns_that_are_added_later_do_no_harm(copy: Path) -> None:
+def test_columns_of_newer_writers_are_ignored(copy: Path) -> None:
     for part in (copy / "moves").iterdir():
         table = pq.read_table(part)
         pq.write_table(table.append_column("later", [[1] * len(table)]), part)

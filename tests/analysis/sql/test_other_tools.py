@@ -1,4 +1,4 @@
-"""The documented layout read by other tools gives the same answers."""
+"""Other tools that read the documented layout give the same answers."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_the_documented_ways_of_reading_agree(replay: Path) -> None:
     assert answer("pyarrow", replay) == [row[:3] for row in ours]
 
 
-def test_all_tools_are_named_and_their_code_compiles() -> None:
+def test_the_code_for_each_tool_compiles() -> None:
     assert set(SNIPPETS) == {"DuckDB", "pyarrow", "Polars", "pandas", "Spark"}
     for name, code in SNIPPETS.items():
         compile(code, name, "exec")
@@ -42,8 +42,8 @@ def test_commands_in_the_doc_work(run: Run, replay: Path) -> None:
         assert call(replay, statement.strip('"'), *flags.split()).stdout
 
 
-def test_what_is_never_null_is_never_null(replay: Path) -> None:
-    """As the doc's list says, and as the files' own schema does."""
+def test_columns_documented_as_never_null_have_no_nulls(replay: Path) -> None:
+    """The page and the schema of the files agree."""
     optional = {"from_tier", "to_tier", "waited_for", "error"}
     schema = pq.read_schema(next((replay / "moves").iterdir()))
     assert {field.name for field in schema if field.nullable} == optional

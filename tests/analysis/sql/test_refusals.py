@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
         ("select zzz from moves", "tables: moves, device (docs/reading-logs.md)."),
         ("select * from log", "relation 'log' was not found; tables: moves, device"),
         ("select * from devices", "did you mean device?"),
-        ("selec 1", "this is no query"),
+        ("selec 1", "not a query"),
         ("select 1; select 2", "one (and only one) statement"),
         ("select cast(move as int) from moves", "conversion from `str` to `i32` failed"),
         ("select median(read_ns) from moves where tokens > 'a'", "cannot compare string with numeric type"),
@@ -27,11 +27,9 @@ from tests.support.paths import ROOT
     ],
 )
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
-def test_what_cannot_be_answered_is_refused_in_one_sentence(
-    replay: Path, statement: str, reason: str, form: str
-) -> None:
+def test_wrong_queries_are_refused_in_one_sentence(replay: Path, statement: str, reason: str, form: str) -> None:
     done = call(replay, statement, "--format", form, code=2)
-    assert form == "csv" or not done.stdout  # what is written as it is computed has begun
+    assert form == "csv" or not done.stdout  # CSV is written as it is computed
     message = done.stderr.removeprefix("Error: ").rstrip("\n")
     assert "\n" not in message
     assert reason in message
@@ -57,8 +55,8 @@ def test_damaged_runs_are_refused(copy: Path, tmp_path: Path) -> None:
     assert f"{part} is not readable" in refusal(copy, "select 1")
 
 
-def test_as_typed(run: Run, replay: Path) -> None:
-    """A process of its own: the terminal's words, a query in several, output that somebody closes."""
+def test_the_command_as_typed(run: Run, replay: Path) -> None:
+    """In a process of its own; the query may be one argument or several."""
     shown = run("analysis", "sql", replay, "select count(*) as n from moves").stdout
     assert shown.split() == ["n", str(len(rows_of(replay)))]
     assert run("analysis", "sql", replay, "select", "1", "as", "one", "--format", "json").stdout == '[{"one": 1}]\n'
@@ -67,7 +65,7 @@ def test_as_typed(run: Run, replay: Path) -> None:
     assert done.stderr == "Error: SQL: relation 'mvoes' was not found; did you mean moves?\n"
 
 
-def test_output_that_is_closed_early_ends_quietly(replay: Path) -> None:
+def test_output_that_is_closed_early_ends_the_command_quietly(replay: Path) -> None:
     import subprocess
     import sys
 

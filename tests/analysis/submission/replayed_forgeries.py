@@ -289,7 +289,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "a row twice": Forgery(duplicate_row, "1 rows are there twice"),
     "a replay with memory": Forgery(replay_otherwise("--cpu-mem-gb", 1), "rows have another from_tier"),
     "another seed": Forgery(replay_otherwise(settings=(CHATS, "seed=43")), NOT_OF_TRACE),
-    "a warm-up that nobody asked for": Forgery(claim_warmup, "run.json says that 3 ops were warm-up, and 0 were asked for"),
+    "a warm-up that nobody asked for": Forgery(claim_warmup, "run.json says that 3 ops were warm-up, but 0 were asked for"),
     "a plan of another fingerprint": Forgery(
         set_field("plan.plan_fingerprint", "f" * 64), "names the plan ffffffffffff…, its trace gives "
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from analysis.comparison.matching import labels
+from analysis.comparison.matching import name_sets
 from replayer.cli import main
 from replayer.commands.scenarios import render_system
 from replayer.experiments import scenarios
@@ -96,7 +96,7 @@ def test_the_scenarios_that_saturate_nvme_and_the_search(tmp_path: Path, monkeyp
         report = run_suite(suite, series, "cuda")
     assert report["autoscaling"]["result"]["peak"] > 0
     assert list(report["runs"]) == names
-    names_shown = labels([[Path(run) for run in report["runs"][name]] for name in names])
+    names_shown = name_sets([[Path(run) for run in report["runs"][name]] for name in names])
     assert names_shown == [*names[:2], f"autoscaling/users_{report['autoscaling']['result']['users']}"]
     production = _conditions(tmp_path / "suite" / "realistic-production" / "trial_1")
     assert (production["token_ms"], production["pace"]) == (30, "closed")

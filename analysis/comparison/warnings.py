@@ -1,0 +1,83 @@
+"""Warnings about a comparison: copies, several machines, other conditions, unequal work."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from analysis.comparison.conditions import (
+    Systems,
+    conditions_of,
+    find_differing,
+    format_condition,
+    is_varied,
+)
+from analysis.comparison.matching import Configuration
+from analysis.metrics.catalogue import CATALOGUE
+from analysis.metrics.headlines import TOTALS
+
+MOST_LISTED: Final = 12
+"""Most counts that are listed if runs differ in none of the totals."""
+
+
+def find_unequal_work(one: Configuration) -> list[str]:
+    """Return the counts of the work that differ between the trials of a configuration, TOTALS first."""
+    summaries = [summary for trials in one.summaries.values() for summary in trials]
+    counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
+    names = dict.fromkeys((*TOTALS, *counts))
+    return [name for name in names if len({summary.metrics.get(name) for summary in summaries}) > 1]
+
+
+def list_totals(names: Iterable[str]) -> list[str]:
+    """Return those of some counts that are TOTALS; the first few counts if none is."""
+    unequal = list(names)
+    return [name for name in unequal if name in TOTALS] or unequal[:MOST_LISTED]
+
+
+def warn_of_copies(systems: Systems) -> list[str]:
+    """Warn if a run, or a copy of it, belongs to several systems."""
+    trials = [trial for runs in systems.values() for trial in runs]
+    counts = Counter(trial.origin for trial in trials)
+    twice = dict.fromkeys(str(trial.run.path) for trial in trials if counts[trial.origin] > 1)
+    if not twice:
+        return []
+    return [f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself."]
+
+
+def warn_of_machines(systems: Systems) -> list[str]:
+    """Warn if the trials of a system ran on several machines."""
+    warnings = []
+    for system, trials in systems.items():
+        machines = dict.fromkeys(trial.machine for trial in trials)
+        # A run without an nvme tier names no device: its machine is the beginning of another's.
+        distinct = [
+            " ".join(machine)
+            for machine in machines
+            if not any(other[: len(machine)] == machine != other for other in machines)
+        ]
+        if len(distinct) > 1:
+            warnings.append(
+                f"{system} mixes machines ({'; '.join(distinct)}): all trials of a system must run on one machine."
+            )
+    return warnings
+
+
+def warn_of_conditions(systems: Systems, vary: Sequence[str]) -> list[str]:
+    """Warn if workloads differ in their conditions, too."""
+    first_runs = [conditions_of(trials[0]) for trials in systems.values()]
+    differing = [name for name in find_differing(*first_runs) if not is_varied(name, vary)]
+    if not differing:
+        return []
+    values = [
+        f"{name} ({', '.join(format_condition(name, run.get(name)) for run in first_runs)})" for name in differing
+    ]
+    return [f"not only the workloads differ: {', '.join(values)}."]
+
+
+def warn_of_work(configurations: Sequence[Configuration]) -> list[str]:
+    """Warn if runs of one plan were measured over different work."""
+    return [
+        f"{one.name}: runs of one plan were measured over different work ({', '.join(list_totals(names))}), as their"
+        " warm-up ended at different ops; give the warm-up in ops instead of seconds, and replay."
+        for one in configurations
+        if one.same_plan and not one.cut and (names := find_unequal_work(one))
+    ]
