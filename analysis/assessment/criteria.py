@@ -32,7 +32,7 @@ class Criterion:
 
     @property
     def relation(self) -> str:
-        """How a value that meets the threshold compares with it."""
+        """The comparison that a value must pass to meet the threshold."""
         return "<" if describe(self.metric).better == "lower" else ">"
 
 

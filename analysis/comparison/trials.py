@@ -19,7 +19,7 @@ from replayer.schema import CHECKPOINT_OPS, Machine, RunInfo
 from tracegen.errors import InputError
 
 ENUMERATED: Final = 5
-"""Most values of which all n^n resamples are enumerated; of larger samples, DRAWN are drawn."""
+"""The largest sample whose n^n resamples are all enumerated; of larger samples, DRAWN are drawn."""
 DRAWN: Final = 10_000
 TAILS: Final = (0.025, 0.975)
 
@@ -158,7 +158,7 @@ class Trial:
 
     @property
     def origin(self) -> Any:
-        """Where and when the run was made, which copies share; its path if run.json does not say."""
+        """The place and time at which the run was made: equal for copies; its path if run.json lacks them."""
         return self.summary.provenance.origin or self.run.path.resolve()
 
     @property

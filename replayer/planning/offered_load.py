@@ -124,7 +124,7 @@ def format_offered(offered: Offered) -> list[str]:
 
 
 def format_usable(options: PlanOptions) -> list[str]:
-    """Return a line of text for each memory tier of which a headroom is left free."""
+    """Return a line of text for each memory tier that keeps a headroom free."""
     headroom = f" (headroom {options.headroom})"
     tiers = zip(TIERS[:NVME], options.capacity_gib[:NVME], options.usable()[:NVME], strict=True)
     return [

@@ -148,7 +148,7 @@ class Span:
 
 @dataclass(frozen=True)
 class PlanWindow:
-    """How far execution may run ahead of the lowest unfinished op; both limits apply.
+    """The distance that execution may run ahead of the lowest unfinished op; both limits apply.
 
     Attributes:
         ops: ops admitted but not done.

@@ -16,7 +16,7 @@ _describe_moves = call("stretch_tell")
 
 
 class PlanSummary(PlanInfo, frozen=True, kw_only=True):
-    """What a plan does, as a whole: counts of moves, bytes and peaks by tier, and its fingerprint.
+    """Totals of a plan: counts of moves, bytes and peaks by tier, and its fingerprint.
 
     Counts and bytes by tier have the fields `gpu`, `cpu` and `nvme`, as in `summary.hits.cpu`.
 

@@ -1,4 +1,4 @@
-"""What tells one version of this tool's own code from another."""
+"""Digests that tell versions of this tool's own code apart."""
 
 import hashlib
 from pathlib import Path
@@ -8,7 +8,7 @@ PACKAGES: Final = ("tracegen", "replayer", "analysis")
 
 
 def code_digests() -> dict[str, str]:
-    """What run.json and environment.json say of this tool's own code.
+    """Compute the digests of this tool's own code for run.json and environment.json.
 
     code_sha256: over names and contents of all Python modules, in order of their names: the same for every installation
     of a release. core_sha256: over the compiled libraries, which each build makes anew.

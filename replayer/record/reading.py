@@ -56,7 +56,7 @@ _ROW_BYTES: Final = 1 << 11  # of memory; the longest error is a path
 
 
 def _parse_integer(digits: str) -> int:
-    """Parse an integer of run.json; refuse 41 digits or more, of which Python itself refuses only thousands."""
+    """Parse an integer of run.json; refuse 41 digits or more: Python itself refuses only thousands."""
     if len(digits) > _DIGITS:
         raise ValueError(f"a number has {len(digits):,} digits")
     return int(digits)
@@ -202,7 +202,7 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
 
 
 def _check_chunks(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
-    """That no required column has nulls, as far as its statistics say."""
+    """Refuse nulls in required columns, as far as the statistics show them."""
     for group in range(about.num_row_groups):
         for place in range(about.num_columns):
             chunk = about.row_group(group).column(place)

@@ -112,7 +112,7 @@ _SOUGHT: Final = [
 
 
 def check_free(path: Path, *, force: bool) -> list[Path]:
-    """What lies where a run directory is to be made, to be removed first; only a run's files may, and only by force.
+    """List the files to remove before a run directory is made: those of an earlier run, and only by force.
 
     Raises:
         InputError: something lies there that must stay.

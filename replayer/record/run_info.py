@@ -235,7 +235,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Precondition(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written to the nvme tier before the run."""
+    """The data written to the nvme tier before the run."""
 
     gib: Number | None = None
     s: Seconds | None = None
@@ -250,7 +250,7 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Warmup(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the warm-up ended: the first op after it, and the time since the log's time 0."""
+    """The end of the warm-up: the first op after it, and the time since the log's time 0."""
 
     ops: Count | None = None
     end_ns: Count | None = None

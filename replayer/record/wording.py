@@ -12,7 +12,7 @@ SAME_CACHE: Final = re.compile(r"meta|instruct|chat|hf|it|base|v0\.\d")
 
 
 def plain_model(name: str) -> str:
-    """What all spellings of a model's name share, as far as its KV cache goes.
+    """Reduce a model's name to the part that all spellings of models with an equal KV cache share.
 
     llama3.1-8b and meta-llama/Llama-3.1-8B-Instruct are llama318b.
     """
@@ -29,7 +29,7 @@ def drive(storage: Storage) -> str:
 
 
 def causes_of(errors: Iterable[str]) -> Counter[str]:
-    """How often each cause stands in the log's column `error`: without file names, numbers and where it happened."""
+    """Count the causes in the log's column `error`, without file names, numbers and places."""
     return Counter(_NUMBER.sub("N", _WHERE.sub("", text)) for text in errors)
 
 

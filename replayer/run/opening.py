@@ -1,4 +1,4 @@
-"""What a run needs of the machine: refused where it is not to be had, before anything is written; then opened."""
+"""Open tiers: those that a run's settings ask for, each from the table of backends."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -116,11 +116,11 @@ class OpenTiers:
                 tier.stop_waiting()
 
     def storage(self) -> dict[str, Any] | None:
-        """What run.json says of the file system under the cache."""
+        """Describe the file system under the cache for run.json."""
         return machine.storage(self.nvme.folder) if self.nvme is not None else None
 
     def block_device(self) -> str | None:
-        """The device under the cache as major:minor, where the kernel counts what it does."""
+        """Return the device under the cache as major:minor, if the kernel counts its I/O."""
         return machine.block_device(self.nvme.folder) if self.nvme is not None else None
 
     def io_is_counted(self) -> bool:

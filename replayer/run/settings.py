@@ -32,7 +32,7 @@ def choose_request_bytes(workers: int, depth: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run executes its plan.
+    """Settings by which a run executes its plan.
 
     Attributes:
         workers: moves in flight at most.

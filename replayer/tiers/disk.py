@@ -21,7 +21,7 @@ def uring_error() -> int:
 
 @dataclass(frozen=True)
 class BlockIO:
-    """How a tier on a disk reads and writes its files.
+    """Settings by which a tier on a disk reads and writes its files.
 
     Attributes:
         size: most bytes of one request.

@@ -10,14 +10,14 @@ from tests.support.paths import ROOT
 
 LIMITS: dict[str, tuple[Callable[[], Sized], int]] = {
     "assignments that set three or more attributes at once": (measures.packed_assignments, 0),
-    "lines of more than 100 columns": (measures.long_lines, 1091),
-    "uses of dict[str, Any]": (measures.untyped_dictionaries, 94),
-    "public names that two modules define": (measures.names_defined_twice, 40),
-    "modules below the commands that import click or tqdm": (measures.user_interface_in_depths, 5),
-    "texts below the commands that name a flag": (measures.flags_in_depths, 107),
-    "docstrings that begin with a preposition": (measures.docstrings_that_begin_with_a_preposition, 111),
-    "banned words": (measures.banned_words, 32),
-    "functions named by a participle": (measures.functions_named_by_participles, 58),
+    "lines of more than 100 columns": (measures.long_lines, 676),
+    "uses of dict[str, Any]": (measures.untyped_dictionaries, 87),
+    "public names that two modules define": (measures.names_defined_twice, 25),
+    "modules below the commands that import click or tqdm": (measures.user_interface_in_depths, 0),
+    "texts below the commands that name a flag": (measures.flags_in_depths, 60),
+    "docstrings that begin with a preposition": (measures.docstrings_that_begin_with_a_preposition, 0),
+    "banned words": (measures.banned_words, 0),
+    "functions named by a participle": (measures.functions_named_by_participles, 12),
 }
 
 
@@ -30,9 +30,9 @@ def test_nothing_grows_past_its_limit(name: str) -> None:
 
 def test_functions_stay_small() -> None:
     counts = measures.syntax_nodes_of_functions()
-    assert quantile(list(counts.values()), 0.9) <= 227
+    assert quantile(list(counts.values()), 0.9) <= 214
     largest = max(counts, key=lambda name: counts[name])
-    assert counts[largest] <= 552, largest
+    assert counts[largest] <= 533, largest
 
 
 def test_modules_stay_small() -> None:
@@ -44,7 +44,7 @@ def test_modules_stay_small() -> None:
 def test_classes_have_few_attributes() -> None:
     counts = measures.attributes_of_classes()
     largest = max(counts, key=lambda name: counts[name])
-    assert counts[largest] <= 15, largest
+    assert counts[largest] <= 12, largest
 
 
 def test_folders_hold_few_modules() -> None:

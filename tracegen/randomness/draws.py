@@ -24,7 +24,7 @@ _HALF: Final = np.uint64(32)
 
 
 class Purpose(IntEnum):
-    """What a draw decides. A new purpose takes a new number, so that no earlier draw changes."""
+    """The decision that a draw makes. A new purpose takes a new number, so that no earlier draw changes."""
 
     SAMPLE = 1
     QOS = 2

@@ -30,7 +30,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a source's sessions come from, for a trace's metadata.
+    """The origin of a source's sessions, for a trace's metadata.
 
     Attributes:
         files: name, sha256 and licence of each file.

@@ -1,4 +1,4 @@
-"""From requests to ops: what each request of a recipe or an import does to the cache."""
+"""Ops of requests: what each request of a recipe or an import does to the cache."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ TOUCHES_PER_PORTION = 1 << 18
 
 @dataclass(frozen=True)
 class TraceEnd:
-    """Where a recipe's limit on requests ends the trace: no shard can know it by itself.
+    """The end of a trace by its recipe's limit on requests: no shard can know it by itself.
 
     Attributes:
         time_ns: time of the last request.
