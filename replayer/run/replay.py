@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -96,6 +97,7 @@ class Replay:
         nonce: of the payload, below 2^64; runs with equal nonces write equal bytes.
         ranks: this process among its ranks.
         console: tells the user; silent on all ranks except the first.
+        warn: takes warnings that each rank gives for itself.
     """
 
     trace: Trace
@@ -106,6 +108,7 @@ class Replay:
     nonce: int
     ranks: Ranks
     console: RunConsole
+    warn: Callable[[str], None]
 
     def run(self) -> ReplayResult:
         """Plan, check, execute, and write the run directory."""
@@ -166,7 +169,7 @@ class Replay:
         settings.span.check_warmup(plan.ops)
         little_room = check_footprint(plan, summary, settings, self.ranks.count_on_host())
         started = datetime.now(UTC)
-        tiers = OpenTiers(plan, summary, settings, self._run_name(started), resources)
+        tiers = OpenTiers(plan, summary, settings, self._run_name(started), resources, self.warn)
         if tiers.nvme is not None:
             self.console.say(describe_disk_use(plan, summary, settings.window))
         self.console.say(describe_time(plan, settings.span))
@@ -323,10 +326,12 @@ def replay(
         ToolError: run.json could not be written at the end.
         KeyboardInterrupt: after the run has been closed as incomplete.
     """
-    if console is None or ranks.rank:
+    console = console or RunConsole()
+    warn = console.warn
+    if ranks.rank:
         console = RunConsole()
     nonce = secrets.randbits(64) if nonce is None else nonce
-    return Replay(trace, model, options, settings, output, nonce, ranks, console).run()
+    return Replay(trace, model, options, settings, output, nonce, ranks, console, warn).run()
 
 
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:

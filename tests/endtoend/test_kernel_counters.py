@@ -86,7 +86,7 @@ def test_reads_that_a_cache_served_are_told(storing: Path, tmp_path: Path, run: 
 def told_of_the_cache(storing: Path, tmp_path: Path, run: Run, place: list[object]) -> None:
     done = replayed(run, storing, tmp_path, "--direct", "off", *place)
     found = run_json(tmp_path / "run")
-    (warning,) = [warning for warning in found["warnings"] if "a cache served reads" in warning]
+    (warning,) = [warning["text"] for warning in found["warnings"] if "a cache served reads" in warning["text"]]
     assert warning in done.stderr
     done = replayed(run, storing, tmp_path, "--direct", "on", "--force", *place, ok=False)
     if "refuses O_DIRECT" in done.stderr:
@@ -94,7 +94,7 @@ def told_of_the_cache(storing: Path, tmp_path: Path, run: Run, place: list[objec
     assert done.returncode == 0, done.stderr
     assert "a cache served" not in done.stderr
     found = run_json(tmp_path / "run")
-    assert not [warning for warning in found["warnings"] if "cache served" in warning]
+    assert not [warning for warning in found["warnings"] if "cache served" in warning["text"]]
     rows = pq.read_table(tmp_path / "run" / "device.parquet").to_pylist()
     assert sum(row["read_bytes"] for row in rows) >= found["executed"]["read_bytes"]["nvme"] > 50 << 20
     assert sum(row["written_bytes"] for row in rows) >= found["executed"]["write_bytes"]["nvme"]

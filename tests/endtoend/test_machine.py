@@ -242,7 +242,7 @@ def test_waits_that_no_clock_counts_are_refused_before_the_run(tmp_path: Path, p
     trace = Trace(traces.write(tmp_path / "t.parquet", batch).path)
     options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=Demand(pace, 1))
     if refused:
-        with pytest.raises(InputError, match=r"would wait for .* years altogether; pass a smaller --token-ms"):
+        with pytest.raises(InputError, match=r"would wait for .* years altogether; pass a smaller `token_ms`"):
             Plan(trace, options)
     else:
         Plan(trace, options)

@@ -159,7 +159,7 @@ def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path,
     [
         (["--drain", 3], ("--drain", "--duration")),
         (["--drain", -1, "--duration", 5], ("--drain -1",)),
-        (["--placement", "live", "--order", "trace"], ("--placement live", "--order")),
+        (["--placement", "live", "--order", "trace"], ("--placement", "leave --order out")),
         (["--order", "sideways"], ("--order sideways", "reference")),
         (["--io-engine", "psync", "--io-depth", 2], ("--io-depth 2", "--io-engine uring")),
     ],

@@ -77,7 +77,7 @@ def test_the_tiers_are_ranked_and_reported(tmp_path: Path, emulated: str) -> Non
     page = (tmp_path / "suite" / "report.html").read_text()
     assert "Systems against the baseline" in page
     assert page.count("1 trial<") == len(names)
-    assert "the gpu tier lay in host memory" in page, "an emulated tier is said to be one"
+    assert "the gpu tier was in host memory" in page, "an emulated tier is said to be one"
     for name in names:
         tiers = {
             t for t, size in _conditions(tmp_path / "suite" / name / "trial_1")["usable_bytes"].items() if size != 0
