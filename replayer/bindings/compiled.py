@@ -17,6 +17,7 @@ from tracegen.trace.compiled import library
 UNLIMITED: Final = 1 << 62
 """A capacity without a limit."""
 NONE: Final = -1
+_MOVE_KINDS: Final = 9
 
 
 def _numbers(names: str) -> list[tuple[str, Any]]:
@@ -35,7 +36,7 @@ class WorkloadStruct(Structure):
 class Rules(Structure):
     """Rules of placement: capacities in bytes, and flags."""
 
-    _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous first_writes spills"))
+    _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous inclusive first_writes spills"))
 
 
 class Load(Structure):
@@ -64,8 +65,8 @@ class TotalsStruct(Structure):
 
     _fields_ = (
         *_numbers("ops reads recomputed_tokens moved_bytes"),
-        ("counts", c_int64 * (8 * 4 * 4)),
-        ("bytes", c_int64 * (8 * 4 * 4)),
+        ("counts", c_int64 * (_MOVE_KINDS * 4 * 4)),
+        ("bytes", c_int64 * (_MOVE_KINDS * 4 * 4)),
     )
 
 
@@ -152,7 +153,11 @@ TRACE_REQUEST: Final = np.dtype(
 TRACE_KEY: Final = np.dtype([("size", np.int64), ("tokens", np.int32), ("has_write", np.int32)])
 PLANNED_OP: Final = np.dtype([(name, np.int64) for name in ("row", "role", "moves")])
 PLANNED: Final = np.dtype(
-    [("size", np.int64), ("key", np.uint32), ("move", np.int8), ("from_tier", np.int8), ("to_tier", np.int8)],
+    [
+        ("size", np.int64),
+        ("key", np.uint32),
+        *((name, np.int8) for name in ("move", "from_tier", "to_tier", "background")),
+    ],
     align=True,
 )
 RECORD: Final = np.dtype(

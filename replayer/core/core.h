@@ -20,7 +20,7 @@
 #include <sys/types.h>
 
 enum { GPU, CPU, NVME, TIERS };
-enum { HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE };
+enum { HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE, COPY, MOVE_KINDS };
 enum { WRITE, READ, REMOVE };   /* what an op asks for: `op` of a trace */
 enum { PREFILL, DECODE };
 enum { OK, ERROR, UPSTREAM };
@@ -71,6 +71,7 @@ typedef struct {
     int64_t size;
     uint32_t key;
     int8_t kind, from, to;      /* tiers; -1: the host */
+    int8_t background;          /* flag: its request does not wait for it */
 } PlannedMove;
 
 /* ---- waterfall.c ---- */
@@ -79,6 +80,7 @@ typedef struct {
     int64_t usable[TIERS];      /* UNLIMITED; 0: no such tier */
     int64_t capacity[TIERS];    /* usable plus the headroom, which holds objects in transit */
     int64_t promote, contiguous; /* flags */
+    int64_t inclusive;          /* flag: several tiers may hold an object */
     int64_t first_writes;       /* flag: the first op on a key writes it */
     int64_t spills;             /* flag: a store takes the fastest tier with room; no demotions */
 } Rules;
@@ -94,7 +96,7 @@ void waterfall_account(const Waterfall *w, int64_t *out);
 /* ---- Sums over moves: counts and bytes per (move, from, to); tier -1 is the last of four. ---- */
 typedef struct {
     int64_t ops, reads, recomputed_tokens, moved_bytes;
-    int64_t counts[8][4][4], bytes[8][4][4];
+    int64_t counts[MOVE_KINDS][4][4], bytes[MOVE_KINDS][4][4];
 } Totals;
 void totals_op(Totals *t, int role);
 void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m);
@@ -111,7 +113,9 @@ enum { ASAP, CLOSED, OPEN };
 
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;
-    int32_t row, request, first_move, last_move, left, next, moves;
+    int32_t row, request, first_move, last_move, next, moves;
+    int32_t left;               /* moves that are not done */
+    int32_t foreground;         /* of them, those that its request waits for */
     int8_t qos, role;
     int8_t is_due;              /* of a plan */
     int8_t retired;
@@ -126,11 +130,14 @@ typedef struct {
     int32_t needs;              /* of a plan: moves that it waited for when it was admitted */
     int32_t seq;
     int8_t kind, from, to, waited_for;
+    int8_t background;          /* as planned */
 } Move;
 
 typedef struct Scheduler Scheduler;
+/* `inclusive`: several tiers may hold an object, so moves are ordered per key and tier; else per
+ * key. */
 Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
-                         Waterfall *decides);
+                         Waterfall *decides, bool inclusive);
 void scheduler_free(Scheduler *s);
 void scheduler_begin(Scheduler *s, int64_t now);
 void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role,

@@ -30,7 +30,8 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
     p->rows = rows;
     p->count = count;
     if (order == BY_REFERENCE) {
-        p->scheduler = scheduler_new(workload, rules->capacity, load, p->waterfall);
+        p->scheduler = scheduler_new(workload, rules->capacity, load, p->waterfall,
+                                     rules->inclusive != 0);
         p->devices = devices_new(devices);
         p->workers = workers;
         p->ended = malloc((size_t)workers * sizeof *p->ended);
@@ -78,7 +79,7 @@ static void hand_out_decided(Planner *p) {
         PlannedMove *out = reserve_moves(p, op->moves);
         for (int32_t move = op->first_move; move != NONE;) {
             const Move *m = scheduler_move(p->scheduler, move);
-            *out++ = (PlannedMove){m->size, m->key, m->kind, m->from, m->to};
+            *out++ = (PlannedMove){m->size, m->key, m->kind, m->from, m->to, m->background};
             move = m->next;
         }
     }
@@ -91,7 +92,8 @@ static void start_moves(Planner *p) {
         hand_out_decided(p);
         if (move == NONE) return;
         Move *m = scheduler_move(p->scheduler, move);
-        if (m->kind == HIT || m->kind == PROMOTE || m->kind == STORE || m->kind == DEMOTE) {
+        if (m->kind == HIT || m->kind == PROMOTE || m->kind == STORE || m->kind == DEMOTE ||
+            m->kind == COPY) {
             p->busy++;
             devices_start(p->devices, move, m->kind == STORE ? NONE : m->from, m->to, m->size,
                           p->now);

@@ -57,7 +57,7 @@ static void emit(Waterfall *w, int kind, uint32_t key, int from, int to) {
         w->moves = realloc(w->moves, (size_t)w->room * sizeof *w->moves);
     }
     w->moves[w->count++] =
-        (PlannedMove){w->ops->key[key].size, key, (int8_t)kind, (int8_t)from, (int8_t)to};
+        (PlannedMove){w->ops->key[key].size, key, (int8_t)kind, (int8_t)from, (int8_t)to, 0};
 }
 
 static bool can_hold(const Waterfall *w, int tier, int64_t size) {
@@ -203,7 +203,8 @@ void totals_op(Totals *t, int role) {
 void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m) {
     t->counts[m->kind][m->from & 3][m->to & 3]++;
     t->bytes[m->kind][m->from & 3][m->to & 3] += m->size;
-    if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE)
+    if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE ||
+        m->kind == COPY)
         t->moved_bytes += m->size;
     /* An op that missed and was bypassed recomputes its tokens once. */
     if (m->kind == MISS || (m->kind == BYPASS && !seq))

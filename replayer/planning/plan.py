@@ -208,6 +208,7 @@ class Plan:
             _limits(self.capacity),
             self.options.promote,
             self.lookup == "contiguous",
+            False,
             self.options.order.kind != "trace",
             self.options.arrangement == "spillover",
         )

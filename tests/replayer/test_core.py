@@ -38,7 +38,9 @@ def declared() -> dict[str, type[ctypes.Structure]]:
     text = re.sub(r"/\*.*?\*/", "", "\n".join(HEADERS), flags=re.S)
     tiers = re.search(r"enum \{ (\w+(?:, \w+)*), TIERS \};", text)
     assert tiers is not None
-    constants = {"TIERS": len(tiers[1].split(", "))}
+    kinds = re.search(r"enum \{ (\w+(?:, \w+)*), MOVE_KINDS \};", text)
+    assert kinds is not None
+    constants = {"TIERS": len(tiers[1].split(", ")), "MOVE_KINDS": len(kinds[1].split(", "))}
     found: dict[str, type[ctypes.Structure]] = {}
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
         fields = []
