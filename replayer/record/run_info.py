@@ -155,6 +155,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     usable_bytes: TierSizes
     headroom: str | None = None
     arrangement: Arrangement | None = None
+    rules: dict[str, Any] | None = None
     promote: bool | None = None
     lookup: Lookup | None = None
     decode: Decode | None = None
