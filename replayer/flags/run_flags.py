@@ -251,11 +251,6 @@ RUN_OPTIONS: Final = (
 )
 
 
-def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --cache-dir and --make-cache-dir to a command."""
-    return add_options(CACHE_OPTIONS, command)
-
-
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags that decide how a plan is executed to a command."""
     return add_options(RUN_OPTIONS, command)
