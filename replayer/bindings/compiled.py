@@ -46,7 +46,7 @@ class Rules(Structure):
 
     _fields_ = (
         ("tier", TierRulesStruct * 3),
-        *_numbers("inclusive contiguous first_writes with_room touch_all ttl_ns pinned"),
+        *_numbers("inclusive contiguous first_writes with_room touch_all tail_first ttl_ns pinned"),
     )
 
 

@@ -98,6 +98,7 @@ typedef struct {
     int64_t first_writes;       /* flag: the first op on a key writes it */
     int64_t with_room;          /* flag: a store takes the fastest tier with room; no demotions */
     int64_t touch_all;          /* flag: a hit touches the object in all its tiers */
+    int64_t tail_first;         /* flag: of a prompt's objects the last is the least recent */
     int64_t ttl_ns;             /* 0: objects do not expire */
     int64_t pinned;             /* bit s: objects of source s are never evicted */
 } Rules;
