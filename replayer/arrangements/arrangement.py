@@ -212,9 +212,7 @@ class Arrangement:
                 table[key] = list(value) if key == "pin" else value
         for tier, rules in self.tiers().items():
             changed = {
-                key: getattr(rules, key)
-                for key in TIER_RULES
-                if getattr(rules, key) != getattr(_DEFAULT.gpu, key)
+                key: getattr(rules, key) for key in TIER_RULES if getattr(rules, key) != getattr(_DEFAULT.gpu, key)
             }
             if changed:
                 table[tier] = changed
@@ -253,4 +251,3 @@ SPILLOVER: Final = Arrangement("spillover", place="with-room")
 
 assert tuple(_DEFAULT.tiers()) == TIERS
 assert set(TIER_RULES) == {one.name for one in fields(TierRules)}
-

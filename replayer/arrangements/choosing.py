@@ -103,7 +103,6 @@ def _error(text: str, problem: str, remedy: str) -> InputError:
 
 def _with_policies(arrangement: Arrangement, policies: Mapping[str, str]) -> Arrangement:
     tiers: dict[str, Any] = {
-        tier: replace(rules, policy=policies.get(tier, rules.policy))
-        for tier, rules in arrangement.tiers().items()
+        tier: replace(rules, policy=policies.get(tier, rules.policy)) for tier, rules in arrangement.tiers().items()
     }
     return replace(arrangement, **tiers)
