@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from replayer.record.columns import TIERS
-from replayer.record.options import DEVICE_LAYOUTS, Arrangement, Decode, Layout, Lookup, PaceKind, Placement, Verify
+from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify
 
 _INT64: Final = 2**63 - 1
 Count = Annotated[int, Meta(ge=0, le=_INT64)]
@@ -154,7 +154,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     attention_window: Count | None = None
     usable_bytes: TierSizes
     headroom: str | None = None
-    arrangement: Arrangement | None = None
+    arrangement: str | None = None
     rules: dict[str, Any] | None = None
     promote: bool | None = None
     lookup: Lookup | None = None
