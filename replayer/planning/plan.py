@@ -1,7 +1,7 @@
 """The plan of a trace for a model, tiers and an order: its moves and their summary.
 
 `docs/waterfall.md` and `docs/ordering.md` give the rules; compiled code applies them
-(`core/waterfall.c`, `core/planner.c`). Planning does no I/O and depends on no clock and no
+(`core/placement.c`, `core/planner.c`). Planning does no I/O and depends on no clock and no
 randomness.
 """
 
@@ -20,7 +20,9 @@ from replayer.bindings.compiled import (
     PLANNED,
     PLANNED_OP,
     UNLIMITED,
+    AccountStruct,
     Rules,
+    TierRulesStruct,
     address,
     call,
     view,
@@ -56,10 +58,10 @@ that the fingerprint covers, shape (moves, 7)."""
 _planner_new = call("planner_new")
 _planner_free = call("planner_free")
 _planner_next = call("planner_next")
-_planner_waterfall = call("planner_waterfall")
-_waterfall_new = call("waterfall_new")
-_waterfall_free = call("waterfall_free")
-_waterfall_account = call("waterfall_account")
+_planner_placement = call("planner_placement")
+_placement_new = call("placement_new")
+_placement_free = call("placement_free")
+_placement_account = call("placement_account")
 
 
 @dataclass(frozen=True)
@@ -202,14 +204,25 @@ class Plan:
         return rows.astype(np.int32)
 
     def rules(self) -> Rules:
-        """Return the rules of the waterfall as compiled code reads them."""
+        """Return the rules of placement as compiled code reads them."""
+        up = 1 if self.options.promote else 0
+        tiers = [
+            TierRulesStruct(
+                usable=UNLIMITED if usable is None else usable,
+                capacity=UNLIMITED if capacity is None else capacity,
+                admit_touches=1,
+                up=up,
+                high=UNLIMITED,
+                fetch_in_flight=UNLIMITED,
+                user_quota=UNLIMITED,
+            )
+            for usable, capacity in zip(self.usable, self.capacity, strict=True)
+        ]
         return Rules(
-            _limits(self.usable),
-            _limits(self.capacity),
-            self.options.promote,
-            self.lookup == "contiguous",
-            self.options.order.kind != "trace",
-            self.options.arrangement == "spillover",
+            (TierRulesStruct * 3)(*tiers),
+            contiguous=self.lookup == "contiguous",
+            first_writes=self.options.order.kind != "trace",
+            with_room=self.options.arrangement == "spillover",
         )
 
     def planner(self) -> "Planner":
@@ -219,7 +232,7 @@ class Plan:
     def live(self) -> int:
         """Make a waterfall that decides ops while they are executed; free it with `free_live`."""
         workload = compiled.reference(self.workload.struct)
-        return int(_waterfall_new(workload, compiled.reference(self.rules())))
+        return int(_placement_new(workload, compiled.reference(self.rules()), None))
 
     def simulate(
         self,
@@ -264,11 +277,8 @@ class Plan:
 
 def free_live(waterfall: int) -> None:
     """Free a waterfall that `Plan.live` made."""
-    _waterfall_free(waterfall)
+    _placement_free(waterfall)
 
-
-def _limits(limits: Usable) -> "ctypes.Array[ctypes.c_int64]":
-    return (ctypes.c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in limits))
 
 
 def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> PlanSummary:
@@ -328,10 +338,14 @@ class Planner:
 
     def account(self) -> Account:
         """Return the waterfall's account of its tiers up to the last stretch."""
-        numbers = np.zeros(13, np.int64)
-        _waterfall_account(_planner_waterfall(self.handle), address(numbers))
-        used, _, peak, objects = (tuple(numbers[at : at + 3].tolist()) for at in (0, 3, 6, 9))
-        return Account(used, peak, objects, int(numbers[12]))
+        account = AccountStruct()
+        _placement_account(_planner_placement(self.handle), compiled.reference(account))
+        return Account(
+            tuple(account.used),
+            tuple(account.peak),
+            tuple(account.peak_objects),
+            account.largest,
+        )
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:

@@ -14,7 +14,7 @@ ORDERED_PLAN_VERSION: Final = 2
 CHECKPOINT_OPS: Final = 1 << 16
 
 TIERS: Final = ("gpu", "cpu", "nvme")
-MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
+MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete", "copy")
 STATUSES: Final = ("ok", "error", "upstream")
 WAITS: Final = ("data", "eviction", "room")
 """What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""

@@ -234,5 +234,5 @@ def test_capacities_are_exact_decimals() -> None:
 
 
 def test_codes_are_those_of_the_specification() -> None:
-    assert MOVES == ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
+    assert MOVES == ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete", "copy")
     assert TIERS == ("gpu", "cpu", "nvme")
