@@ -4,20 +4,21 @@ import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
 
-from replayer.commands.resolving import resolve_options, resolve_time
+from replayer.commands.resolving import resolve_time
 from replayer.commands.run_console import make_bar
-from replayer.flags.plan_flags import PlanFlags, plan_options
+from replayer.flags.plan_flags import plan_options
 from replayer.planning import offered_load
 from replayer.planning.like_run import read_options
 from replayer.planning.moves import NVME
 from replayer.planning.offered_load import Offered
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.planning.plan_table import PlannedMoves
 from replayer.record.columns import TIERS
@@ -45,7 +46,7 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
     """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier."""
     opened = Trace(trace)
     if like is None:
-        model, options = resolve_options(opened, PlanFlags(**flags))
+        model, options = resolve_plan(opened, cast("PlanSettings", flags))
     else:
         _refuse_plan_flags(list(flags))
         model, options = read_options(like, opened)
@@ -56,7 +57,7 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
         return
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
     title = f"{trace} for {model}, {bytes_per_token}{_describe_order(options)}"
-    time = None if like is not None else Span(*resolve_time(opened, None))
+    time = None if like is not None else Span(*resolve_time(opened))
     click.echo("\n".join([title, *_render(made, summary, offered, time)]))
 
 

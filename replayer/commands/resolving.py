@@ -1,24 +1,15 @@
-"""Resolution of flags to a plan's options and a run's settings.
+"""Resolution of flags to a run's settings.
 
 A flag comes first, then the recipe that the trace carries, then the default.
 """
 
 import os
-from dataclasses import fields
 from decimal import Decimal
 from typing import Final, cast
 
-from replayer.flags.plan_flags import PlanFlags
 from replayer.flags.run_flags import RunFlags
 from replayer.planning.pace import Pace, PlanWindow, Span
-from replayer.planning.plan import PlanOptions
-from replayer.planning.plan_settings import (
-    UNLIMITED,
-    PlanSettings,
-    resolve_demand,
-    resolve_plan,
-    resolve_setting,
-)
+from replayer.planning.plan_settings import UNLIMITED, resolve_demand, resolve_setting
 from replayer.run.settings import Settings, choose_request_bytes
 from replayer.tiers.disk import BlockIO, uring_error
 from tracegen.errors import InputError
@@ -28,40 +19,23 @@ _FEW_OPS: Final = 1000
 """A warm-up of fewer ops was probably meant in seconds."""
 
 
-def resolve_options(trace: Trace, flags: PlanFlags, part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
-    """Return the model's name and the plan's options.
-
-    Args:
-        trace: what is planned.
-        flags: what the user passed.
-        part: rank and number of ranks among which the sessions are divided.
-
-    Raises:
-        InputError: a flag or a value of the trace's recipe is not valid, or neither names a model.
-    """
-    return resolve_plan(trace, _plan_settings(flags), part)
-
-
-def _plan_settings(flags: PlanFlags) -> PlanSettings:
-    return cast("PlanSettings", {field.name: getattr(flags, field.name) for field in fields(flags)})
-
-
-def resolve_time(trace: Trace, flags: RunFlags | None) -> tuple[float | None, float | None]:
+def resolve_time(
+    trace: Trace, duration: float | Decimal | None = None, drain: float | Decimal | None = None
+) -> tuple[float | None, float | None]:
     """Return the seconds in which a run starts ops, and in which it drains; None: no limit.
 
     Args:
         trace: its recipe may set the duration.
-        flags: None: only the recipe says.
+        duration: seconds, or UNLIMITED; None: what the recipe says.
+        drain: seconds, or UNLIMITED; None: a tenth of the duration.
 
     Raises:
         InputError: a value of the recipe is not valid.
     """
-    drain_s = None if flags is None else flags.drain
-    given = {"duration": None if flags is None else flags.duration}
-    duration_s = _finite_or_none(resolve_setting(trace, given, "duration", "duration_s"))
-    if drain_s is None and duration_s is not None:
+    duration_s = _finite_or_none(resolve_setting(trace, {"duration": duration}, "duration", "duration_s"))
+    if drain is None and duration_s is not None:
         return duration_s, duration_s / 10
-    return duration_s, _finite_or_none(drain_s)
+    return duration_s, _finite_or_none(drain)
 
 
 def _finite_or_none(value: float | Decimal | None) -> float | None:
@@ -74,7 +48,7 @@ def resolve_settings(trace: Trace, flags: RunFlags) -> Settings:
     Raises:
         InputError: a flag or a value of the trace's recipe is not valid.
     """
-    demand = resolve_demand(trace, _plan_settings(flags))
+    demand = resolve_demand(trace, flags.plan)
     io, notes = _resolve_io(flags, demand.workers)
     warmup_ops, _ = flags.warmup
     if 0 < warmup_ops < _FEW_OPS:
@@ -105,7 +79,7 @@ def resolve_settings(trace: Trace, flags: RunFlags) -> Settings:
 
 def _resolve_span(trace: Trace, flags: RunFlags) -> Span:
     """Return how much of the plan is executed, and what of it is warm-up."""
-    duration_s, drain_s = resolve_time(trace, flags)
+    duration_s, drain_s = resolve_time(trace, flags.duration, flags.drain)
     for setting, value in (("duration", duration_s), ("precondition", flags.precondition or None)):
         if value is not None and not 0 < value < 1e9:
             raise InputError("must be more than 0 and below 1e9", setting=setting, subject=f"{value:g}")

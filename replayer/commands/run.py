@@ -9,12 +9,13 @@ from typing import Any, get_args
 
 import click
 
-from replayer.commands.resolving import resolve_options, resolve_settings
+from replayer.commands.resolving import resolve_settings
 from replayer.commands.run_console import TerminalConsole, report_death
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.flags.run_flags import RunFlags, run_options
 from replayer.planning.plan import PlanOptions
+from replayer.planning.plan_settings import resolve_plan
 from replayer.record.options import RankMode
 from replayer.record.run_directory import check_free
 from replayer.run.mpi import ALONE, Ranks, find_ranks
@@ -54,7 +55,7 @@ def run(trace: Path, as_json: bool, output: Path, repeat: int, ranks: RankMode |
     peers = find_ranks() if ranks else ALONE
     with peers.abort_together(report_death):
         with peers.in_step():
-            work = _resolve(trace, ranks, peers, RunFlags(**flags), output, repeat)
+            work = _resolve(trace, ranks, peers, RunFlags.from_values(flags), output, repeat)
         results = [_replay_trial(work, directory, peers, as_json=as_json) for directory in work.directories]
     if as_json and peers.rank == 0:
         infos = [result.to_json() for result in results]
@@ -78,7 +79,7 @@ def _resolve(trace: Path, mode: RankMode | None, peers: Ranks, flags: RunFlags, 
     """Resolve the flags to what this rank replays."""
     opened = Trace(Path(str(trace).replace("{rank}", str(peers.rank))) if mode else trace)
     part = (peers.rank, peers.size) if mode == "partition" else (0, 1)
-    model, options = resolve_options(opened, flags, part)
+    model, options = resolve_plan(opened, flags.plan, part)
     settings = resolve_settings(opened, flags)
     directories = _name_trials(output, repeat, force=flags.force)
     return _Work(opened, model, options, settings, directories)

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from replayer.bindings.compiled import State
 from replayer.planning.pace import Span
 from replayer.run.console import RunConsole
+from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import ToolError, format_count
 
@@ -64,8 +65,7 @@ def report_death(error: BaseException) -> None:
 def _flags() -> dict[str, str]:
     """Map the settings of the current command, by their Python names, to their flags."""
     context = click.get_current_context(silent=True)
-    params = [] if context is None else context.command.params
-    return {str(param.name): param.opts[0] for param in params if isinstance(param, click.Option)}
+    return {} if context is None else flags_of(context.command)
 
 
 class RunBar:

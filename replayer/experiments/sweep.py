@@ -312,7 +312,7 @@ def _find_trace(case: Case, names: dict[_TraceKey, str], series: Series) -> Path
     if path is None:
         path = series.make_trace(names[case.recipe, case.settings], case.recipe, case.settings)
     first = path_of_rank(path, 0)
-    users = parse_flags(case.flags).users
+    users = parse_flags(case.flags).plan.get("users")
     most = Trace(first).metadata.counts.get("users")
     if users and most and users > most:
         raise InputError(f"users = {users}, but {first} has {most:,}", "ask for fewer", subject=f"case {case.name}")

@@ -46,7 +46,8 @@ def parse_flags(words: Sequence[str]) -> RunFlags:
         values = _parse_only.make_context("replayer run", ["trace", *words]).params
     except click.ClickException as error:
         raise InputError(error.format_message()) from None
-    return RunFlags(**{name: value for name, value in values.items() if name not in ("trace", "as_json")})
+    flags = {name: value for name, value in values.items() if name not in ("trace", "as_json")}
+    return RunFlags.from_values(flags)
 
 
 def flag_words(name: str, value: object) -> list[str]:

@@ -1,8 +1,6 @@
 """The flags that decide a plan: of `replayer plan`, and of every command that replays."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -19,41 +17,6 @@ from replayer.planning import model as models
 from replayer.planning.pace import TOKEN_MS
 from replayer.record.options import Arrangement, Decode, Lookup, PaceKind
 from tracegen.console.command_line import MILLISECONDS, Quantity
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanFlags:
-    """The values of the flags that decide a plan; None: not passed.
-
-    Attributes:
-        storage_capacity_gb: GiB; UNLIMITED, or None for what the trace's recipe says.
-        max_concurrent_allocs: 0 and UNLIMITED set no limit.
-        request_depth: 0 sets no limit.
-    """
-
-    model: str | None
-    kv_dtype: str
-    tensor_parallel: int
-    gpu_mem_gb: Decimal | None
-    cpu_mem_gb: Decimal | None
-    storage_capacity_gb: Decimal | None
-    headroom: Decimal
-    arrangement: Arrangement
-    promote: bool
-    lookup: Lookup | None
-    decode: Decode
-    users: int | None
-    cycles: int
-    order: str | None
-    workers: int | None
-    max_concurrent_allocs: int | Decimal | None
-    pace: PaceKind | None
-    speedup: float
-    generation_mode: str | None
-    token_ms: float | None
-    prefill_tok_s: float | None
-    request_depth: int | None
-
 
 _TOKEN_TIMES: Final = ", ".join(f"{name} {milliseconds:g} ms" for name, milliseconds in TOKEN_MS.items())
 

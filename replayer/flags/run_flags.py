@@ -1,10 +1,10 @@
 """The flags that decide how `replayer run` executes a plan."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 import click
 
@@ -17,8 +17,9 @@ from replayer.flags.flag_types import (
     WarmUp,
     WholeNumber,
 )
-from replayer.flags.plan_flags import PlanFlags, add_options
+from replayer.flags.plan_flags import add_options
 from replayer.machine.reserve import Reserve
+from replayer.planning.plan_settings import PlanSettings
 from replayer.record.options import Direct, Fsync, GpuRead, IoEngine, Layout, Placement, Verify
 from replayer.record.run_info import Tier
 from replayer.tiers.throttled import Throttle
@@ -26,10 +27,11 @@ from tracegen.console.command_line import GIB, SECONDS, Quantity
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFlags(PlanFlags):
+class RunFlags:
     """The values of all flags of `replayer run`; None: not passed.
 
     Attributes:
+        plan: the flags that decide the plan.
         duration: seconds; UNLIMITED, or None for what the trace's recipe says.
         drain: seconds, or UNLIMITED.
         warmup: ops and seconds; at most one of them is not 0.
@@ -40,13 +42,13 @@ class RunFlags(PlanFlags):
         window_gb: GiB, or UNLIMITED.
     """
 
+    plan: PlanSettings
     cache_dir: Path | None
     make_cache_dir: bool
     reserve: Reserve
     duration: float | Decimal | None
     drain: float | Decimal | None
     ops: int | None
-    placement: Placement
     warmup: tuple[int, float]
     precondition: float
     verify: Verify
@@ -66,6 +68,13 @@ class RunFlags(PlanFlags):
     keep_cache: bool
     clean: bool
     force: bool
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "RunFlags":
+        """Take the values of all flags, by name; those that `PlanSettings` names are the plan's."""
+        plan = {name: value for name, value in values.items() if name in PlanSettings.__annotations__}
+        others = {name: value for name, value in values.items() if name not in plan}
+        return cls(plan=cast("PlanSettings", plan), **others)
 
 
 CACHE_OPTIONS: Final = (
@@ -240,11 +249,6 @@ RUN_OPTIONS: Final = (
     click.option("--clean", is_flag=True, help="Remove what killed runs left in --cache-dir."),
     click.option("--force", is_flag=True, help="Replace the run directory if it exists."),
 )
-
-
-def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --cache-dir and --make-cache-dir to a command."""
-    return add_options(CACHE_OPTIONS, command)
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,7 +42,7 @@ class PlanSettings(TypedDict, total=False):
         order: trace, reference, reference:NAME or FILE, or a run directory.
         placement: planned by default; live: decided during the replay.
         workers: moves in flight; the users replayed by default, at most 500.
-        max_concurrent_allocs: stores in flight; unlimited by default.
+        max_concurrent_allocs: stores in flight; 0: unlimited, the default.
         pace: when requests start; closed by default.
         speedup: divisor of the trace's times; 1 by default.
         generation_mode: none, fast or realistic: milliseconds per token.

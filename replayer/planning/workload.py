@@ -123,11 +123,6 @@ class Workload:
         tokens: NDArray[np.int32] = self._key["tokens"][keys]
         return tokens
 
-    def requests_of(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the request of each of these rows, shape as `rows`."""
-        requests: NDArray[np.int32] = self._op["request"][rows]
-        return requests
-
     def arrivals(self) -> NDArray[np.int64]:
         """Return when each request arrives in the trace, in ns; shape (requests,).
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replayer.record.columns import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, LOG_SCHEMA, OPTIONAL, RUN_VERSION
+from replayer.record.columns import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, LOG_SCHEMA, OPTIONAL
 from replayer.record.plain_json import encode
 from replayer.record.reading import read_ranks
 from replayer.record.run_info import RanksInfo, RunInfo
@@ -61,17 +60,9 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = -1
 
-    def save(self, info: RunInfo | RanksInfo | dict[str, Any]) -> None:
-        """Write run.json; a reader sees the old one or the new one, never half of it.
-
-        Args:
-            info: its content; a dict need not have `run_version`.
-        """
-        if isinstance(info, dict):
-            content = json.dumps({"run_version": RUN_VERSION} | info, indent=1).encode()
-        else:
-            content = encode(info)
-        _replace(self.path / "run.json", content)
+    def save(self, info: RunInfo | RanksInfo) -> None:
+        """Write run.json; a reader sees the old one or the new one, never half of it."""
+        _replace(self.path / "run.json", encode(info))
 
     def write_part(self, rows: dict[str, Any]) -> None:
         """Write rows, by column, as the log's next part; it appears under its name when it is on the disk.

@@ -16,6 +16,7 @@ STACKS = {
     "replayer": "__main__ cli commands experiments flags run engine tiers planning machine schema record bindings",
     "analysis": (
         "__main__ cli commands submission report comparison assessment loaded_run sql summary metrics runs doubts log"
+        " progress"
     ),
 }
 """The folders and root modules of each package, from the top down: each may import only what is to its right."""

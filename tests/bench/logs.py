@@ -8,6 +8,7 @@ import numpy as np
 
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_ENUMS
+from tests.support.run_json import save_run_json
 
 PART = 1 << 17
 WORKERS = 64
@@ -32,7 +33,7 @@ def write_log(place: Path, rows: int, seed: int = 0) -> Path:
     totals: dict[str, Any] = {}
     for begin in range(0, rows, PART):
         directory.write_part(_part(rng, begin, min(PART, rows - begin), totals))
-    directory.save(_info(totals, rows))
+    save_run_json(place, _info(totals, rows))
     directory.close()
     return place
 

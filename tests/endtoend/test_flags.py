@@ -10,9 +10,10 @@ import pytest
 
 from analysis.commands import target_options
 from analysis.log.log import Targets
-from replayer.commands.resolving import resolve_options, resolve_settings
+from replayer.commands.resolving import resolve_settings
 from replayer.flags.forwarded_flags import parse_flags
 from replayer.flags.run_flags import RunFlags
+from replayer.planning.plan_settings import resolve_plan
 from replayer.tiers.base import HostBuffer
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.throttled import Throttle, ThrottledTier
@@ -108,7 +109,8 @@ def parse(*words: object) -> RunFlags:
     ids=lambda value: value[1] if isinstance(value, list) else None,
 )
 def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
-    parsed = getattr(parse(*flags), name)
+    values = parse(*flags)
+    parsed = dict(values.plan)[name] if name in values.plan else getattr(values, name)
     assert parsed == value
     assert not isinstance(value, float) or isinstance(parsed, float), "run.json holds it"
 
@@ -164,7 +166,7 @@ def test_0_concurrent_allocs_means_unlimited(small: Trace, tmp_path: Path) -> No
 
 
 def test_a_vendors_spelling_resolves_to_the_models_name(small: Trace) -> None:
-    model, _ = resolve_options(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct"))
+    model, _ = resolve_plan(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct").plan)
     assert model == "llama3.1-8b"
 
 

@@ -22,6 +22,7 @@ from replayer.planning.plan_summary import MoveTotals
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS
 from tests.support.paths import ROOT
+from tests.support.run_json import save_run_json
 from tests.support.traces import columns, write
 from tracegen.schema import Columns, Trace
 
@@ -76,7 +77,7 @@ class Crafted:
             directory.write_part({name: self.rows[name][part::parts] for name in LOG_COLUMNS})
         if self.samples is not None:
             directory.write_device(self.samples)
-        directory.save(self.info)
+        save_run_json(path, self.info)
         directory.close()
         return path
 

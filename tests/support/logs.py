@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import ADDED, LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
 from tests.replayer import waterfall_oracle
+from tests.support.run_json import save_run_json
 from tracegen.schema import ENUMS
 
 
@@ -80,7 +81,8 @@ def write_run(
         "pace": pace, "direct": True, "verify": "stamps",
         "token_ms": token_ms,
     }  # fmt: skip
-    directory.save(
+    save_run_json(
+        path,
         {
             "status": "failed", "reason": "r", "trace": {"fingerprint": "t"}, "warnings": [],
             "plan": dict.fromkeys("ops misses promotions drops bypasses recomputed_tokens".split(), 0)
@@ -89,7 +91,7 @@ def write_run(
             "conditions": conditions, "executed_ops": len(rows), "executed_fingerprint": "p",
             "window": {"duration_s": 1, "drain_s": 1.5},
         }
-        | info
+        | info,
     )  # fmt: skip
     directory.close()
     return path

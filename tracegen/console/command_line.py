@@ -142,19 +142,16 @@ class Refused(click.ClickException):
         return escape_controls(self.message)
 
 
-def flags_of(group: click.Group) -> dict[str, str]:
-    """Map the settings of a group's commands, by their Python names, to their flags.
+def flags_of(command: click.Command) -> dict[str, str]:
+    """Map the settings of a command, or of all commands of a group, to their flags, by Python name.
 
     A parameter `table__key` is the flag of the setting `table.key`.
     """
-    flags: dict[str, str] = {}
-    for command in group.commands.values():
-        if isinstance(command, click.Group):
-            flags |= flags_of(command)
-        else:
-            options = [param for param in command.params if isinstance(param, click.Option)]
-            flags |= {str(option.name).replace("__", "."): option.opts[0] for option in options}
-    return flags
+    if isinstance(command, click.Group):
+        members = map(flags_of, command.commands.values())
+        return {name: flag for flags in members for name, flag in flags.items()}
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    return {str(option.name).replace("__", "."): option.opts[0] for option in options}
 
 
 class Commands(click.Group):

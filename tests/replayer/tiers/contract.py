@@ -78,6 +78,26 @@ def find_damage(tier: Tier, key: int, size: int) -> str | None:
     return damage
 
 
+def check_every_fragment_is_used(tier: Tier, room: int, steps: list[tuple[int, int]]) -> None:
+    """Check that an empty tier of `room` bytes stores objects as long as their sizes add up to no more.
+
+    Each step is (key, size): it discards the object if the tier has it, and else stores it if it fits.
+    """
+    held = dict[int, int]()
+    for key, size in steps:
+        if key in held:
+            assert find_damage(tier, key, held.pop(key)) is None
+            tier.discard(key)
+        elif sum(held.values()) + size <= room:
+            put(tier, key, size)
+            held[key] = size
+    assert all(find_damage(tier, key, size) is None for key, size in held.items())
+    for key in held:
+        tier.discard(key)
+    put(tier, 99, room)
+    assert find_damage(tier, 99, room) is None
+
+
 def has_cuda() -> bool:
     try:
         import torch

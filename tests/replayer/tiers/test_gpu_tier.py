@@ -20,6 +20,7 @@ from tests.replayer.tiers.contract import (
     MIB,
     PAYLOAD,
     TierContract,
+    check_every_fragment_is_used,
     check_sentence,
     find_damage,
     has_cuda,  # noqa: F401  # the conditions of skipif name it
@@ -195,12 +196,4 @@ def test_without_torch_the_gpu_tier_is_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_an_object_fits_however_fragmented_the_arena_is(steps: list[tuple[int, int]]) -> None:
     """Copies of several extents by torch find the same bytes."""
     pytest.importorskip("torch")
-    tier, held = GpuTier(8000, "cpu"), dict[int, int]()
-    for key, size in steps:
-        if key in held:
-            assert find_damage(tier, key, held.pop(key)) is None
-            tier.discard(key)
-        elif sum(held.values()) + size <= 8000:
-            put(tier, key, size)
-            held[key] = size
-    assert all(find_damage(tier, key, size) is None for key, size in held.items())
+    check_every_fragment_is_used(GpuTier(8000, "cpu"), 8000, steps)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from replayer.tiers.base import Tier
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.null import NullTier
-from tests.replayer.tiers.contract import TierContract, find_damage, put
+from tests.replayer.tiers.contract import TierContract, check_every_fragment_is_used, find_damage, put
 
 
 class TestNullTier(TierContract):
@@ -35,16 +35,4 @@ class TestCpuTier(TierContract):
 
     @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3000)), max_size=60))
     def test_an_object_fits_however_fragmented_the_arena_is(self, steps: list[tuple[int, int]]) -> None:
-        tier, held = CpuTier(8000, objects=10), dict[int, int]()
-        for key, size in steps:
-            if key in held:
-                assert find_damage(tier, key, held.pop(key)) is None
-                tier.discard(key)
-            elif sum(held.values()) + size <= 8000:
-                put(tier, key, size)
-                held[key] = size
-        assert all(find_damage(tier, key, size) is None for key, size in held.items())
-        for key in list(held):
-            tier.discard(key)
-        put(tier, 99, 8000)
-        assert find_damage(tier, 99, 8000) is None
+        check_every_fragment_is_used(CpuTier(8000, objects=10), 8000, steps)
