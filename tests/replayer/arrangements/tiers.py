@@ -118,7 +118,7 @@ def stored_tokens(ops: Sequence[Op], table: Table) -> dict[int, int]:
             continue
         seen[op.request].add(op.key)
         offset = offsets[op.request] = offsets.get(op.request, 0) + op.tokens
-        saved = offset - unsaved if first_phase[op.key] == "decode" else offset
+        saved = max(0, offset - unsaved) if first_phase[op.key] == "decode" else offset
         chunks = saved // chunk if table["tail"] == "drop" else -(-saved // chunk)
         stored.setdefault(op.key, max(0, chunks * chunk - ends.get(op.request, 0)))
         ends[op.request] = chunks * chunk
@@ -128,11 +128,19 @@ def stored_tokens(ops: Sequence[Op], table: Table) -> dict[int, int]:
 def things_of(ops: Sequence[Op], table: Table, token_bytes: int) -> dict[int, Thing]:
     """Sizes, owners, pins and parents, by the first op on each key."""
     stored = stored_tokens(ops, table)
-    things, last = dict[int, Thing](), dict[int, int]()  # last: request -> the key of its op before
+    parents, things = parents_of(ops), dict[int, Thing]()
     for op in ops:
-        if op.key not in things:
-            size = stored.get(op.key, 0) * token_bytes
-            pinned = op.source in table["pin"]
-            things[op.key] = Thing(op.tokens, size, op.user, pinned, last.get(op.request))
-        last[op.request] = op.key
+        size = stored.get(op.key, 0) * token_bytes
+        things.setdefault(op.key, Thing(op.tokens, size, op.user, op.source in table["pin"], parents.get(op.key)))
     return things
+
+
+def parents_of(ops: Sequence[Op]) -> dict[int, int | None]:
+    """The object before each one, in the request of the first op on it that is no delete and no decode read."""
+    parents, prompts = dict[int, int | None](), dict[int, list[int]]()
+    for op in ops:
+        prompt = prompts.setdefault(op.request, [])
+        if op.name != "delete" and (op.phase == "prefill" or op.name == "write") and op.key not in prompt:
+            parents.setdefault(op.key, prompt[-1] if prompt else None)
+            prompt.append(op.key)
+    return parents
