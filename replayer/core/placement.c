@@ -339,8 +339,7 @@ static void read_key(Placement *p, const TraceOp *op, int asked) {
 }
 
 /* An object that was not touched for the time to live is gone. */
-static void expire(Placement *p, uint32_t key, int64_t time_ns) {
-    if (time_ns > p->now_ns) p->now_ns = time_ns;
+static void expire(Placement *p, uint32_t key) {
     bool expired = p->now_ns - p->touched_ns[key] > p->rules.ttl_ns;
     if (expired && !(p->places[key] & PINNED)) leave_all(p, key, DROP);
     p->touched_ns[key] = p->now_ns;
@@ -432,12 +431,14 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
         p->places[key] &= (uint8_t)~UNWRITTEN;
     }
     p->key_at[p->position] = key;
+    int64_t time_ns = p->ops->request[op->request].time_ns;
+    if (time_ns > p->now_ns) p->now_ns = time_ns;
     if (role == REMOVE) {
         if (!(p->places[key] & HELD)) emit(p, DELETE, key, NONE, NONE);
         leave_all(p, key, DELETE);
     } else {
         tell_policies(p, key);
-        if (p->touched_ns) expire(p, key, p->ops->request[op->request].time_ns);
+        if (p->touched_ns) expire(p, key);
         p->last_touch[key] = (uint32_t)p->position;
         if (role == READ) read_key(p, op, asked);
         else store(p, key);

@@ -53,7 +53,7 @@ struct Placement {
     const Workload *ops;
     Rules rules;
     int64_t position;           /* of the op that is being decided */
-    int64_t now_ns;             /* with a time to live: the op's time */
+    int64_t now_ns;             /* the op's time */
     Account account;
     int64_t pinned[TIERS];      /* bytes of pinned objects */
     uint8_t *places;            /* per key: its holders, and flags */
