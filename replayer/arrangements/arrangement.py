@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from replayer.arrangements.values import RULES, TIER_RULES, describe_wrong_value
 from replayer.record.columns import TIERS
-from replayer.record.options import Copies, Down, Lookup, StorePlace, Tail, Touch, Up
+from replayer.record.options import Copies, Down, LookupRule, StorePlace, Tail, Touch, Up
 from tracegen.errors import InputError
 
 
@@ -86,7 +86,7 @@ class Arrangement:
 
     Attributes:
         name: its name, or that of its file.
-        description: one sentence on what it is.
+        description: what it is, in one line.
         source: the engine that it describes; None: it describes no engine.
         copies: whether one tier holds an object, or several may.
         place: where new objects go.
@@ -111,7 +111,7 @@ class Arrangement:
     copies: Copies = "exclusive"
     place: StorePlace = "fastest"
     touch: Touch = "serving"
-    lookup: Lookup | str = "trace"
+    lookup: LookupRule = "trace"
     ttl_s: float = 0.0
     pin: tuple[str, ...] = ()
     chunk_tokens: int = 0

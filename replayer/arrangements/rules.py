@@ -38,8 +38,13 @@ def make_rules(
     larger = (usable[1] or 0) - (usable[0] or 0)
     return Rules(
         tuple(
-            _make_tier(rules, *sizes, max(0, larger), token_bytes)
-            for rules, *sizes in zip(arrangement.tiers().values(), usable, capacity, strict=True)
+            _make_tier(rules, one, whole, max(0, larger), token_bytes)
+            for rules, one, whole in zip(
+                arrangement.tiers().values(),
+                usable,
+                capacity,
+                strict=True,
+            )
         ),
         arrangement.copies == "inclusive",
         is_contiguous,

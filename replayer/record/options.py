@@ -21,6 +21,8 @@ POLICIES: Final = (
 """The policies by which a tier evicts; in the order of the compiled core's table."""
 Lookup = Literal["independent", "contiguous"]
 """Whether objects hit or miss one by one, or a prefix ends at its first miss."""
+LookupRule = Literal["trace", "independent", "contiguous"]
+"""The same, or as the trace says."""
 Decode = Literal["reread", "once", "none"]
 """Which decode reads are replayed: all, the first of each request, or no decode read."""
 PaceKind = Literal["asap", "closed", "open"]
