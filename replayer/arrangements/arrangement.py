@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from replayer.arrangements.values import RULES, TIER_RULES, describe_wrong_value
 from replayer.record.columns import TIERS
-from replayer.record.options import Copies, Down, LookupRule, StorePlace, Tail, Touch, Up
+from replayer.record.options import Copies, Down, LookupRule, Recency, StorePlace, Tail, Touch, Up
 from tracegen.errors import InputError
 
 
@@ -91,6 +91,7 @@ class Arrangement:
         copies: whether one tier holds an object, or several may.
         place: where new objects go.
         touch: which copies of an object a hit touches.
+        recency: the order of age among the objects of one prompt.
         lookup: whether objects hit one by one or as a prefix; `trace`: as the trace says.
         ttl_s: seconds after its last touch at which an object expires; 0: never.
         pin: sources whose objects are never evicted, as in a trace.
@@ -111,6 +112,7 @@ class Arrangement:
     copies: Copies = "exclusive"
     place: StorePlace = "fastest"
     touch: Touch = "serving"
+    recency: Recency = "op"
     lookup: LookupRule = "trace"
     ttl_s: float = 0.0
     pin: tuple[str, ...] = ()

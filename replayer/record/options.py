@@ -8,6 +8,8 @@ StorePlace = Literal["fastest", "with-room"]
 """Where new objects go: to the fastest tier that can hold them, or the fastest that has room."""
 Touch = Literal["serving", "all"]
 """Which copies of an object a hit touches: the one that serves it, or all."""
+Recency = Literal["op", "tail-first"]
+"""Whether an object is as recent as its op, or the end of a prompt older than its beginning."""
 Tail = Literal["drop", "keep"]
 """Whether the last chunk of a prompt is left out or stored whole if the prompt ends inside it."""
 Down = Literal["on-evict", "on-store", "on-touch"]

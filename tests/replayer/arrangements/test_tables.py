@@ -23,6 +23,7 @@ WRONG = {
     'copies = "two"': "`copies` is 'two', which is unknown; write exclusive or inclusive.",
     'place = "slow"': "`place` is 'slow', which is unknown; write fastest or with-room.",
     "touch = 1": "`touch` is 1, which is unknown; write serving or all.",
+    'recency = "age"': "`recency` is 'age', which is unknown; write op or tail-first.",
     'lookup = "prefix"': "`lookup` is 'prefix', which is unknown; write trace, independent or contiguous.",
     "ttl_s = -1": "`ttl_s` is -1.0; write a number from 0 to 1,000,000,000 with at most six decimals.",
     "ttl_s = nan": "`ttl_s` is nan; write a number from 0 to 1,000,000,000 with at most six decimals.",
@@ -188,7 +189,8 @@ def test_codes_are_those_of_the_compiled_core() -> None:
     name_of = ctypes.POINTER(ctypes.c_char_p)
     names = [ctypes.cast(call("policy_at")(i), name_of)[0].decode() for i in range(call("policy_count")())]
     assert tuple(names) == POLICIES
-    words = replace(WATERFALL, copies="inclusive", touch="all", ttl_s=0.5, pin=("user", "system"))
+    words = replace(WATERFALL, copies="inclusive", touch="all", recency="tail-first", ttl_s=0.5, pin=("user", "system"))
     rules = rules_of(words.with_tiers(down="on-touch", up="copy-top", policy="belady", touches=3))
-    assert (rules.inclusive, rules.touch_all, rules.ttl_ns, rules.pinned) == (1, 1, 500_000_000, 0b101)
+    assert (rules.inclusive, rules.touch_all, rules.tail_first) == (1, 1, 1)
+    assert (rules.ttl_ns, rules.pinned) == (500_000_000, 0b101)
     assert {(one.down, one.up, one.policy, one.touches) for one in rules.tier} == {(2, 3, 11, 3)}
