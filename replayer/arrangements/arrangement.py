@@ -72,12 +72,12 @@ class ArrangementRecord:
     Attributes:
         name: its name; `waterfall` or `spillover` if it has their rules, whatever its name is.
         rules: the keys that differ from the defaults; None: all rules are those of the name.
-        promote: whether objects that are read move up; None if `rules` say it.
+        promote: whether objects that are read move up from every tier.
     """
 
     name: str
     rules: dict[str, object] | None
-    promote: bool | None
+    promote: bool
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,8 @@ class Arrangement:
                 same = known.with_promotion() if promotes else known
                 if table == same.simplify().to_table():
                     return ArrangementRecord(known.name, None, promotes)
-        return ArrangementRecord(self.name, table, None)
+        promotes = all(rules.up == "move" for rules in (self.cpu, self.nvme))
+        return ArrangementRecord(self.name, table, promotes)
 
 
 def _simplify(rules: TierRules) -> TierRules:

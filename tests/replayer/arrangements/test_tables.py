@@ -133,12 +133,12 @@ def test_whole_numbers_and_floats_are_recorded_alike() -> None:
         ('[cpu]\nup = "move"\n[nvme]\nup = "move"', ("waterfall", None, True)),
         ('place = "with-room"', ("spillover", None, False)),
         ('tail = "keep"\n[cpu]\ntouches = 5\nadmit_table = 9', ("waterfall", None, False)),
-        ('[nvme]\nup = "move"', ("mine", {"nvme": {"up": "move"}}, None)),
-        ('[cpu]\npolicy = "fifo"', ("mine", {"cpu": {"policy": "fifo"}}, None)),
-        ("chunk_tokens = 64", ("mine", {"chunk_tokens": 64}, None)),
+        ('[nvme]\nup = "move"', ("mine", {"nvme": {"up": "move"}}, False)),
+        ('[cpu]\npolicy = "fifo"', ("mine", {"cpu": {"policy": "fifo"}}, False)),
+        ("chunk_tokens = 64", ("mine", {"chunk_tokens": 64}, False)),
     ],
 )
-def test_equal_rules_are_recorded_under_one_name(text: str, recorded: tuple[str, Any, bool | None]) -> None:
+def test_equal_rules_are_recorded_under_one_name(text: str, recorded: tuple[str, Any, bool]) -> None:
     record = parse_arrangement("mine", text).to_record()
     assert (record.name, record.rules, record.promote) == recorded
 
