@@ -141,7 +141,7 @@ def holders(log: pl.DataFrame) -> set[tuple[int, int]]:
     layout=st.sampled_from(["files", "slab"]),
     window=st.integers(1, 40),
 )
-def test_what_is_executed_is_what_is_planned(  # noqa: PLR0917
+def test_what_is_executed_is_what_is_planned(
     picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, arrangement: Arrangement,
     order: str, layout: str, window: int,
 ) -> None:  # fmt: skip
