@@ -280,7 +280,7 @@ class CopiesWorld(World):
     workers=st.integers(1, 16),
     window=st.integers(1, 20),
 )
-def test_random_plans_with_copies(  # noqa: PLR0917
+def test_random_plans_with_copies(
     picks: list[Any], sizes: list[int], usable: list[int], headroom: int, demand: Demand, rng: random.Random,
     workers: int, window: int,
 ) -> None:  # fmt: skip
