@@ -24,7 +24,7 @@ _FROM, _TO = pl.col("from_tier").is_not_null(), pl.col("to_tier").is_not_null()
 _SHAPE: Final = {  # by kinds of move: the tiers that their rows must and must not name
     ("hit", "promote", "drop"): _FROM & ~_TO,
     ("store",): ~_FROM & _TO,
-    ("demote",): _FROM & _TO,
+    ("demote", "copy"): _FROM & _TO,
     ("miss", "bypass"): ~_FROM & ~_TO,
     ("delete",): ~_TO,
 }

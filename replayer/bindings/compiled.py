@@ -46,7 +46,7 @@ class Rules(Structure):
 
     _fields_ = (
         ("tier", TierRulesStruct * 3),
-        *_numbers("inclusive contiguous first_writes with_room touch_all ttl_ns pinned"),
+        *_numbers("inclusive contiguous first_writes with_room touch_all tail_first ttl_ns pinned"),
     )
 
 
@@ -56,8 +56,18 @@ class AccountStruct(Structure):
     _fields_ = (
         *(
             (name, c_int64 * 3)
-            for name in "used resident peak peak_objects admitted refused read_objects read_bytes"
-            " fetches fetches_refused".split()
+            for name in [
+                "used",
+                "resident",
+                "peak",
+                "peak_objects",
+                "admitted",
+                "refused",
+                "read_objects",
+                "read_bytes",
+                "fetches",
+                "fetches_refused",
+            ]
         ),
         ("largest", c_int64),
     )
@@ -183,7 +193,14 @@ TRACE_KEY: Final = np.dtype(
 )
 PLANNED_OP: Final = np.dtype([(name, np.int64) for name in ("row", "role", "moves")])
 PLANNED: Final = np.dtype(
-    [("size", np.int64), ("key", np.uint32), ("move", np.int8), ("from_tier", np.int8), ("to_tier", np.int8), ("background", np.int8)],
+    [
+        ("size", np.int64),
+        ("key", np.uint32),
+        ("move", np.int8),
+        ("from_tier", np.int8),
+        ("to_tier", np.int8),
+        ("background", np.int8),
+    ],
     align=True,
 )
 RECORD: Final = np.dtype(
@@ -215,6 +232,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "workload_store": (_VOID, (_P, _P, _I, c_int, _I, _P)),
     "policy_find": (_P, (c_char_p,)),
     "policy_count": (_I, ()),
+    "policy_at": (_P, (_I,)),
     "placement_free": (_VOID, (_P,)),
     "placement_account": (_VOID, (_P, _P)),
     "planner_new": (_P, (_P, _P, _I, _P, _I, _P, _P, _I)),

@@ -15,14 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
+from replayer.arrangements.rules import make_rules
 from replayer.bindings import compiled
 from replayer.bindings.compiled import (
     PLANNED,
     PLANNED_OP,
-    UNLIMITED,
     AccountStruct,
     Rules,
-    TierRulesStruct,
     address,
     call,
     view,
@@ -35,8 +35,8 @@ from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import Account, MoveTotals, PlanSummary
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
-from replayer.record.columns import CHECKPOINT_OPS, TIERS
-from replayer.record.options import Arrangement, Lookup
+from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS, TIERS
+from replayer.record.options import Lookup
 from replayer.record.run_info import PeakBytes
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -72,25 +72,23 @@ class PlanOptions:
         bytes_per_token: KV cache bytes of a token of the model.
         capacity_gib: GiB of gpu, cpu and nvme; 0: no such tier; None: unlimited.
         headroom: usable share of gpu and cpu.
-        promote: move an object that is read to the fastest tier that can hold it.
-        lookup: whether objects hit one by one or as a prefix; None: the trace's default.
-        arrangement: `waterfall` demotes objects to make room; `spillover` stores new objects in the
-            fastest tier with room.
+        lookup: whether objects hit one by one or as a prefix; None: what the arrangement says, else
+            the trace's default.
+        arrangement: the rules by which objects enter, move through and leave the tiers.
         selection: the ops of the trace that are replayed.
         order: the sequence in which ops are decided.
         demand: the load under which a reference order is made.
 
     Raises:
-        InputError: a capacity is negative or not finite, the headroom is not in (0, 1], or no tier
-            has any room.
+        InputError: a capacity is negative or not finite, the headroom is not in (0, 1], no tier has
+            any room, or a policy needs an order that is known beforehand.
     """
 
     bytes_per_token: TokenBytes
     capacity_gib: tuple[Decimal, Decimal, Decimal | None]
     headroom: Decimal = Decimal("0.8")
-    promote: bool = False
     lookup: Lookup | None = None
-    arrangement: Arrangement = "waterfall"
+    arrangement: Arrangement = WATERFALL
     selection: Selection = field(default_factory=Selection)
     order: Order = field(default_factory=Order)
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
@@ -116,6 +114,20 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
+        policies = {rules.policy for rules in self.arrangement.tiers().values()}
+        if "belady" in policies and self.order.kind not in ("trace", "run"):
+            raise InputError(
+                "must know all ops before the first one, and here each depends on the ones before",
+                "pass `order=trace`",
+                subject="belady",
+                setting="policy",
+            )
+
+    @property
+    def plan_version(self) -> int:
+        """Version of the plan; its fingerprint begins with it."""
+        is_known = self.arrangement.to_record().rules is None
+        return self.order.plan_version if is_known else ARRANGED_PLAN_VERSION
 
     def capacity(self) -> Usable:
         """Return the bytes of each tier, headroom included: floor(GiB × 2^30).
@@ -157,8 +169,14 @@ class Plan:
         self.usable = options.usable()
         self.capacity = options.capacity()
         default_lookup: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
-        self.lookup: Lookup = options.lookup or default_lookup
-        self.workload = Workload(trace, options.selection, options.bytes_per_token)
+        ruled = options.arrangement.lookup
+        self.lookup: Lookup = options.lookup or (default_lookup if ruled == "trace" else ruled)
+        self.workload = Workload(
+            trace,
+            options.selection,
+            options.bytes_per_token,
+            options.arrangement,
+        )
         self._check_waits(options.demand.pace)
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 
@@ -205,24 +223,13 @@ class Plan:
 
     def rules(self) -> Rules:
         """Return the rules of placement as compiled code reads them."""
-        up = 1 if self.options.promote else 0
-        tiers = [
-            TierRulesStruct(
-                usable=UNLIMITED if usable is None else usable,
-                capacity=UNLIMITED if capacity is None else capacity,
-                admit_touches=1,
-                up=up,
-                high=UNLIMITED,
-                fetch_in_flight=UNLIMITED,
-                user_quota=UNLIMITED,
-            )
-            for usable, capacity in zip(self.usable, self.capacity, strict=True)
-        ]
-        return Rules(
-            (TierRulesStruct * 3)(*tiers),
-            contiguous=self.lookup == "contiguous",
+        return make_rules(
+            self.options.arrangement,
+            self.usable,
+            self.capacity,
+            self.options.bytes_per_token.per_token,
+            is_contiguous=self.lookup == "contiguous",
             first_writes=self.options.order.kind != "trace",
-            with_room=self.options.arrangement == "spillover",
         )
 
     def planner(self) -> "Planner":
@@ -247,7 +254,7 @@ class Plan:
         """
         totals = MoveTotals()
         planner = self.planner()
-        fingerprint = PlanHash(self.options.order.plan_version)
+        fingerprint = PlanHash(self.options.plan_version)
         planned = 0
         with ThreadPoolExecutor(1) as pool:  # hashing releases the GIL, as planning does
             hashing: Future[None] | None = None
@@ -278,7 +285,6 @@ class Plan:
 def free_live(waterfall: int) -> None:
     """Free a waterfall that `Plan.live` made."""
     _placement_free(waterfall)
-
 
 
 def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> PlanSummary:

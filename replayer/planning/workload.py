@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.bindings.compiled import (
     TRACE_KEY,
     TRACE_OP,
@@ -31,6 +32,7 @@ _COLUMNS: Final = (
 
 _add_columns = call("workload_add")
 _index_requests = call("workload_index")
+_store_chunks = call("workload_store")
 
 
 class Workload:
@@ -48,7 +50,13 @@ class Workload:
             than can be numbered.
     """
 
-    def __init__(self, trace: Trace, selection: Selection, bytes_per_token: TokenBytes) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        selection: Selection,
+        bytes_per_token: TokenBytes,
+        arrangement: Arrangement = WATERFALL,
+    ) -> None:
         max_ops = trace.ops * selection.cycles
         if max_ops > _MAX_NUMBER:
             raise InputError(
@@ -73,8 +81,8 @@ class Workload:
         self._request = self._request[: self.requests]
         self._key = self._key[: self.keys]
         self.users = int(self._request["user"].max(initial=-1)) + 1
-        self._key["size"] = bytes_per_token.object_bytes(self._key["tokens"])
         self._index()
+        self._key["size"] = bytes_per_token.object_bytes(self._held_tokens(arrangement))
 
     def _take(self, batch: Columns, trace: Trace) -> None:
         """Add the ops of a batch."""
@@ -109,6 +117,25 @@ class Workload:
         last_request = np.full(self.users, -1, np.int32)
         arrays = (self._request, self._rows, self._first_request, last_request)
         _index_requests(reference(self.struct), *map(address, arrays))
+
+    def _held_tokens(self, arrangement: Arrangement) -> NDArray[np.int32]:
+        """Return the tokens that each object takes in a tier, shape (keys,).
+
+        With chunks, also note how many of its tokens a hit spares.
+        """
+        tokens: NDArray[np.int32] = self._key["tokens"]
+        if not arrangement.chunk_tokens:
+            return tokens
+        held = np.zeros(self.keys, np.int32)
+        _store_chunks(
+            reference(self.struct),
+            address(self._key),
+            arrangement.chunk_tokens,
+            arrangement.tail == "keep",
+            arrangement.unsaved_tokens,
+            address(held),
+        )
+        return held
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the bytes of each object, shape (keys,)."""
