@@ -13,7 +13,8 @@ from replayer.flags.flag_types import (
     UnlimitedOr,
     WholeNumber,
 )
-from replayer.planning import model as models
+from replayer.models.geometry import DTYPE_BYTES
+from replayer.models.known import MODELS
 from replayer.planning.pace import TOKEN_MS
 from replayer.record.options import Arrangement, Decode, Lookup, PaceKind
 from tracegen.console.command_line import MILLISECONDS, Quantity
@@ -26,11 +27,11 @@ PLAN_OPTIONS: Final = (
         "--model",
         metavar="NAME|FILE",
         help="Model whose KV cache is replayed: a Hugging Face config.json, or one of"
-        f" {', '.join(models.MODELS)}; vendors' spellings work, too.  [default: the trace's]",
+        f" {', '.join(MODELS)}; vendors' spellings work, too.  [default: the trace's]",
     ),
     click.option(
         "--kv-dtype",
-        type=click.Choice(list(models.DTYPE_BYTES)),
+        type=click.Choice(list(DTYPE_BYTES)),
         default="fp16",
         show_default=True,
         help="Data type of keys and values.",

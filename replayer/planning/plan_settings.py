@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, TypedDict
 
-from replayer.planning.model import MODELS, find_model
+from replayer.models.known import MODELS, find_model
 from replayer.planning.order import Order, parse_order
 from replayer.planning.pace import PACES, TOKEN_MS, Demand, Pace
 from replayer.planning.plan import PlanOptions
