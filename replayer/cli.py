@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from replayer.commands.autoscale import autoscale
+from replayer.commands.model import model
 from replayer.commands.plan import plan
 from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
@@ -32,5 +33,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (plan, run, *SERIES):
+for command in (model, plan, run, *SERIES):
     main.add_command(command)
