@@ -45,6 +45,14 @@ PLAN_OPTIONS: Final = (
         help="GPUs that share the KV heads; the replay moves the bytes of one of them.",
     ),
     click.option(
+        "--pipeline-parallel",
+        type=int,
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Stages that share the layers; the replay moves the bytes of the largest.",
+    ),
+    click.option(
         "--gpu-mem-gb",
         type=EXACT_GIB,
         metavar="GIB",
