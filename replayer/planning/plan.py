@@ -27,7 +27,7 @@ from replayer.bindings.compiled import (
     call,
     view,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
