@@ -69,6 +69,20 @@ class TotalsStruct(Structure):
     )
 
 
+class CountsStruct(Structure):
+    """What a simulation counts of a plan; tables are per source, per tier, or per both."""
+
+    _fields_ = (
+        ("reads", c_int64 * 5),
+        ("hits", c_int64 * 15),
+        ("prompt_tokens", c_int64 * 5),
+        ("spared_tokens", c_int64 * 15),
+        *_numbers("requests reading_requests missing_requests"),
+        *((name, c_int64 * 3) for name in ("entries", "read_entries", "drops", "free_drops")),
+        *((name, c_void_p) for name in ("totals", "bytes", "minute", "request", "key")),
+    )
+
+
 class EngineSettings(Structure):
     """Settings of an execution; -1: no limit."""
 
@@ -180,6 +194,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
+    "stretch_count": (_VOID, (_P, _P, _I, _P, _P)),
     "waterfall_new": (_P, (_P, _P)),
     "waterfall_free": (_VOID, (_P,)),
     "waterfall_account": (_VOID, (_P, _P)),

@@ -133,6 +133,11 @@ class PlanOptions:
         return gpu, cpu, nvme
 
 
+def choose_lookup(trace: Trace, options: PlanOptions) -> Lookup:
+    """Return how reads are looked up: as the options say, else as suits the trace."""
+    return options.lookup or ("contiguous" if trace.metadata.prefix_chained else "independent")
+
+
 class Plan:
     """The plan of a trace.
 
@@ -142,21 +147,25 @@ class Plan:
         usable: bytes of each tier without the headroom.
         capacity: bytes of each tier with the headroom.
         lookup: `independent` or `contiguous`, as given or by the trace.
-        workload: the ops that are replayed.
+        workload: the ops that are replayed; the trace is read if the caller does not have them.
 
     Raises:
         InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
             does not fit the trace.
     """
 
-    def __init__(self, trace: Trace, options: PlanOptions) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        options: PlanOptions,
+        workload: Workload | None = None,
+    ) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        default_lookup: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
-        self.lookup: Lookup = options.lookup or default_lookup
-        self.workload = Workload(trace, options.selection, options.bytes_per_token)
+        self.lookup = choose_lookup(trace, options)
+        self.workload = workload or Workload(trace, options.selection, options.bytes_per_token)
         self._check_waits(options.demand.pace)
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 
