@@ -7,6 +7,7 @@ names is in `replayer.record`.
 from replayer.record.code_digests import code_digests
 from replayer.record.columns import (
     ADDED,
+    ARRANGED_PLAN_VERSION,
     CHECKPOINT_OPS,
     DEVICE_ADDED,
     DEVICE_SCHEMA,
@@ -48,6 +49,7 @@ from replayer.record.wording import causes_of, commonest, drive, plain_model
 
 __all__ = [
     "ADDED",
+    "ARRANGED_PLAN_VERSION",
     "CHECKPOINT_OPS",
     "DEVICE_ADDED",
     "DEVICE_SCHEMA",

@@ -7,7 +7,7 @@ import click
 from analysis.assessment import criteria as assessment
 from analysis.assessment import other_tools
 from analysis.commands.directories import find_runs
-from analysis.commands.terminal import echo, echo_json
+from analysis.commands.terminal import echo, echo_json, show_progress
 from analysis.summary.summary import summarise
 
 
@@ -55,7 +55,7 @@ def assess(
     """
     criteria = assessment.criteria_of(profile, thresholds)
     others = [result for path in references for result in other_tools.read_references(path)]
-    summaries = [summarise(run) for run in find_runs(runs)]
+    summaries = [summarise(run, progress=show_progress) for run in find_runs(runs)]
     assessments = [assessment.assess(summary, profile, criteria, others) for summary in summaries]
     if as_json:
         echo_json([one.to_json() for one in assessments])

@@ -7,11 +7,10 @@ from typing import Final
 import click
 
 from analysis.commands.directories import find_runs
-from analysis.commands.terminal import echo
+from analysis.commands.terminal import echo, show_progress
 from analysis.comparison.compare import compare as compare_sets
 from analysis.comparison.text import as_json as comparison_to_json
 from analysis.comparison.text import render as render_comparison
-from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name

@@ -6,11 +6,10 @@ import click
 
 from analysis.commands.directories import find_runs
 from analysis.commands.target_options import target_options
-from analysis.commands.terminal import echo, say
+from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
-from tracegen.console.progress_bars import show_progress
 
 
 @click.command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -52,12 +51,8 @@ def report(
     """
     paths = find_runs(runs)
     form = export.choose_format(form, output, paths, force=force)
-    data = gather(paths, targets, baseline)
-    if form == "html":
-        with show_progress("drawing", "chart", None) as advance:
-            content = export.as_html(data, advance)
-    else:
-        content = export.FORMATS[form](data)
+    data = gather(paths, targets, baseline, progress=show_progress)
+    content = export.as_html(data, show_progress) if form == "html" else export.FORMATS[form](data)
     if output is None:
         echo(content.decode(), nl=False)
     else:

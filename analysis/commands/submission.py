@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from analysis.commands.terminal import echo, say
+from analysis.commands.terminal import echo, say, show_progress
 from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import ranking
@@ -17,7 +17,6 @@ from analysis.submission.display import Display
 from analysis.submission.package_tree import DIVISIONS, Package, Submission, find_packages
 from analysis.submission.rules import RULES, Rules
 from analysis.submission.validate import PackageVerdict
-from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 
 _DISPLAY: Final = Display(say, show_progress)

@@ -6,7 +6,7 @@ import click
 
 from analysis.commands.directories import find_runs
 from analysis.commands.target_options import target_options
-from analysis.commands.terminal import echo, echo_json
+from analysis.commands.terminal import echo, echo_json, show_progress
 from analysis.log.log import Targets
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.summary import check_run, summarise
@@ -27,7 +27,7 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
 
     Doubts and advice come first, verdicts last; --json prints every metric.
     """
-    summaries = add_shared_doubts([summarise(run, targets=targets) for run in find_runs(runs)])
+    summaries = add_shared_doubts([summarise(run, targets, show_progress) for run in find_runs(runs)])
     if as_json:
         echo_json([summary.to_json() for summary in summaries])
     else:
@@ -54,7 +54,7 @@ def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_jso
     Reads every row of the log and computes the plan's fingerprint from them; exits 1 if a run is
     not valid. --trace also compares the rows with the plan of the trace that the runs replayed.
     """
-    summaries = add_shared_doubts([check_run(run, trace) for run in find_runs(runs)])
+    summaries = add_shared_doubts([check_run(run, trace, show_progress) for run in find_runs(runs)])
     if as_json:
         contents = [summary.to_json() for summary in summaries]
         names = ("run", "valid", "doubts")

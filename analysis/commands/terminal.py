@@ -2,10 +2,17 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 import click
 
+from analysis.progress import Progress
+from tracegen.console import progress_bars
 from tracegen.errors import escape_controls
+
+show_progress: Final[Progress] = partial(progress_bars.show_progress, delay_s=1)
+"""Shows a bar on standard error once work has taken a second; most runs are read in less."""
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:

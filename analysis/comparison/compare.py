@@ -32,7 +32,7 @@ from analysis.comparison.ratios import (
     recommend_by_budget,
     recommend_metrics,
 )
-from analysis.comparison.trials import Advance, Trial, load_trials
+from analysis.comparison.trials import Trial, load_trials
 from analysis.comparison.warnings import (
     warn_of_conditions,
     warn_of_copies,
@@ -40,6 +40,7 @@ from analysis.comparison.warnings import (
     warn_of_work,
 )
 from analysis.metrics.headlines import COMPARED, QUOTED
+from analysis.progress import Advance
 from analysis.summary.run_summary import Summary
 from tracegen.errors import InputError
 

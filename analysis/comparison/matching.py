@@ -1,6 +1,7 @@
 """Matching: runs of several systems that did the same work under the same conditions."""
 
 import itertools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ LABEL: Final = 24
 """Most characters of a name that a system is given."""
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
 _PLANNED_BY: Final = (
-    *("model", "bytes_per_token", "usable_bytes", "headroom", "arrangement", "promote", "lookup"),
-    *("decode", "users", "part", "cycles", "ranks", "order", "placement"),
+    *("model", "bytes_per_token", "usable_bytes", "headroom", "arrangement", "rules", "promote"),
+    *("lookup", "decode", "users", "part", "cycles", "ranks", "order", "placement"),
 )
 """Conditions that determine a plan, together with the trace."""
 _ORDERED_BY: Final = (
@@ -71,7 +72,10 @@ class Configuration:
 
         Only then does a tier's rate depend on the system alone.
         """
-        tiers = {(c.usable_bytes, c.arrangement, c.promote) for c in self._all_conditions()}
+        tiers = {
+            (c.usable_bytes, c.arrangement, c.promote, json.dumps(c.rules, sort_keys=True))
+            for c in self._all_conditions()
+        }
         return len(tiers) == 1
 
     @property

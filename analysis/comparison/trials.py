@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics as exact
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.progress import Advance
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.run_summary import Summary
@@ -26,8 +27,6 @@ TAILS: Final = (0.025, 0.975)
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Interval = tuple[float, float]
-Advance = Callable[[int], object]
-"""Takes the number of steps done since its last call."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,16 @@ import polars as pl
 from analysis.doubts.doubt import Doubt
 from analysis.log.log import STRETCH, scan
 from analysis.log.plan_order import kind_of
-from replayer.schema import CHECKPOINT_OPS, MOVES, ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS, RunInfo, parts
+from replayer.schema import (
+    ARRANGED_PLAN_VERSION,
+    CHECKPOINT_OPS,
+    MOVES,
+    ORDERED_PLAN_VERSION,
+    PLAN_VERSION,
+    TIERS,
+    RunInfo,
+    parts,
+)
 
 PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
 HASHED_OPS: Final = CHECKPOINT_OPS * 64  # the ops whose moves are sorted at once
@@ -86,6 +95,8 @@ def _check_fingerprint(place: Path, info: RunInfo, rows: pl.LazyFrame) -> Iterat
     """Compare the plan fingerprint of the rows, and its checkpoints, with those of run.json."""
     planned = None if info.plan is None else info.plan.plan_checkpoints
     version = PLAN_VERSION if kind_of(info.conditions) == "trace" else ORDERED_PLAN_VERSION
+    if info.conditions.rules is not None:
+        version = ARRANGED_PLAN_VERSION
     fingerprint, checkpoints = fingerprint_rows(rows, info.executed_ops, len(planned or ()) + 1, version)
     if info.executed_fingerprint not in (None, fingerprint):
         yield f"the rows of {place} are not those of its plan: their fingerprint is {fingerprint[:12]}…"

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from analysis.comparison.matching import name_sets
 from analysis.log.columns import GIB
 from analysis.log.log import Targets
+from analysis.progress import Progress, ignore_progress
 from analysis.report.baseline import Rank, rank_systems
 from analysis.runs.opening import open_run
 from analysis.summary.across_runs import add_shared_doubts
@@ -112,6 +113,7 @@ def gather(
     targets: Targets,
     baseline: Path | None = None,
     names: Sequence[str] | None = None,
+    progress: Progress = ignore_progress,
 ) -> Gathered:
     """Read runs, and rank them against a baseline.
 
@@ -120,6 +122,7 @@ def gather(
         targets: bounds that the user set.
         baseline: one of the runs; all systems that replayed its trace are ranked.
         names: names as SYSTEM/TRIAL; None to name runs after their paths.
+        progress: shows the work on each run.
 
     Raises:
         InputError: a run cannot be read or is named twice, or the baseline is not among the runs.
@@ -130,7 +133,7 @@ def gather(
     for i, path in enumerate(paths):
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError("named twice", "name it once", subject=path)
-    contents = [_read(path, targets) for path in paths]
+    contents = [_read(path, targets, progress) for path in paths]
     summaries = add_shared_doubts([summary for summary, _, _ in contents])
     each = zip(
         names or shorten_paths(paths),
@@ -160,10 +163,14 @@ def _configuration(summary: Summary) -> Configuration:
     return *provenance.configuration, ops, provenance.machine
 
 
-def _read(path: Path, targets: Targets) -> tuple[Summary, dict[str, pl.DataFrame], list[RunInfo]]:
+def _read(
+    path: Path,
+    targets: Targets,
+    progress: Progress,
+) -> tuple[Summary, dict[str, pl.DataFrame], list[RunInfo]]:
     run = open_run(path)
     log = open_log(run, targets)
-    summary = judge(run, log)
+    summary = judge(run, log, progress)
     if not summary.metrics["logged_ops"]:  # nothing but warm-up: there are no times to draw
         return summary, {}, run.infos
     number = pl.selectors.float()  # a counter over no time is infinite, and JSON has no infinity

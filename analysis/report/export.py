@@ -11,9 +11,9 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import asdict
 
-from analysis.comparison.trials import Advance
 from analysis.log import plan_order as orders
 from analysis.metrics.headlines import REPORT
+from analysis.progress import Progress, ignore_progress
 from analysis.report import text as wording
 from analysis.report.data import Gathered
 from analysis.sql.csv_cells import as_text
@@ -38,11 +38,11 @@ def make_tidy_table(data: Gathered) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def as_html(data: Gathered, advance: Advance = lambda _figures: None) -> bytes:
-    """Return the page; `advance` takes the number of figures drawn since its last call."""
+def as_html(data: Gathered, progress: Progress = ignore_progress) -> bytes:
+    """Return the page; `progress` shows how many of its figures are drawn."""
     from analysis.report.page import render_page  # noqa: PLC0415 (other formats need no renderer)
 
-    return render_page(data, advance).encode()
+    return render_page(data, progress).encode()
 
 
 def as_csv(data: Gathered) -> bytes:

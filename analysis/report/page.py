@@ -1,7 +1,7 @@
 """The report as one HTML file, without scripts or network, for screens, phones, print and dark mode."""
 
 import re
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup, escape
 
-from analysis.comparison.trials import Advance
 from analysis.log.columns import GIB
 from analysis.metrics.catalogue import CATALOGUE, GROUPS
 from analysis.metrics.headlines import REPORT
 from analysis.metrics.metric import PLACES
+from analysis.progress import Progress, ignore_progress
 from analysis.report import svg as drawing
 from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
@@ -61,8 +61,8 @@ class Drawn:
     tables: list[Table]
 
 
-def render_page(data: Gathered, advance: Advance = lambda _figures: None) -> str:
-    """Return the page; `advance` takes the number of figures drawn since its last call."""
+def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
+    """Return the page; `progress` shows how many of its figures are drawn."""
     here = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(here),
@@ -84,7 +84,7 @@ def render_page(data: Gathered, advance: Advance = lambda _figures: None) -> str
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
         verdicts=render.format_verdicts(data.summaries),
         ranking=Table("Systems against the baseline", wording.RANKING, wording.tabulate_ranking(data)),
-        sections=_draw_sections(data, advance),
+        sections=_draw_sections(data, progress),
         drawn=DRAWN,
         machine=_compare_rows("Machine", machines, names),
         settings=_compare_rows("Settings", settings, names),
@@ -100,18 +100,17 @@ def _join_names(names: list[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _draw_sections(data: Gathered, advance: Advance) -> dict[str, list[Drawn]]:
+def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:
     """Draw the figures for which the runs have data; one is rendered while the next is made."""
     figures = [(title, figure) for title, figures in SECTIONS.items() for figure in figures if data.shown]
     sections: dict[str, list[tuple[Figure, list[Future[Markup]]]]] = {}
     # Altair's validation takes longer than drawing, so it is off.
     with debug_mode(False), ThreadPoolExecutor(1) as renderer:
-        for title, figure in figures:
-            plots = {width: figure.draw(data, width) for width in (drawing.WIDE, drawing.NARROW)}
-            rendered = [renderer.submit(_render, figure, width, plot) for width, plot in plots.items() if plot]
-            if rendered:
-                sections.setdefault(title, []).append((figure, rendered))
-            advance(1)
+        with progress("drawing", "chart", len(figures)) as advance:
+            for title, figure in figures:
+                if rendered := _start_rendering(renderer, figure, data):
+                    sections.setdefault(title, []).append((figure, rendered))
+                advance(1)
         return {
             title: [
                 Drawn(figure, [chart.result() for chart in charts], _list_tables(data, figure))
@@ -119,6 +118,12 @@ def _draw_sections(data: Gathered, advance: Advance) -> dict[str, list[Drawn]]:
             ]
             for title, drawn in sections.items()
         }
+
+
+def _start_rendering(renderer: Executor, figure: Figure, data: Gathered) -> list[Future[Markup]]:
+    """Draw a figure in each width, and let the renderer make SVG of it; none if it has no data."""
+    plots = {width: figure.draw(data, width) for width in (drawing.WIDE, drawing.NARROW)}
+    return [renderer.submit(_render, figure, width, plot) for width, plot in plots.items() if plot]
 
 
 def _keep_flags_whole(text: str) -> Markup:

@@ -1,26 +1,9 @@
-"""Progress of a validation, passed to callables that may show it."""
+"""Callables that may show what a validation does."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-Advance = Callable[[int], None]
-"""Takes the number of units done since the last call."""
-
-
-class Progress(Protocol):
-    """Begins the progress of a task; inside the context its function advances it."""
-
-    def __call__(self, task: str, unit: str, total: int | None) -> AbstractContextManager[Advance]:
-        """Begin a task of `total` units."""
-        ...
-
-
-@contextmanager
-def ignore_progress(task: str, unit: str, total: int | None) -> Iterator[Advance]:  # noqa: ARG001 (Progress)
-    """Show nothing."""
-    yield lambda _count: None
+from analysis.progress import Progress, ignore_progress
 
 
 def _say_nothing(_line: str) -> None:

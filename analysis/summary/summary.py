@@ -1,7 +1,7 @@
 """The summary of a run: its metrics, and the doubts about them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -17,6 +17,7 @@ from analysis.doubts.every_row import check_rows
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
+from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.run_summary import MachineName, Provenance, Summary
@@ -27,15 +28,12 @@ from tracegen.schema import Trace
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
 """Entries of a summary that are no counts, and equal in runs that did the same work."""
 
-Advance = Callable[[int], None]
-"""Reports by how many units the work has advanced."""
 
-
-def ignore_progress(_units: int) -> None:
-    """Report nothing."""
-
-
-def summarise(path: Path, targets: Targets | None = None, advance: Advance = ignore_progress) -> Summary:
+def summarise(
+    path: Path,
+    targets: Targets | None = None,
+    progress: Progress = ignore_progress,
+) -> Summary:
     """Compute every metric of a run, and its doubts.
 
     The metrics are of all ranks together, without the warm-up.
@@ -43,44 +41,52 @@ def summarise(path: Path, targets: Targets | None = None, advance: Advance = ign
     Args:
         path: the run directory.
         targets: the bounds to compare the run with.
-        advance: called with 1 after each of METRICS.
+        progress: shows the work.
 
     Raises:
         InputError: the run directory is missing, damaged or without a log, or its log has rows that
             no replay writes.
     """
     run = open_run(path)
-    return judge(run, open_log(run, targets), advance)
+    return judge(run, open_log(run, targets), progress)
 
 
-def check_run(path: Path, trace: Path | None = None, advance: Advance = ignore_progress) -> Summary:
+def check_run(
+    path: Path,
+    trace: Path | None = None,
+    progress: Progress = ignore_progress,
+) -> Summary:
     """Summarise a run, and check that its rows are those of its plan.
 
     Args:
         path: the run directory.
         trace: the trace that the run replayed, to plan it again; `{rank}` in its name is the number
             of the rank. None: the rows are compared with run.json alone.
-        advance: called with 1 after each of METRICS.
+        progress: shows the work.
 
     Raises:
         InputError: as `summarise`; or the trace cannot be planned as the run was.
     """
     run = open_run(path)
-    summary = judge(run, open_log(run), advance)
+    summary = judge(run, open_log(run), progress)
     doubts = [doubt for rank in run.ranks for doubt in check_rows(rank.path, rank.info)]
     if trace is not None:
-        doubts += _compare_with_trace(run, trace)
+        doubts += _compare_with_trace(run, trace, progress)
     return summary.with_doubts(before=doubts)
 
 
-def _compare_with_trace(run: Run, trace: Path) -> Iterator[Doubt]:
+def _compare_with_trace(run: Run, trace: Path, progress: Progress) -> Iterator[Doubt]:
     """Yield a doubt for each difference between the ranks of a run and their trace."""
-    with TemporaryDirectory(prefix="analysis-plan-") as folder:
+    with (
+        TemporaryDirectory(prefix="analysis-plan-") as folder,
+        progress("planning again", "rank", len(run.ranks)) as advance,
+    ):
         for number, rank in enumerate(run.ranks):
             own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
             planned = replanned.plan_anew(own.path, rank.path, rank.info, Path(folder) / f"{number}.parquet")
             yield from replanned.find_deviations(rank.path, rank.info, own, planned)
             planned.moves.unlink()
+            advance(1)
 
 
 def open_log(run: Run, targets: Targets | None = None) -> Log:
@@ -105,15 +111,15 @@ def open_log(run: Run, targets: Targets | None = None) -> Log:
     return log
 
 
-def judge(run: Run, log: Log, advance: Advance = ignore_progress) -> Summary:
+def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     """Compute the metrics and the doubts of an opened run.
 
     Args:
         run: an opened run.
         log: its log.
-        advance: called with 1 after each of METRICS.
+        progress: shows the work.
     """
-    values = measure(log, advance)
+    values = measure(log, progress)
     windows = [info.window for info in run.infos if info.window is not None]
     values |= {"drain_s": max((window.drain_s or 0.0 for window in windows), default=0.0)}
     cells = log.every_cell.collect()
@@ -153,18 +159,19 @@ def _provenance(run: Run) -> Provenance:
     )
 
 
-def measure(log: Log, advance: Advance = ignore_progress) -> dict[str, Any]:
+def measure(log: Log, progress: Progress = ignore_progress) -> dict[str, Any]:
     """Compute every metric of METRICS, by its flat name.
 
     Args:
         log: the log of a run.
-        advance: called with 1 after each of METRICS, to show progress.
+        progress: shows how many of METRICS are done.
     """
     order = sorted(METRICS, key=lambda name: name != "latency")  # the most memory: before requests are computed
     rows = {}
-    for name in order:
-        rows[name] = METRICS[name](log).collect(engine="streaming").row(0, named=True)
-        advance(1)
+    with progress("judging", "metric", len(order)) as advance:
+        for name in order:
+            rows[name] = METRICS[name](log).collect(engine="streaming").row(0, named=True)
+            advance(1)
     return {name: _finite(value) for metric in METRICS for name, value in rows[metric].items()}
 
 

@@ -22,7 +22,7 @@ from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.planning.plan_table import PlannedMoves
 from replayer.record.columns import TIERS
-from replayer.record.run_info import Demotions, PlanInfo, TierCounts
+from replayer.record.run_info import PairCounts, PlanInfo, TierCounts
 from replayer.run.preflight import describe_disk_use, describe_time
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
@@ -154,14 +154,15 @@ def _render_totals(totals: PlanInfo) -> list[str]:
         ]
     )
     others = f"{totals.promotions:,} promotions, {totals.drops:,} drops, {totals.bypasses:,} bypasses"
+    copies = f"; copies {_render_pairs(totals.copies)}" if totals.copies else ""
     return [
         f"  {totals.ops:,} ops, {totals.reads or 0:,} reads: {counts}",
-        f"  {others}; demotions {_render_demotions(totals.demotions)}",
+        f"  {others}; demotions {_render_pairs(totals.demotions)}{copies}",
     ]
 
 
-def _render_demotions(demotions: Demotions) -> str:
-    return ", ".join(f"{way} {count:,}" for way, count in msgspec.to_builtins(demotions).items())
+def _render_pairs(counts: PairCounts) -> str:
+    return ", ".join(f"{way} {count:,}" for way, count in msgspec.to_builtins(counts).items())
 
 
 def _render_tiers(totals: PlanInfo) -> list[str]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
@@ -24,7 +24,14 @@ from replayer.record.simulation import (
     write_simulation,
 )
 from replayer.simulation.cells import CellPlanner, LoadedTrace
-from replayer.simulation.grid import AXES, MOST_CELLS, GridCell, count_cells, make_grid
+from replayer.simulation.grid import (
+    AXES,
+    MOST_CELLS,
+    GridCell,
+    count_cells,
+    find_arrangements,
+    make_grid,
+)
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
 
@@ -84,14 +91,15 @@ def simulate(
 ) -> None:
     """Plan a trace for every combination of settings, without any I/O.
 
-    --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb and --arrangement take lists of
-    values separated by commas. Each cell is what `replayer plan` counts with these settings.
+    --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb, --arrangement, --engine, --policy,
+    --ttl and --chunk-tokens take lists of values separated by commas; inside one --policy, write +
+    for the comma. Each cell is what `replayer plan` counts with the same settings.
     """
     opened = Trace(trace)
     if output is not None:
         check_table_path(output, force=force)
     threads = threads or len(os.sched_getaffinity(0))
-    axes = {name: flags.pop(name) or (None,) for name in AXES}
+    axes = _take_axes(flags)
     settings = cast("PlanSettings", flags)
     if not yes:
         _refuse_large_grid(opened, axes, settings, threads)
@@ -110,9 +118,18 @@ def simulate(
 
 
 for _option in simulate.params:
-    if isinstance(_option, click.Option) and _option.name in AXES:
+    if isinstance(_option, click.Option) and _option.name in (*AXES, "engine"):
         _option.metavar = f"{_option.make_metavar(click.Context(simulate))},…"
         _option.type = ListOf(_option.type)
+
+
+def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
+    """Take the values of the axes out of the flags; None stands for what the trace says."""
+    axes: dict[str, Sequence[object]] = {name: flags.pop(name) or (None,) for name in AXES}
+    named = axes["arrangement"] if axes["arrangement"] != (None,) else None
+    axes["arrangement"] = find_arrangements(cast("Sequence[str] | None", named), flags.pop("engine"))
+    axes["policy"] = [policy and str(policy).replace("+", ",") for policy in axes["policy"]]
+    return axes
 
 
 def _refuse_large_grid(

@@ -12,6 +12,7 @@ _GIB: Final = 2**30
 _GREATEST_FIRST: Final = ("hit", "spared", "bound")
 """Beginnings of the names of columns of which more is better."""
 
+_SHARED: Final = ("model", "arrangement", "policy", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 _HEADINGS: Final = {
     "gpu_mem_gb": "gpu GiB",
     "cpu_mem_gb": "cpu GiB",
@@ -107,11 +108,7 @@ def render_cells(cells: Sequence[Cell], info: SimulationInfo, most: int) -> list
 
 def _describe_settings(first: Cell, info: SimulationInfo) -> str:
     """Describe the settings that all cells share."""
-    shared = [
-        f"{name} {_text_of(first[name])}"
-        for name in ("model", "arrangement", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
-        if name not in info.axes
-    ]
+    shared = [f"{name} {_text_of(first[name])}" for name in _SHARED if name not in info.axes]
     headroom = f"headroom {_text_of(first['headroom'])}"
     return ", ".join([*shared, f"order {first['order']}", f"lookup {first['lookup']}", headroom])
 

@@ -16,7 +16,8 @@ static void count_read(Counts *c, const TraceOp *op, const TraceKey *key, int ti
         return;
     }
     c->hits[op->source][tier]++;
-    if (op->phase == PREFILL) c->spared_tokens[op->source][tier] += key->tokens;
+    if (op->phase == PREFILL)   /* the tokens of an object that were not stored are computed again */
+        c->spared_tokens[op->source][tier] += key->stored;
 }
 
 /* Per key: bit t: tier t holds the object; bit 4 + t: and nothing has read that entry yet. */
@@ -55,8 +56,9 @@ static void count_move(Counts *c, const Workload *w, const TraceOp *op, const Pl
         count_read(c, op, &w->key[m->key], NONE);
         break;
     case DEMOTE:
+    case COPY:
         bytes[0][m->from] += m->size;
-        leave(held, m->from);
+        if (m->kind == DEMOTE) leave(held, m->from);
         /* fall through */
     case STORE:
         bytes[1][m->to] += m->size;

@@ -69,7 +69,7 @@ struct Engine {
     pthread_cond_t prefilled;   /* for the main thread: the window is full, the clock may start */
     pthread_cond_t drained;     /* for workers: the main thread has taken the records */
     Scheduler *scheduler;
-    Waterfall *live;            /* decides placement during the run; NULL: a plan is executed */
+    Placement *live;            /* decides placement during the run; NULL: a plan is executed */
     int64_t began;              /* clock_ns() at the run's time 0 */
     int64_t timer_due;          /* what the leader waits for; FAR: there is no leader */
     int64_t idle;               /* followers that wait */
@@ -98,14 +98,16 @@ static void new_condition(pthread_cond_t *condition) {
 }
 
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,
-                   Planner *planner, Waterfall *live, const Rules *rules, Tier *const *tiers,
+                   Planner *planner, Placement *live, const Rules *rules, Tier *const *tiers,
                    const Payload *payload) {
     Engine *e = calloc(1, sizeof *e);
     e->ops = ops;
     e->set = *settings;
     e->planner = planner;
     e->live = live;
-    e->scheduler = scheduler_new(ops, rules->capacity, load, live);
+    int64_t capacity[TIERS];
+    capacities(rules, capacity);
+    e->scheduler = scheduler_new(ops, capacity, load, live);
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
     e->lost = calloc((size_t)ops->keys + 1, 1);
@@ -273,7 +275,7 @@ static void retire_ops(Engine *e) {
         totals_op(&e->totals, op->role);
         for (int32_t move = op->first_move; move != NONE; seq++) {
             const Move *m = scheduler_move(e->scheduler, move);
-            PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to};
+            PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to, 0};
             totals_move(&e->totals, e->ops, seq, &planned);
             int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
             memcpy(append(&e->rows, sizeof row), row, sizeof row);
@@ -758,7 +760,8 @@ void engine_fault(Engine *e, int64_t number, Fault *out) {
 int64_t core_sizes(int64_t *out) {
     const int64_t sizes[] = {
         sizeof(TraceOp),     sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload),
-        sizeof(PlannedMove), sizeof(Rules),        sizeof(Totals),   sizeof(Load),
+        sizeof(PlannedMove), sizeof(TierRules),    sizeof(Rules),    sizeof(Account),
+        sizeof(Totals),      sizeof(Load),
         sizeof(Op),          sizeof(Move),         sizeof(Device),   sizeof(PlannedOp),
         sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
         sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),

@@ -36,7 +36,7 @@ typedef struct { int32_t barrier, group; } KeyOrder;
 
 struct Scheduler {
     const Workload *ops;
-    Waterfall *decides;         /* NULL: a plan is executed */
+    Placement *decides;         /* NULL: a plan is executed */
     Load load;
     double prefill_ns, token_ns;
     RequestState *requests;
@@ -63,7 +63,7 @@ struct Scheduler {
 };
 
 Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
-                         Waterfall *decides) {
+                         Placement *decides) {
     Scheduler *s = checked(calloc(1, sizeof *s));
     s->ops = workload;
     s->decides = decides;
@@ -341,6 +341,7 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
             .kind = moves[i].kind,
             .from = moves[i].from,
             .to = moves[i].to,
+            .background = moves[i].background,
             .waited_for = WAIT_NONE,
         };
         op = &s->op_pool[at];
@@ -417,7 +418,7 @@ static void decide(Scheduler *s) {
     int32_t at = dequeue(s, &s->requests[heap_pop(&s->waiting).value]);
     const PlannedMove *moves;
     int64_t count, due = s->op_pool[at].due_ns;
-    int role = waterfall_decide(s->decides, s->op_pool[at].row, &moves, &count);
+    int role = placement_decide(s->decides, s->op_pool[at].row, &moves, &count);
     admit_op(s, at, s->decided, role, moves, count, due);
     for (int32_t move = s->op_pool[at].first_move; move != NONE; move = s->move_pool[move].next)
         unblock(s, move, due, WAIT_NONE, NULL);

@@ -4,6 +4,8 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Final
 
+from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement
+from replayer.arrangements.loading import make_arrangement
 from replayer.planning.model import TokenBytes
 from replayer.planning.order import Order, make_reference, read_order
 from replayer.planning.pace import Demand, Pace
@@ -52,8 +54,7 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
             bytes_per_token=_bytes_per_token(run, conditions),
             capacity_gib=_capacities(conditions),
             headroom=_headroom(conditions),
-            arrangement=conditions.arrangement or "waterfall",
-            promote=bool(conditions.promote),
+            arrangement=_arrangement(run, conditions),
             lookup=conditions.lookup,
             selection=_selection(conditions),
             order=_order(run, conditions),
@@ -85,6 +86,20 @@ def _bytes_per_token(run: Path, conditions: Conditions) -> TokenBytes:
     if windowed > conditions.bytes_per_token:
         raise _error(run, "windowed_bytes_per_token is above bytes_per_token", _COPY_AGAIN)
     return TokenBytes(conditions.bytes_per_token - windowed, windowed, window)
+
+
+def _arrangement(run: Path, conditions: Conditions) -> Arrangement:
+    """Return the arrangement as recorded; runs of earlier releases record no rules."""
+    name = conditions.arrangement or WATERFALL.name
+    if conditions.rules is not None:
+        try:
+            return make_arrangement(name, conditions.rules)
+        except InputError as error:
+            raise _error(run, f"in its rules, {error.problem}", _COPY_AGAIN) from None
+    known = {one.name: one for one in (WATERFALL, SPILLOVER)}
+    if name not in known:
+        raise _error(run, f"it does not record the rules of {name}", _COPY_AGAIN)
+    return known[name].with_promotion() if conditions.promote else known[name]
 
 
 def _usable(conditions: Conditions) -> Usable:

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from replayer.bindings import compiled
 from replayer.bindings.compiled import TotalsStruct, address, call
-from replayer.planning.moves import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Stretch
+from replayer.planning.moves import BYPASS, COPY, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Stretch
 from replayer.planning.workload import Workload
 from replayer.record.columns import MOVES, TIERS
-from replayer.record.run_info import Demotions, PeakBytes, PlanInfo, TierCounts, Totals
+from replayer.record.run_info import PairCounts, PeakBytes, PlanInfo, TierCounts, Totals
 
 _describe_moves = call("stretch_tell")
 
@@ -95,16 +96,13 @@ class MoveTotals:
             hits=_by_tier(hits.sum(1)),
             misses=int(counts[MISS].sum()),
             stores=_by_tier(counts[STORE].sum(0)),
-            demotions=Demotions(
-                gpu_cpu=int(counts[DEMOTE, 0, 1]),
-                gpu_nvme=int(counts[DEMOTE, 0, 2]),
-                cpu_nvme=int(counts[DEMOTE, 1, 2]),
-            ),
+            demotions=_by_pair(counts[DEMOTE]),
+            copies=_by_pair(counts[COPY]) if counts[COPY].any() else msgspec.UNSET,
             promotions=int(counts[PROMOTE].sum()),
             drops=int(counts[DROP].sum()),
             bypasses=int(counts[BYPASS].sum()),
             recomputed_tokens=self.struct.recomputed_tokens,
-            read_bytes=_by_tier(size[[HIT, PROMOTE, DEMOTE]].sum(axis=(0, 2))),
+            read_bytes=_by_tier(size[[HIT, PROMOTE, DEMOTE, COPY]].sum(axis=(0, 2))),
             write_bytes=_by_tier(self._entered(size)),
         )
 
@@ -120,11 +118,15 @@ class MoveTotals:
 
     @staticmethod
     def _entered(size: NDArray[np.int64]) -> NDArray[np.int64]:
-        entered: NDArray[np.int64] = size[[STORE, DEMOTE]].sum(axis=(0, 1))
+        entered: NDArray[np.int64] = size[[STORE, DEMOTE, COPY]].sum(axis=(0, 1))
         return entered
 
     def _table(self, name: str) -> NDArray[np.int64]:
         return np.array(getattr(self.struct, name)[:], np.int64).reshape(len(MOVES), 4, 4)
+
+
+def _by_pair(counts: NDArray[np.int64]) -> PairCounts:
+    return PairCounts(gpu_cpu=int(counts[0, 1]), gpu_nvme=int(counts[0, 2]), cpu_nvme=int(counts[1, 2]))
 
 
 def _by_tier(values: NDArray[np.int64]) -> TierCounts:

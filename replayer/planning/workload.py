@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.bindings.compiled import (
     TRACE_KEY,
     TRACE_OP,
@@ -33,6 +34,7 @@ _COLUMNS: Final = (
 
 _add_columns = call("workload_add")
 _index_requests = call("workload_index")
+_store_chunks = call("workload_store")
 
 
 class Workload:
@@ -50,7 +52,13 @@ class Workload:
             than can be numbered.
     """
 
-    def __init__(self, trace: Trace, selection: Selection, bytes_per_token: TokenBytes) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        selection: Selection,
+        bytes_per_token: TokenBytes,
+        arrangement: Arrangement = WATERFALL,
+    ) -> None:
         max_ops = trace.ops * selection.cycles
         if max_ops > _MAX_NUMBER:
             raise InputError(
@@ -75,8 +83,8 @@ class Workload:
         self._request = self._request[: self.requests]
         self._key = self._key[: self.keys]
         self.users = int(self._request["user"].max(initial=-1)) + 1
-        self._key["size"] = bytes_per_token.object_bytes(self._key["tokens"])
         self._index()
+        self._key["size"] = bytes_per_token.object_bytes(self._held_tokens(arrangement))
 
     def _take(self, batch: Columns, trace: Trace) -> None:
         """Add the ops of a batch."""
@@ -111,13 +119,37 @@ class Workload:
         numbers = (self.ops, self.requests, self.users, self.keys)
         return WorkloadStruct(*numbers, *map(address, arrays))
 
-    def with_sizes(self, bytes_per_token: TokenBytes) -> "Workload":
-        """Return the workload for another model; it shares everything but the keys' sizes."""
+    def with_sizes(self, bytes_per_token: TokenBytes, arrangement: Arrangement) -> "Workload":
+        """Return the workload for another model and arrangement; it shares all but the keys.
+
+        Args:
+            bytes_per_token: of the model.
+            arrangement: its chunks count; this workload must be one without chunks.
+        """
         other = copy.copy(self)
         other._key = self._key.copy()
-        other._key["size"] = bytes_per_token.object_bytes(other._key["tokens"])
         other.struct = other._make_struct()
+        other._key["size"] = bytes_per_token.object_bytes(other._held_tokens(arrangement))
         return other
+
+    def _held_tokens(self, arrangement: Arrangement) -> NDArray[np.int32]:
+        """Return the tokens that each object takes in a tier, shape (keys,).
+
+        With chunks, also note how many of its tokens a hit spares.
+        """
+        tokens: NDArray[np.int32] = self._key["tokens"]
+        if not arrangement.chunk_tokens:
+            return tokens
+        held = np.zeros(self.keys, np.int32)
+        _store_chunks(
+            reference(self.struct),
+            address(self._key),
+            arrangement.chunk_tokens,
+            arrangement.tail == "keep",
+            arrangement.unsaved_tokens,
+            address(held),
+        )
+        return held
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the bytes of each object, shape (keys,)."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from replayer.record.columns import TIERS
-from replayer.record.options import DEVICE_LAYOUTS, Arrangement, Decode, Layout, Lookup, PaceKind, Placement, Verify
+from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify
 
 _INT64: Final = 2**63 - 1
 Count = Annotated[int, Meta(ge=0, le=_INT64)]
@@ -65,8 +65,8 @@ class PeakBytes(msgspec.Struct, frozen=True, kw_only=True):
     nvme: Count | None = None
 
 
-class Demotions(msgspec.Struct, frozen=True, kw_only=True):
-    """Demotions by the pair of tiers."""
+class PairCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """A count for each pair of tiers."""
 
     gpu_cpu: Count = msgspec.field(name="gpu>cpu")
     gpu_nvme: Count = msgspec.field(name="gpu>nvme")
@@ -74,14 +74,18 @@ class Demotions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of ops and moves, bytes and tokens, of a plan or of its execution."""
+    """Counts of ops and moves, bytes and tokens, of a plan or of its execution.
+
+    `copies` is left out if nothing is copied.
+    """
 
     ops: Count
     reads: Count | None = None
     hits: TierCounts
     misses: Count
     stores: TierCounts
-    demotions: Demotions
+    demotions: PairCounts
+    copies: PairCounts | msgspec.UnsetType = msgspec.UNSET
     promotions: Count
     drops: Count
     bypasses: Count
@@ -150,7 +154,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     attention_window: Count | None = None
     usable_bytes: TierSizes
     headroom: str | None = None
-    arrangement: Arrangement | None = None
+    arrangement: str | None = None
+    rules: dict[str, Any] | None = None
     promote: bool | None = None
     lookup: Lookup | None = None
     decode: Decode | None = None

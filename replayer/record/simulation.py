@@ -83,11 +83,13 @@ SETTING_COLUMNS: Final = (
         nullable=True,
     ),
     *_texts(
-        ("arrangement", "rules of placement: waterfall, spillover"),
+        ("arrangement", "name of the rules: waterfall, an engine's, or a file's"),
+        ("policy", "which object goes first: of all tiers, or by tier, as in gpu=lru,cpu=arc"),
         ("lookup", "independent or contiguous"),
-        ("order", "trace, reference:NAME, or the run whose order it is"),
+        ("order", "trace, reference:NAME, or run:NAME"),
     ),
-    CellColumn("promote", pa.bool_(), "a read moves the object to the fastest tier"),
+    *_numbers(("ttl_s", "seconds from an object's last use until it expires; 0: never")),
+    *_counts(("chunk_tokens", "tokens of a chunk; 0: objects are those of the trace")),
 )
 """Columns that say what was planned."""
 
@@ -157,9 +159,10 @@ END_COLUMNS: Final = (
 )
 """The remaining columns."""
 
+_RULE_COLUMNS: Final = ("policy", "ttl_s", "chunk_tokens")
 _AXIS_COLUMNS: Final = (
-    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
-    *("arrangement", "promote"),
+    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb", "arrangement"),
+    *_RULE_COLUMNS,
 )
 
 SIMULATION_COLUMNS: Final = tuple(
@@ -198,8 +201,18 @@ class SimulationInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return the names of the columns of settings that differ between cells."""
-    return tuple(name for name in _AXIS_COLUMNS if len({cell[name] for cell in cells}) > 1)
+    """Return the names of the columns of settings that differ between cells.
+
+    What follows from the arrangement, as its policy may, is left out.
+    """
+    arrangements = {cell["arrangement"] for cell in cells}
+
+    def differs(name: str) -> bool:
+        if name in _RULE_COLUMNS:
+            return len({(cell["arrangement"], cell[name]) for cell in cells}) > len(arrangements)
+        return len({cell[name] for cell in cells}) > 1
+
+    return tuple(name for name in _AXIS_COLUMNS if differs(name))
 
 
 def check_table_path(path: Path, *, force: bool) -> None:

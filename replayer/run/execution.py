@@ -78,7 +78,7 @@ class Execution:
         self._prepared = prepared
         self._ranks = ranks
         self._console = console
-        self._hash = PlanHash(prepared.plan.options.order.plan_version)
+        self._hash = PlanHash(prepared.plan.options.plan_version)
         self._engine = Engine(
             prepared.plan,
             tiers.all,

@@ -9,9 +9,10 @@ from typing import Final
 
 from msgspec.structs import astuple
 
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.planning.model import TokenBytes
 from replayer.planning.offered_load import Minutes
-from replayer.planning.plan import Plan, PlanOptions, choose_lookup
+from replayer.planning.plan import Plan, PlanOptions, Usable, choose_lookup
 from replayer.planning.workload import Workload
 from replayer.record.columns import TIERS
 from replayer.record.options import Lookup
@@ -29,17 +30,32 @@ class _CancelledError(Exception):
 
 
 @dataclass(frozen=True)
+class _Sizing:
+    """What decides the sizes of objects."""
+
+    bytes_per_token: TokenBytes
+    chunk_tokens: int
+    tail: str
+    unsaved_tokens: int
+
+    @classmethod
+    def of(cls, options: PlanOptions) -> "_Sizing":
+        rules = options.arrangement
+        return cls(options.bytes_per_token, rules.chunk_tokens, rules.tail, rules.unsaved_tokens)
+
+
+@dataclass(frozen=True)
 class LoadedTrace:
     """A trace in memory, shared by the plans of all cells.
 
     Attributes:
         trace: the trace.
-        workloads: its selected ops, by bytes per token.
+        workloads: its selected ops, by what decides the sizes of objects.
         minutes: when its requests arrive.
     """
 
     trace: Trace
-    workloads: dict[TokenBytes, Workload]
+    workloads: dict["_Sizing", Workload]
     minutes: Minutes
 
     @classmethod
@@ -51,8 +67,12 @@ class LoadedTrace:
         """
         first = cells[0].options
         workload = Workload(trace, first.selection, first.bytes_per_token)
-        sizes = {cell.options.bytes_per_token for cell in cells}
-        workloads = {size: workload.with_sizes(size) for size in sizes}
+        workloads: dict[_Sizing, Workload] = {}
+        for options in (_without_limits(first, "independent"), *(cell.options for cell in cells)):
+            sizing = _Sizing.of(options)
+            if sizing not in workloads:
+                sized = workload.with_sizes(options.bytes_per_token, options.arrangement)
+                workloads[sizing] = sized
         return cls(trace, workloads, Minutes(workload))
 
 
@@ -149,7 +169,7 @@ class CellPlanner:
     def _plan(self, options: PlanOptions) -> Cell:
         """Plan one cell; return its columns of counts."""
         loaded = self._loaded
-        workload = loaded.workloads[options.bytes_per_token]
+        workload = loaded.workloads[_Sizing.of(options)]
         plan = Plan(loaded.trace, options, workload)
         counts = CellCounts(workload, loaded.minutes)
         fingerprint = None
@@ -180,13 +200,22 @@ class CellPlanner:
             self._planned += ops
 
 
+def _name_policies(arrangement: Arrangement, usable: Usable) -> str:
+    """Name the policy of all tiers that exist; or, where they differ, of each."""
+    names = {
+        tier: rules.policy for (tier, rules), size in zip(arrangement.tiers().items(), usable, strict=True) if size != 0
+    }
+    if len(set(names.values())) == 1:
+        return next(iter(names.values()))
+    return ",".join(f"{tier}={policy}" for tier, policy in names.items())
+
+
 def _without_limits(options: PlanOptions, lookup: Lookup) -> PlanOptions:
     """Return options under which every object stays: no rules hit more often."""
     return replace(
         options,
         capacity_gib=(Decimal(0), Decimal(0), None),
-        arrangement="waterfall",
-        promote=False,
+        arrangement=WATERFALL,
         lookup=lookup,
     )
 
@@ -210,7 +239,9 @@ def _describe(cell: GridCell) -> Cell:
         "storage_capacity_gb": nvme,
         "headroom": float(options.headroom),
         **usable,
-        "arrangement": options.arrangement,
-        "promote": options.promote,
+        "arrangement": options.arrangement.name,
+        "policy": _name_policies(options.arrangement, options.usable()),
+        "ttl_s": options.arrangement.ttl_s,
+        "chunk_tokens": options.arrangement.chunk_tokens,
         "order": order.kind if order.name is None else f"{order.kind}:{order.name}",
     }

@@ -5,13 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
+from replayer.arrangements.loading import load_arrangement, load_engine
 from replayer.planning.plan import PlanOptions
 from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-AXES: Final = ("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb", "arrangement")
+AXES: Final = (
+    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
+    *("arrangement", "policy", "ttl", "chunk_tokens"),
+)
 """Settings of a plan that may have several values, from the slowest axis to the fastest."""
+_CAPACITIES: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 MOST_CELLS: Final = 10_000
 """A larger grid is made only if the user asks for it twice."""
 
@@ -29,6 +35,26 @@ class GridCell:
     number: int
     model: str
     options: PlanOptions
+
+
+def find_arrangements(
+    names: Sequence[str] | None,
+    engines: Sequence[str] | None,
+) -> tuple[Arrangement, ...]:
+    """Return the values of the axis `arrangement`: those named, then those of engines.
+
+    Raises:
+        InputError: a name is unknown, or two arrangements have the same name.
+    """
+    if names is None and engines is None:
+        return (WATERFALL,)
+    found = [*map(load_arrangement, names or ()), *map(load_engine, engines or ())]
+    named: set[str] = set()
+    for one in found:
+        if one.name in named:
+            raise InputError("is named twice", "leave one out", subject=one.name, setting="engine")
+        named.add(one.name)
+    return tuple(found)
 
 
 def count_cells(axes: Mapping[str, Sequence[object]]) -> int:
@@ -74,8 +100,8 @@ def _resolve_cell(
     except InputError as error:
         if error.setting is not None or error.subject is not None:
             raise
-        given = {name: value for name, value in chosen.items() if value is not None}
-        values = ", ".join(f"`{name}` {value}" for name, value in given.items())
+        capacities = {name: chosen.get(name) for name in _CAPACITIES}
+        values = ", ".join(f"`{name}` {gib}" for name, gib in capacities.items() if gib is not None)
         problem = f"{error.problem} in the cell with {values}"
         raise InputError(problem, "leave a 0 out of one of the lists") from None
     if earlier:

@@ -20,7 +20,8 @@ C_TYPES: dict[str, Any] = {
 }  # fmt: skip
 OURS: dict[str, Any] = {
     "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
-    "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "Rules": compiled.Rules,
+    "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "TierRules": compiled.TierRulesStruct, "Rules": compiled.Rules,
+    "Account": compiled.AccountStruct,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
     "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
@@ -36,9 +37,9 @@ NOT_SHARED = {"IoRequest", "TraceColumns"}  # only between tiers.c and uring.c; 
 def declared() -> dict[str, type[ctypes.Structure]]:
     """Lay out the structures that the headers declare, from their text."""
     text = re.sub(r"/\*.*?\*/", "", "\n".join(HEADERS), flags=re.S)
-    tiers = re.search(r"enum \{ (\w+(?:, \w+)*), TIERS \};", text)
-    assert tiers is not None
-    constants = {"TIERS": len(tiers[1].split(", "))}
+    counted = re.findall(r"enum \{ (\w+(?:, \w+)*), (TIERS|MOVE_KINDS) \};", text)
+    constants = {name: len(words.split(", ")) for words, name in counted}
+    assert len(constants) == 2
     found: dict[str, type[ctypes.Structure]] = {}
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
         fields = []

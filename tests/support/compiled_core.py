@@ -31,7 +31,7 @@ class MoveStruct(Structure):
         *((name, c_int64) for name in "number size ready_ns order_ns pulled_ns".split()),
         ("key", c_uint32),
         *((name, c_int32) for name in "op next dependents blockers group ledger needs seq".split()),
-        *((name, c_int8) for name in "kind source target waited_for".split()),
+        *((name, c_int8) for name in "kind source target waited_for background".split()),
     )
 
 

@@ -119,7 +119,7 @@ def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed
         capacity = (Decimal(0), gib * cpu_objects, None if nvme_objects is None else gib * nvme_objects)
         order = Order("run", "crafted", op_ids=np.arange(len(batch["op_id"]))) if ordered else Order()
         options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order)
-        plan, totals, hashed = Plan(trace, options), MoveTotals(), PlanHash(order.plan_version)
+        plan, totals, hashed = Plan(trace, options), MoveTotals(), PlanHash(options.plan_version)
         whole = msgspec.to_builtins(plan.simulate().to_info())
         planner = plan.planner()
         part = next(planner.stretches(len(batch["op_id"])))

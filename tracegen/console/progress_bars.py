@@ -9,13 +9,20 @@ from tracegen.files.progress import Advance
 
 
 @contextmanager
-def show_progress(task: str, unit: str, total: int | None) -> Iterator[Advance]:
+def show_progress(
+    task: str,
+    unit: str,
+    total: int | None,
+    *,
+    delay_s: float = 0,
+) -> Iterator[Advance]:
     """Show a progress bar inside the context, if standard error is a terminal.
 
     Args:
         task: the work, shown before the bar.
         unit: unit of its amount; bytes (`B`) are shown as KiB, MiB, ….
         total: the whole amount; None if it is not known.
+        delay_s: seconds before the bar appears; shorter work shows none.
     """
     with tqdm(
         desc=task,
@@ -24,6 +31,7 @@ def show_progress(task: str, unit: str, total: int | None) -> Iterator[Advance]:
         unit_scale=unit == "B",
         disable=None,
         leave=False,
+        delay=delay_s,
     ) as bar:
 
         def advance(amount: int) -> None:
