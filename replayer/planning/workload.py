@@ -155,6 +155,11 @@ class Workload:
         """Return the bytes of each object, shape (keys,)."""
         return self._key["size"]
 
+    def spared_tokens(self) -> NDArray[np.int32]:
+        """Return the tokens that a hit on each object spares, shape (keys,)."""
+        spared: NDArray[np.int32] = self._key["stored"]
+        return spared
+
     def op_ids(self) -> NDArray[np.int64]:
         """Return the op_id of each row, shape (ops,)."""
         return self._op["op_id"]
