@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from replayer.commands.run_console import make_bar
-from replayer.commands.simulation_table import render_cells, sort_cells
+from replayer.commands.simulation_table import check_column, render_cells, sort_cells
 from replayer.flags.flag_types import ListOf, WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.planning.plan_settings import PlanSettings
@@ -98,6 +98,8 @@ def simulate(
     opened = Trace(trace)
     if output is not None:
         check_table_path(output, force=force)
+    if sort is not None:
+        check_column(sort)
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
     settings = cast("PlanSettings", flags)

@@ -1,5 +1,6 @@
 """The cells of a grid as a table for a terminal."""
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +13,10 @@ _GIB: Final = 2**30
 _GREATEST_FIRST: Final = ("hit", "spared", "bound")
 """Beginnings of the names of columns of which more is better."""
 
-_SHARED: Final = ("model", "arrangement", "policy", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
+_SHARED: Final = (
+    *("model", "arrangement", "policy"),
+    *("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
+)
 _HEADINGS: Final = {
     "gpu_mem_gb": "gpu GiB",
     "cpu_mem_gb": "cpu GiB",
@@ -24,8 +28,8 @@ def _percent(value: float) -> str:
     return f"{value:.1%}"
 
 
-def _millions(value: float) -> str:
-    return f"{value / 1e6:,.1f} M"
+def _tokens(value: float) -> str:
+    return f"{value / 1e6:,.1f} M" if value >= 1e6 else f"{value / 1e3:,.1f} k"
 
 
 def _gib(value: float) -> str:
@@ -45,7 +49,7 @@ _MEASURES: Final = (
     _Measure("hit_rate_ops", "reads", _percent),
     _Measure("hit_rate_tokens", "tokens", _percent),
     _Measure("hit_rate_requests", "requests", _percent),
-    _Measure("recomputed_tokens", "recomputed", _millions),
+    _Measure("recomputed_tokens", "recomputed", _tokens),
     _Measure("peak_read_gib_s_nvme", "read GiB/s", lambda value: f"{value:,.2f}"),
     _Measure("write_bytes_per_day_nvme", "written GiB", _gib),
     _Measure("drive_writes_per_day", "DWPD", lambda value: f"{value:,.2f}"),
@@ -56,16 +60,12 @@ _MEASURES: Final = (
 _LEGEND: Final = (
     "  Hits as a share of reads (ops), of prompt tokens, and of requests (all of whose reads hit).",
     "  Recomputed: tokens. nvme: GiB/s in the busiest minute, GiB and drive writes per day.",
-    "  *: the best of a column. docs/simulating.md defines all columns.",
+    "  *: the highest hit rate. docs/simulating.md defines all columns.",
 )
 
 
-def sort_cells(cells: Sequence[Cell], column: str) -> list[Cell]:
-    """Return the cells with the best first; those without a value come last.
-
-    Args:
-        cells: rows of the table.
-        column: name of a column; more is better for hits and spared tokens, else less.
+def check_column(column: str) -> None:
+    """Refuse a name that is not that of a column of the table.
 
     Raises:
         InputError: there is no such column.
@@ -77,6 +77,15 @@ def sort_cells(cells: Sequence[Cell], column: str) -> list[Cell]:
             subject=column,
             setting="sort",
         )
+
+
+def sort_cells(cells: Sequence[Cell], column: str) -> list[Cell]:
+    """Return the cells with the best first; those without a value come last.
+
+    Args:
+        cells: rows of the table.
+        column: name of a column; more is better for hits and spared tokens, else less.
+    """
     known = [cell for cell in cells if cell[column] is not None]
     known.sort(
         key=lambda cell: cell[column],  # type: ignore[arg-type, return-value]  # of one type
@@ -96,14 +105,18 @@ def render_cells(cells: Sequence[Cell], info: SimulationInfo, most: int) -> list
     first = cells[0]
     lines = [
         f"{info.trace}: {format_count(len(cells), 'cell')} of {format_count(info.ops, 'op')} each",
-        f"  {_describe_settings(first, info)}",
-        f"  {_describe_bound(first)}",
+        *_wrap(_describe_settings(first, info)),
+        *_wrap(_describe_bound(first)),
         "",
         *_render_table(cells, info.axes, most),
     ]
     if len(cells) > most:
         lines.append(f"  {format_count(len(cells) - most, 'more cell')}")
     return [*lines, "", *_LEGEND]
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _describe_settings(first: Cell, info: SimulationInfo) -> str:
@@ -149,9 +162,9 @@ def _add_column(
 
 def _mark_best(cells: Sequence[Cell], measure: _Measure) -> list[str]:
     """Return the values of a column as text, each with a star or a space behind it."""
-    known = {cell[measure.column] for cell in cells} - {None}
-    is_better = max if measure.column.startswith(_GREATEST_FIRST) else min
-    best = is_better(known, key=float) if len(known) > 1 else None  # type: ignore[arg-type]
+    known = [float(cell[measure.column] or 0) for cell in cells]
+    is_judged = measure.column.startswith(_GREATEST_FIRST) and min(known) < max(known)
+    best = max(known) if is_judged else None
     return [_format_cell(cell[measure.column], measure, best) for cell in cells]
 
 

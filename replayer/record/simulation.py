@@ -105,7 +105,7 @@ COUNT_COLUMNS: Final = (
         ("hit_requests", "requests with reads, all of which hit"),
         ("spared_tokens", "tokens of prefill reads that hit: prefill need not compute them"),
         ("recomputed_tokens", "tokens of ops with a miss or a bypass"),
-        ("bypasses", "objects that no tier can hold"),
+        ("bypasses", "writes and recomputed reads of objects that no tier can hold"),
         ("promotions", "hits whose object moves to a faster tier"),
     ),
     *_numbers(
