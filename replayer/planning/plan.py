@@ -114,14 +114,7 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
-        policies = {rules.policy for rules in self.arrangement.tiers().values()}
-        if "belady" in policies and self.order.kind not in ("trace", "run"):
-            raise InputError(
-                "must know all ops before the first one, and here each depends on the ones before",
-                "pass `order=trace`",
-                subject="belady",
-                setting="policy",
-            )
+        self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
 
     @property
     def plan_version(self) -> int:
@@ -168,7 +161,9 @@ class Plan:
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        self.lookup: Lookup = options.lookup or _rule_lookup(trace, options.arrangement)
+        is_chained = bool(trace.metadata.prefix_chained)
+        ruled = options.arrangement.choose_lookup(is_chained=is_chained)
+        self.lookup: Lookup = options.lookup or ruled
         self.workload = Workload(
             trace,
             options.selection,
@@ -278,13 +273,6 @@ class Plan:
             positions: NDArray[np.int64] = self.workload.op_ids()[stretch.ops["row"]]
             return positions
         return np.arange(planned, planned + len(stretch.ops))
-
-
-def _rule_lookup(trace: Trace, arrangement: Arrangement) -> Lookup:
-    """Return how objects are looked up if no setting says it."""
-    if arrangement.lookup != "trace":
-        return arrangement.lookup
-    return "contiguous" if trace.metadata.prefix_chained else "independent"
 
 
 def free_live(waterfall: int) -> None:
