@@ -51,7 +51,7 @@ class Rules(Structure):
 
 
 class AccountStruct(Structure):
-    """What a placement has done so far, per tier; see `Account` in core.h."""
+    """The account of a placement so far, per tier; see `Account` in core.h."""
 
     _fields_ = (
         *(

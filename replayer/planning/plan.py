@@ -114,14 +114,7 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
-        policies = {rules.policy for rules in self.arrangement.tiers().values()}
-        if "belady" in policies and self.order.kind not in ("trace", "run"):
-            raise InputError(
-                "must know all ops before the first one, and here each depends on the ones before",
-                "pass `order=trace`",
-                subject="belady",
-                setting="policy",
-            )
+        self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
 
     @property
     def plan_version(self) -> int:
@@ -149,11 +142,9 @@ class PlanOptions:
 
 def choose_lookup(trace: Trace, options: PlanOptions) -> Lookup:
     """Return how reads are looked up: by the options, else the arrangement, else the trace."""
-    if options.lookup is not None:
-        return options.lookup
-    if options.arrangement.lookup != "trace":
-        return options.arrangement.lookup
-    return "contiguous" if trace.metadata.prefix_chained else "independent"
+    is_chained = bool(trace.metadata.prefix_chained)
+    ruled = options.arrangement.choose_lookup(is_chained=is_chained)
+    return options.lookup or ruled
 
 
 class Plan:
