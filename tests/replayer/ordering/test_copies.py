@@ -229,7 +229,9 @@ class CopiesWorld(World):
 
     def begin(self, move: Move, now: int) -> None:
         row, source, target = move.op.row, (move.key, move.source), (move.key, move.target)
-        if move.pulled_ns < 0:
+        if move.background:
+            assert move.pulled_ns >= 0 or 0 <= move.op.due_ns <= move.ready_ns <= now
+        elif move.pulled_ns < 0:
             self._check_pace(move, now)
             self.begun.add(row)
         self.left.setdefault(row, self.foreground[row])
