@@ -161,10 +161,16 @@ def _facts(info: RunInfo) -> dict[str, pl.Expr]:
         "least_rank": pl.col("least_rank").min(),
         "most_rank": pl.col("most_rank").max(),
         "late_tokens": pl.col("new_tokens").filter(~pl.col("first")).sum(),
-        "oversized": (pl.col("most_bytes") > info.conditions.bytes_per_token).any(),
+        "oversized": (pl.col("most_bytes") > _most_bytes_per_token(info)).any(),
         "checked_reads": pl.col("rows").filter(kept & stored).sum(),
         "check_ns": pl.col("verify_ns").filter(kept & stored).sum(),
     }
+
+
+def _most_bytes_per_token(info: RunInfo) -> int:
+    """Return the bytes of an object of one token; larger objects have at most as many per token."""
+    conditions = info.conditions
+    return conditions.bytes_per_token + (conditions.state_bytes_per_object or 0)
 
 
 def _explain(place: Path, files: list[Path], error: Exception) -> InputError:

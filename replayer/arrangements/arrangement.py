@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from replayer.arrangements.values import RULES, TIER_RULES, describe_wrong_value
 from replayer.record.columns import TIERS
-from replayer.record.options import Copies, Down, Lookup, StorePlace, Tail, Touch, Up
+from replayer.record.options import Copies, Down, LookupRule, Recency, StorePlace, Tail, Touch, Up
 from tracegen.errors import InputError
 
 
@@ -72,12 +72,12 @@ class ArrangementRecord:
     Attributes:
         name: its name; `waterfall` or `spillover` if it has their rules, whatever its name is.
         rules: the keys that differ from the defaults; None: all rules are those of the name.
-        promote: whether objects that are read move up; None if `rules` say it.
+        promote: whether objects that are read move up from every tier.
     """
 
     name: str
     rules: dict[str, object] | None
-    promote: bool | None
+    promote: bool
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,12 @@ class Arrangement:
 
     Attributes:
         name: its name, or that of its file.
-        description: one sentence on what it is.
+        description: what it is, in one line.
         source: the engine that it describes; None: it describes no engine.
         copies: whether one tier holds an object, or several may.
         place: where new objects go.
         touch: which copies of an object a hit touches.
+        recency: the order of age among the objects of one prompt.
         lookup: whether objects hit one by one or as a prefix; `trace`: as the trace says.
         ttl_s: seconds after its last touch at which an object expires; 0: never.
         pin: sources whose objects are never evicted, as in a trace.
@@ -111,7 +112,8 @@ class Arrangement:
     copies: Copies = "exclusive"
     place: StorePlace = "fastest"
     touch: Touch = "serving"
-    lookup: Lookup | str = "trace"
+    recency: Recency = "op"
+    lookup: LookupRule = "trace"
     ttl_s: float = 0.0
     pin: tuple[str, ...] = ()
     chunk_tokens: int = 0
@@ -229,7 +231,8 @@ class Arrangement:
                 same = known.with_promotion() if promotes else known
                 if table == same.simplify().to_table():
                     return ArrangementRecord(known.name, None, promotes)
-        return ArrangementRecord(self.name, table, None)
+        promotes = all(rules.up == "move" for rules in (self.cpu, self.nvme))
+        return ArrangementRecord(self.name, table, promotes)
 
 
 def _simplify(rules: TierRules) -> TierRules:

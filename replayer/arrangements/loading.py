@@ -33,7 +33,7 @@ def read_shipped(name: str) -> str:
         InputError: there is none of that name.
     """
     if name not in shipped_names():
-        raise _unknown(name, shipped_names(), "arrangement", "name")
+        raise _unknown(name, shipped_names(), None, "name")
     return (_SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -87,7 +87,7 @@ def parse_arrangement(name: str, text: str) -> Arrangement:
         raise _error(name, f"is not TOML ({error})", "mend the file") from None
     description = table.pop("description", "")
     if not isinstance(description, str):
-        raise _error(name, "`description` is not text", "write a sentence in quotes")
+        raise _error(name, "`description` is not text", "write a line in quotes")
     origin = table.pop("source", None)
     source = None if origin is None else _make_origin(name, origin)
     return make_arrangement(name, table, description, source)
@@ -104,7 +104,7 @@ def make_arrangement(
     Args:
         name: its name.
         table: its keys; absent ones have their defaults.
-        description: one sentence on what it is.
+        description: what it is, in one line.
         source: the engine that it describes.
 
     Raises:
@@ -119,6 +119,31 @@ def make_arrangement(
         else:
             raise _unknown_key(name, key, (*RULES, *TIERS))
     return Arrangement(name, description, source, **rules)
+
+
+def describe_arrangement(arrangement: Arrangement) -> str:
+    """Return the name of an arrangement, and the rules that are not those of its name."""
+    record = arrangement.to_record()
+    if record.rules is None:
+        return f"{record.name}, promoting" if record.promote else record.name
+    name = arrangement.name
+    base = load_arrangement(name) if name in shipped_names() else arrangement
+    rules, usual = _flatten(arrangement), _flatten(base)
+    changed = [f"{key}={value}" for key, value in rules.items() if value != usual[key]]
+    for key in TIER_RULES:
+        values = {rules[f"{tier}.{key}"] for tier in TIERS}
+        own = [f"{tier}.{key}={rules[f'{tier}.{key}']}" for tier in TIERS]
+        if len(values) == 1 and set(own) <= set(changed):
+            changed = [one for one in changed if one not in own] + [f"{key}={values.pop()}"]
+    return ", ".join([name, *changed])
+
+
+def _flatten(arrangement: Arrangement) -> dict[str, str]:
+    """Return all rules but the look-up as text, by path as in cpu.policy."""
+    tiers = arrangement.tiers().items()
+    rules = {key: getattr(arrangement, key) for key in RULES if key != "lookup"}
+    rules |= {f"{tier}.{key}": getattr(one, key) for tier, one in tiers for key in TIER_RULES}
+    return {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in rules.items()}
 
 
 def _make_tier(name: str, tier: str, table: object) -> TierRules:
@@ -145,7 +170,7 @@ def _make_origin(name: str, table: object) -> Origin:
     return Origin(**table)
 
 
-def _unknown(name: str, names: tuple[str, ...], setting: str, verb: str) -> InputError:
+def _unknown(name: str, names: tuple[str, ...], setting: str | None, verb: str) -> InputError:
     remedy = f"{verb} one of {', '.join(names)}"
     near = difflib.get_close_matches(name, names, n=1)
     if near:

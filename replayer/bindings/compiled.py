@@ -239,6 +239,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "planner_free": (_VOID, (_P,)),
     "planner_next": (_I, (_P, _I, _P, _P)),
     "planner_placement": (_P, (_P,)),
+    "policy_run": (_VOID, (_I, _I, _P, _P, _P, _P, _I, _P, _P)),
     "payload_new": (_P, (_P,)),
     "payload_free": (_VOID, (_P,)),
     "payload_fill": (_VOID, (_P, _P, c_uint64, _I, _I)),

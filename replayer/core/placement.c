@@ -328,7 +328,8 @@ static void read_key(Placement *p, const TraceOp *op, int asked) {
         return;
     }
     emit(p, MISS, key, NONE, NONE);
-    p->broken[op->request] |= op->phase == PREFILL;
+    /* The chunk that an object of which nothing is stored lies in belongs to the next object. */
+    p->broken[op->request] |= op->phase == PREFILL && bytes_of(p, key);
     int holder = fastest_holder(p, key, HELD);
     if (late && holder != NOWHERE) {
         touch_holders(p, key, holder);
@@ -365,7 +366,8 @@ static void decide_fetches(Placement *p, int32_t request) {
         if (op->phase != PREFILL || op->op == REMOVE) continue;
         left++;
         for (int tier = 0; tier < TIERS; tier++) {
-            leads[tier] &= fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
+            bool held = fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
+            leads[tier] &= held || !bytes_of(p, op->key);
             leading[tier] += leads[tier] ? op->tokens : 0;
             missing[tier] += op->tokens;
         }

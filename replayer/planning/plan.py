@@ -27,7 +27,7 @@ from replayer.bindings.compiled import (
     call,
     view,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
@@ -168,9 +168,7 @@ class Plan:
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        default_lookup: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
-        ruled = options.arrangement.lookup
-        self.lookup: Lookup = options.lookup or (default_lookup if ruled == "trace" else ruled)
+        self.lookup: Lookup = options.lookup or _rule_lookup(trace, options.arrangement)
         self.workload = Workload(
             trace,
             options.selection,
@@ -280,6 +278,13 @@ class Plan:
             positions: NDArray[np.int64] = self.workload.op_ids()[stretch.ops["row"]]
             return positions
         return np.arange(planned, planned + len(stretch.ops))
+
+
+def _rule_lookup(trace: Trace, arrangement: Arrangement) -> Lookup:
+    """Return how objects are looked up if no setting says it."""
+    if arrangement.lookup != "trace":
+        return arrangement.lookup
+    return "contiguous" if trace.metadata.prefix_chained else "independent"
 
 
 def free_live(waterfall: int) -> None:
