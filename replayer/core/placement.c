@@ -368,7 +368,7 @@ static void decide_fetches(Placement *p, int32_t request) {
         for (int tier = 0; tier < TIERS; tier++) {
             bool held = fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
             leads[tier] &= held || !bytes_of(p, op->key);
-            leading[tier] += leads[tier] ? op->tokens : 0;
+            leading[tier] += leads[tier] && held ? op->tokens : 0;
             missing[tier] += op->tokens;
         }
     }
