@@ -188,7 +188,8 @@ class Planner:
                 self.store(key)
         elif tier is None:
             self.emit("miss", key)
-            self.break_request()
+            if self.things[key].size:
+                self.break_request()
             if self.table["copies"] == "exclusive":
                 for holder in self.holders(key):
                     self.emit("drop", key, holder.number)
@@ -326,7 +327,7 @@ class Planner:
     def missing_tokens(self, tier: Tier, request: int) -> int:
         prefill = [op for op in self.of_request[request] if op.is_prefill]
         missing = sum(op.tokens for op in prefill)
-        for op in prefill:
+        for op in [op for op in prefill if self.things[op.key].size]:
             if not any(op.key in faster.held for faster in self.tiers[: tier.number]):
                 break
             missing -= op.tokens

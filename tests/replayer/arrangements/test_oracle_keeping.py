@@ -150,6 +150,23 @@ def test_what_is_not_stored_is_not_found() -> None:
     ]
 
 
+def test_what_is_not_stored_does_not_break_a_prompt() -> None:
+    """Chunks of 4: a, of 3 tokens, is in b's chunk; a miss of it breaks nothing, and a write of it does."""
+    table = 'lookup = "contiguous"\nchunk_tokens = 4\n{}'
+    script = "w a 3 q5 \n w b 5 q5 \n r a q6 \n r b q6 \n w c 3 q7 \n r b q7"
+    assert play(script, table.format(""), (0, 9, 0))[2:] == [
+        "miss a, bypass a",
+        "hit b cpu",
+        "bypass c",
+        "miss b",
+    ]
+    # b is in cpu, too; of the 8 tokens that request 6 asks for, the 3 of a are missing
+    for tokens, move in [(3, "hit d nvme"), (4, "miss d, drop d nvme")]:
+        table = f"chunk_tokens = 4\n[nvme]\nfetch_tokens = {tokens}"
+        script = "w d 4 \n w a 3 q5 \n w b 5 q5 \n r a q6 \n r b q6 \n d d q6"
+        assert play(script, table, (0, 8, 9))[5].startswith(move)
+
+
 @pytest.mark.parametrize(
     ("policy", "victims"),
     [("lru", "b c a"), ("fifo", "a b c"), ("lfu", "b c d"), ("clock", "b c a"), ("sieve", "b c d")],
