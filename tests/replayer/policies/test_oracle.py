@@ -74,15 +74,15 @@ def test_policies_evict_what_their_oracles_evict(name: str, case: Case) -> None:
     assert ours.used == sum(case.sizes[key] for key in tier.inside)
 
 
-@pytest.mark.parametrize("most", [1, 9])
+@pytest.mark.parametrize(("count", "most", "part"), [(60, 9, 3), (300, 30, 2)])
 @pytest.mark.parametrize("name", ORACLES)
-def test_policies_evict_what_their_oracles_evict_in_long_runs(name: str, most: int) -> None:
-    """Long enough for the ghosts to fill and for the sketch to be halved more than once."""
+def test_policies_evict_what_their_oracles_evict_in_long_runs(name: str, count: int, most: int, part: int) -> None:
+    """Few keys halve the sketch more than once; many fill the window with objects that win a place they do not fit."""
     draw = random.Random(18)
-    sizes = [draw.randint(1, most) for _ in range(60)]
-    parents = [draw.randint(-1, key - 1) for key in range(60)]
-    keys = [int(60 * draw.random() ** 2) for _ in range(4000)]
-    case = Case(sum(sizes) // 3, keys, [False] * len(keys), sizes, parents)
+    sizes = [draw.randint(1, most) for _ in range(count)]
+    parents = [draw.randint(-1, key - 1) for key in range(count)]
+    keys = [int(count * draw.random() ** 2) for _ in range(4000)]
+    case = Case(sum(sizes) // part, keys, [False] * len(keys), sizes, parents)
     theirs = run_oracle(ORACLES[name], case.tier(), keys, case.deletes)
     assert case.run(name).evicted == theirs.evicted
     assert len(theirs.evicted) > 500
