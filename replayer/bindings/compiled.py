@@ -51,7 +51,7 @@ class Rules(Structure):
 
 
 class AccountStruct(Structure):
-    """What a placement has done so far, per tier; see `Account` in core.h."""
+    """The account of a placement so far, per tier; see `Account` in core.h."""
 
     _fields_ = (
         *(
@@ -101,6 +101,20 @@ class TotalsStruct(Structure):
         *_numbers("ops reads recomputed_tokens moved_bytes"),
         ("counts", c_int64 * (9 * 4 * 4)),
         ("bytes", c_int64 * (9 * 4 * 4)),
+    )
+
+
+class CountsStruct(Structure):
+    """What a simulation counts of a plan; tables are per source, per tier, or per both."""
+
+    _fields_ = (
+        ("reads", c_int64 * 5),
+        ("hits", c_int64 * 15),
+        ("prompt_tokens", c_int64 * 5),
+        ("spared_tokens", c_int64 * 15),
+        *_numbers("requests reading_requests missing_requests"),
+        *((name, c_int64 * 3) for name in ("entries", "read_entries", "drops", "free_drops")),
+        *((name, c_void_p) for name in ("totals", "bytes", "minute", "request", "key")),
     )
 
 
@@ -228,6 +242,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
+    "stretch_count": (_VOID, (_P, _P, _I, _P, _P)),
     "placement_new": (_P, (_P, _P, _P)),
     "workload_store": (_VOID, (_P, _P, _I, c_int, _I, _P)),
     "policy_find": (_P, (c_char_p,)),

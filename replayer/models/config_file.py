@@ -65,8 +65,10 @@ def parse_config(name: str, config: Mapping[str, Any]) -> Model:
     """
     text = config.get("text_config", config)
     kinds = list_layer_kinds(text)
-    cache_by_kind = {kind: _describe(kind, text) for kind in dict.fromkeys(kinds)}
-    layers = [cache_by_kind[kind] for kind in kinds]
+    overrides = {int(index): own for index, own in (text.get("per_layer_config") or {}).items()}
+    layers = []
+    for index, kind in enumerate(kinds):
+        layers.append(_describe(kind, {**text, **overrides.get(index, {})}))
     for index in _list_shared(text, len(kinds)):
         layers[index] = ()
     model = Model(name, tuple(layers))
@@ -127,6 +129,8 @@ def _read_heads(config: Mapping[str, Any]) -> tuple[int, int]:
     heads = int(config["num_attention_heads"])
     head_dim = config.get("head_dim") or config.get("attention_head_dim")
     kv_heads = int(config.get("num_key_value_heads") or heads)
+    if config.get("v_head_dim") not in (None, head_dim):
+        raise UnknownCacheError("values of another size than keys")
     return kv_heads, int(head_dim or int(config["hidden_size"]) // heads)
 
 
@@ -154,6 +158,10 @@ def _describe_state(config: Mapping[str, Any]) -> LayerCache:
     if linear := config.get("linear_attn_config"):  # Kimi Linear: its state is always float32
         heads, head_dim = int(linear["num_heads"]), int(linear["head_dim"])
         kernel = int(linear["short_conv_kernel_size"])
+        return delta_net(heads, head_dim, heads, head_dim, kernel, 4)
+    if "linear_num_heads" in config:  # Kimi Linear, as transformers 5 writes it
+        heads, head_dim = int(config["linear_num_heads"]), int(config["linear_head_dim"])
+        kernel = int(config["linear_conv_kernel_dim"])
         return delta_net(heads, head_dim, heads, head_dim, kernel, 4)
     if "mamba_num_heads" in config:  # Nemotron-H
         return mamba2(

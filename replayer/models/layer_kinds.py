@@ -42,9 +42,19 @@ _UNKNOWN_KEYS: Final = {
     "is_encoder_decoder": "an encoder",
     "index_topk_freq": "layers that share an indexer",
     "index_topk_pattern": "layers that share an indexer",
-    "indexer_types": "layers that share an indexer",
+    "attention_other_setting": "layers with a window and heads of their own",
+    "swa_head_dim": "layers with a window and heads of their own",
+    "swa_num_key_value_heads": "layers with a window and heads of their own",
 }
 """Keys of architectures whose cache is another than their other keys say."""
+
+_STATE_KEYS: Final = (
+    "linear_num_heads",
+    "linear_num_value_heads",
+    "mamba_d_state",
+    "mamba_num_heads",
+)
+"""Keys of states, which some of the layers have."""
 
 _ALL_SLIDE: Final = ("mistral", "mixtral", "phi3", "starcoder2")
 _PERIODS: Final = {"gemma2": 2, "gpt_oss": 2, "cohere2": 4, "gemma3_text": 6, "gemma3": 6}
@@ -59,9 +69,7 @@ def list_layer_kinds(config: Mapping[str, Any]) -> list[LayerKind]:
         KeyError: it lacks a key that its layers need.
         ValueError: its values are not those of a model.
     """
-    for key, architecture in _UNKNOWN_KEYS.items():
-        if config.get(key):
-            raise UnknownCacheError(architecture)
+    _refuse_unknown(config)
     if named := config.get("layer_types") or config.get("layers_block_type"):
         count = int(config.get("num_hidden_layers") or len(named))
         return [_kind_of(str(name), _KINDS) for name in _first(named, count)]
@@ -77,7 +85,18 @@ def list_layer_kinds(config: Mapping[str, Any]) -> list[LayerKind]:
         return ["parallel"] * count
     if config.get("sliding_window") and config.get("use_sliding_window") is not False:
         return _list_sliding(count, config)
+    if any(config.get(key) for key in _STATE_KEYS):
+        raise UnknownCacheError("states in layers that it does not name")
     return ["indexed" if config.get("index_head_dim") else "full"] * count
+
+
+def _refuse_unknown(config: Mapping[str, Any]) -> None:
+    """Refuse architectures whose cache is another than the names of their layers say."""
+    for key, architecture in _UNKNOWN_KEYS.items():
+        if config.get(key):
+            raise UnknownCacheError(architecture)
+    if set(config.get("indexer_types") or ()) - {"full"}:
+        raise UnknownCacheError("layers that share an indexer")
 
 
 def _kind_of(name: str, kinds: Mapping[str, LayerKind]) -> LayerKind:

@@ -114,14 +114,7 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
-        policies = {rules.policy for rules in self.arrangement.tiers().values()}
-        if "belady" in policies and self.order.kind not in ("trace", "run"):
-            raise InputError(
-                "must know all ops before the first one, and here each depends on the ones before",
-                "pass `order=trace`",
-                subject="belady",
-                setting="policy",
-            )
+        self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
 
     @property
     def plan_version(self) -> int:
@@ -147,6 +140,13 @@ class PlanOptions:
         return gpu, cpu, nvme
 
 
+def choose_lookup(trace: Trace, options: PlanOptions) -> Lookup:
+    """Return how reads are looked up: by the options, else the arrangement, else the trace."""
+    is_chained = bool(trace.metadata.prefix_chained)
+    ruled = options.arrangement.choose_lookup(is_chained=is_chained)
+    return options.lookup or ruled
+
+
 class Plan:
     """The plan of a trace.
 
@@ -156,20 +156,25 @@ class Plan:
         usable: bytes of each tier without the headroom.
         capacity: bytes of each tier with the headroom.
         lookup: `independent` or `contiguous`, as given or by the trace.
-        workload: the ops that are replayed.
+        workload: the ops that are replayed; the trace is read if the caller does not have them.
 
     Raises:
         InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
             does not fit the trace.
     """
 
-    def __init__(self, trace: Trace, options: PlanOptions) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        options: PlanOptions,
+        workload: Workload | None = None,
+    ) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        self.lookup: Lookup = options.lookup or _rule_lookup(trace, options.arrangement)
-        self.workload = Workload(
+        self.lookup = choose_lookup(trace, options)
+        self.workload = workload or Workload(
             trace,
             options.selection,
             options.bytes_per_token,
@@ -278,13 +283,6 @@ class Plan:
             positions: NDArray[np.int64] = self.workload.op_ids()[stretch.ops["row"]]
             return positions
         return np.arange(planned, planned + len(stretch.ops))
-
-
-def _rule_lookup(trace: Trace, arrangement: Arrangement) -> Lookup:
-    """Return how objects are looked up if no setting says it."""
-    if arrangement.lookup != "trace":
-        return arrangement.lookup
-    return "contiguous" if trace.metadata.prefix_chained else "independent"
 
 
 def free_live(waterfall: int) -> None:

@@ -120,6 +120,21 @@ ARCHITECTURES: dict[str, tuple[dict[str, Any], TokenBytes]] = {
     "gemma-3-27b": ({"text_config": GEMMA3}, TokenBytes(10 * 8192, 52 * 8192, 1024)),
     "gemma-3n-e4b": (GEMMA3N, TokenBytes(4 * 2048, 16 * 2048, 512)),
     "gemma 4": (GEMMA4, TokenBytes(2 * 2 * 512 * 2, 5 * 2 * 8 * 256 * 2, 1024)),
+    "gemma 4, as transformers 5 writes it": (
+        {key: value for key, value in GEMMA4.items() if "global" not in key}
+        | {"per_layer_config": {"05": {"head_dim": 512, "num_key_value_heads": 2}}},
+        TokenBytes(2 * 2 * 512 * 2, 5 * 2 * 8 * 256 * 2, 1024),
+    ),
+    "indexers of its own in each layer": (
+        DEEPSEEK | {"index_head_dim": 128, "indexer_types": ["full"] * 61},
+        TokenBytes(61 * 1284),
+    ),
+    "kimi linear, as transformers 5 writes it": (
+        DEEPSEEK
+        | {"num_hidden_layers": 4, "layer_types": ["linear_attention"] * 3 + ["full_attention"]}
+        | {"linear_num_heads": 32, "linear_head_dim": 128, "linear_conv_kernel_dim": 4},
+        TokenBytes(1152, state=3 * (3 * 3 * 4096 * 2 + 32 * 128 * 128 * 4)),
+    ),
     "llama 4": (LLAMA4, TokenBytes(12 * 4096, 36 * 4096, 8192)),
     "llama 4, listed": (
         LLAMA4 | {"num_hidden_layers": 4, "no_rope_layers": [1, 0, 1, 1]},
@@ -169,6 +184,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         DEEPSEEK | {"sliding_window": 9, "layer_types": ["sliding_attention"] * 61}, "latent attention with a window",
     ),
     "indexed": (DENSE | {"layer_types": ["indexed_attention"] * 4}, "indexed attention without a latent"),
+    "shared indexers": (DEEPSEEK | {"indexer_types": ["full", "shared"]}, "layers that share an indexer"),
+    "heads of windows": (GPT_OSS | {"swa_num_key_value_heads": 4}, "layers with a window and heads of their own"),
+    "values": (GPT_OSS | {"v_head_dim": 32}, "values of another size than keys"),
+    "states somewhere": (BAMBA | {"attn_layer_indices": None}, "has states in layers that it does not name, whose"),
     "lightning": (DENSE | {"attn_type_list": [0, 0, 0, 1]}, "has lightning attention, whose KV cache is not known"),
     "compressed": (DEEPSEEK | {"compress_ratios": [4]}, "compressed attention"),
     "encoder": (DENSE | {"is_encoder_decoder": True}, "an encoder"),

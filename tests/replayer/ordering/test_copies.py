@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import COPY, DELETE, DEMOTE, DROP, HIT, MISS, STORE
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Usable

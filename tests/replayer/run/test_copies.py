@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from replayer.arrangements.arrangement import Arrangement, TierRules
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor, Staging
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.plan_hash import PlanHash
