@@ -1,5 +1,6 @@
 """The compiled planner under a table of rules."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -16,14 +17,19 @@ from tests.support import traces
 from tracegen.schema import Columns
 
 
+def gib_of(usable: Sequence[int | None]) -> tuple[Decimal, Decimal, Decimal | None]:
+    """Capacities of so many bytes, as plans take them."""
+    gpu, cpu, nvme = (None if limit is None else Decimal(limit) / 2**30 for limit in usable)
+    return gpu or Decimal(0), cpu or Decimal(0), nvme
+
+
 def arranged(
     batch: Columns, table: Table, usable: Usable, unit: int = 1, chained: bool = False, order: list[int] | None = None
 ) -> Plan:
     """A plan for tiers of so many bytes, in the order of the trace or of these op_ids."""
-    gpu, cpu, nvme = (None if limit is None else Decimal(limit) / 2**30 for limit in usable)
     options = PlanOptions(
         TokenBytes(unit),
-        (gpu or Decimal(0), cpu or Decimal(0), nvme),
+        gib_of(usable),
         headroom=Decimal(1),
         arrangement=make_arrangement("drawn", table),
         order=Order() if order is None else Order("run", "test", op_ids=np.array(order)),

@@ -300,7 +300,7 @@ class Planner:
     # Who has it
 
     def expire(self, key: int) -> None:
-        ttl_ns = self.table["ttl_s"] * 10**9
+        ttl_ns = exact_share(self.table["ttl_s"], 10**9)
         if not ttl_ns or self.things[key].is_pinned or key not in self.last_touch:
             return
         if self.now - self.last_touch[key][1] > ttl_ns:

@@ -70,24 +70,30 @@ def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "
     return table
 
 
-drawn_rows = st.lists(
-    st.tuples(
-        st.integers(0, 3),  # user
-        st.integers(0, 3).map(lambda drawn: drawn == 0),  # a new request
-        st.booleans(),  # a new step
-        st.sampled_from("wrrrrrddx"),
-        st.integers(0, 9),  # key
-        st.integers(0, 2),  # seconds since the last op
-        st.just(0),  # class
-        st.just(0),  # think time
-    ),
-    min_size=12,
-    max_size=70,
-)
-sizes = st.lists(st.integers(1, 4), min_size=10, max_size=10)
-capacities = ordering.capacities
-words = st.lists(st.integers(0, 4), min_size=70, max_size=70)
+def picks_of(drawn: bytes) -> list[Any]:
+    """Ops of four bytes each; few draws are fast, and long traces do not shrink Hypothesis's patience."""
+    return [
+        (
+            who % 4,  # user
+            who // 4 % 4 == 0,  # a new request
+            who // 16 % 2 == 0,  # a new step
+            "wrrrrrddx"[op % 9],
+            key % 10,
+            time % 3,  # seconds since the last op
+            time // 4 % 3,  # class
+            time // 16 % 4,  # think time
+        )
+        for who, op, key, time in zip(*[iter(drawn)] * 4, strict=False)
+    ]
+
+
+drawn_rows = st.binary(min_size=4 * 10, max_size=4 * 60).map(picks_of)
+sizes = st.binary(min_size=10, max_size=10).map(lambda drawn: [1 + byte % 4 for byte in drawn])
+words = st.binary(min_size=60, max_size=60).map(lambda drawn: [byte % 5 for byte in drawn])
 """A source for each op; 4 on a write: it is of phase decode, too."""
+capacities = ordering.capacities
+seeds = st.integers(0, 2**32)
+"""Of a generator, where order does not matter to those who read a failure."""
 
 
 def columns(picks: list[Any], object_sizes: list[int], drawn_words: list[int]) -> Columns:
