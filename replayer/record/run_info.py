@@ -74,10 +74,7 @@ class PairCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of ops and moves, bytes and tokens, of a plan or of its execution.
-
-    `copies` is left out if nothing is copied.
-    """
+    """Counts of a plan or of its execution; `copies` is left out if nothing is copied."""
 
     ops: Count
     reads: Count | None = None
