@@ -36,7 +36,7 @@ def check_rows(place: Path, info: RunInfo) -> Iterator[Doubt]:
     """
     rows = scan(parts(place))
     texts = [*_check_fingerprint(place, info, rows), *_check_objects(place, rows), *_check_workers(place, rows)]
-    if info.run_version > 1 and (early := _count_early_moves(rows, inclusive=is_inclusive(info.conditions))):
+    if info.run_version > 1 and (early := count_early_moves(rows, inclusive=is_inclusive(info.conditions))):
         texts.append(f"{early:,} moves of {place} began before a move that they had to wait for was done")
     for text in texts:
         yield Doubt("altered log", text, "copy the run again, or replay it", invalidates=True)
@@ -58,7 +58,7 @@ def _check_workers(place: Path, rows: pl.LazyFrame) -> Iterator[str]:
         yield f"{over:,} workers of {place} were busy for longer than they were active"
 
 
-def _count_early_moves(rows: pl.LazyFrame, *, inclusive: bool) -> int:
+def count_early_moves(rows: pl.LazyFrame, *, inclusive: bool) -> int:
     """Count moves that began before a move that they wait for was done (docs/ordering.md).
 
     Moves on one object wait for each other in plan order; if several tiers may hold it
@@ -73,8 +73,11 @@ def _count_early_moves(rows: pl.LazyFrame, *, inclusive: bool) -> int:
     for share in range(shares):  # a share of the keys at a time, so that few rows are sorted at once
         moves = rows.filter(pl.col("key") % shares == share).filter(touches).select(columns)
         touched = _touch_copies(moves) if inclusive else _touch_objects(moves)
-        early = _with_previous(touched.sort("position", "seq")).filter(_IS_EARLY)
-        count += early.select(pl.struct("position", "seq").n_unique()).collect().item()
+        early = [_with_previous(touched.sort("position", "seq")).filter(_IS_EARLY)]
+        if inclusive:
+            early.append(_find_early_stores(moves))
+        found = pl.concat(rows.select("position", "seq") for rows in early).unique()
+        count += found.select(pl.len()).collect().item()
     return count
 
 
@@ -97,6 +100,13 @@ def _touch_copies(moves: pl.LazyFrame) -> pl.LazyFrame:
         )
         for tier, exclusive in sides.items()
     )
+
+
+def _find_early_stores(moves: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the stores that began before the hit of their op, which reads what they store, was done."""
+    hits = moves.filter(_KIND == "hit").select("position", hit_ns="end_ns")
+    stores = moves.filter(_KIND == "store").join(hits, on="position")
+    return stores.filter(pl.col("start_ns") < pl.col("hit_ns"))
 
 
 def _with_previous(moves: pl.LazyFrame) -> pl.LazyFrame:

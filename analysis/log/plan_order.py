@@ -17,6 +17,15 @@ def is_inclusive(conditions: Conditions) -> bool:
     return rules.get("copies") == "inclusive"
 
 
+def has_chunks(conditions: Conditions) -> bool:
+    """Return whether objects are stored in chunks of the prompt, or answers without their last tokens.
+
+    Then an object's bytes are not those of its tokens, and a hit may compute some of them again.
+    """
+    rules = conditions.rules or {}
+    return bool(rules.get("chunk_tokens") or rules.get("unsaved_tokens"))
+
+
 def describe_order(conditions: Conditions) -> str:
     """Describe the order in words, for tables and reports."""
     kind = kind_of(conditions)

@@ -27,7 +27,7 @@ from replayer.bindings.compiled import (
     call,
     view,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
@@ -140,6 +140,13 @@ class PlanOptions:
         return gpu, cpu, nvme
 
 
+def choose_lookup(trace: Trace, options: PlanOptions) -> Lookup:
+    """Return how reads are looked up: by the options, else the arrangement, else the trace."""
+    is_chained = bool(trace.metadata.prefix_chained)
+    ruled = options.arrangement.choose_lookup(is_chained=is_chained)
+    return options.lookup or ruled
+
+
 class Plan:
     """The plan of a trace.
 
@@ -149,22 +156,25 @@ class Plan:
         usable: bytes of each tier without the headroom.
         capacity: bytes of each tier with the headroom.
         lookup: `independent` or `contiguous`, as given or by the trace.
-        workload: the ops that are replayed.
+        workload: the ops that are replayed; the trace is read if the caller does not have them.
 
     Raises:
         InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
             does not fit the trace.
     """
 
-    def __init__(self, trace: Trace, options: PlanOptions) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        options: PlanOptions,
+        workload: Workload | None = None,
+    ) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        is_chained = bool(trace.metadata.prefix_chained)
-        ruled = options.arrangement.choose_lookup(is_chained=is_chained)
-        self.lookup: Lookup = options.lookup or ruled
-        self.workload = Workload(
+        self.lookup = choose_lookup(trace, options)
+        self.workload = workload or Workload(
             trace,
             options.selection,
             options.bytes_per_token,

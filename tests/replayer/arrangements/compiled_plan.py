@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 
 from replayer.bindings.compiled import UNLIMITED, Rules, TierRulesStruct, address, call, reference
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import MoveTotals

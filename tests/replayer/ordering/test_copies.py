@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import COPY, DELETE, DEMOTE, DROP, HIT, MISS, STORE
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Usable
@@ -229,7 +229,9 @@ class CopiesWorld(World):
 
     def begin(self, move: Move, now: int) -> None:
         row, source, target = move.op.row, (move.key, move.source), (move.key, move.target)
-        if move.pulled_ns < 0:
+        if move.background:
+            assert move.pulled_ns >= 0 or 0 <= move.op.due_ns <= move.ready_ns <= now
+        elif move.pulled_ns < 0:
             self._check_pace(move, now)
             self.begun.add(row)
         self.left.setdefault(row, self.foreground[row])

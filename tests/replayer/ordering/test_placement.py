@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace, PlanWindow
 from replayer.planning.plan import Plan, PlanOptions, Usable, free_live

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.arrangements.arrangement import Arrangement, TierRules
+from replayer.bindings.compiled import call
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor, Staging
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.plan_hash import PlanHash
@@ -69,15 +70,33 @@ def arrangements(draw: st.DrawFn) -> Arrangement:
     )
 
 
+class Elsewhere:
+    """A tier whose moves compiled code hands to Python, as those of a GPU."""
+
+    keeps_bytes = True
+    is_compiled = False
+
+    def __init__(self, tier: CpuTier) -> None:
+        self._tier = tier
+        self.create, self.open, self.discard = tier.create, tier.open, tier.discard
+        self.engine_handle = int(call("tier_elsewhere")())
+
+    def close(self) -> None:
+        self._tier.close()
+        call("tier_free")(self.engine_handle)
+
+
 class Machine:
     """Tiers of memory and a disk, and an engine that makes the moves of a plan on them."""
 
-    def __init__(self, plan: Plan, place: Path, layout: str, window: int) -> None:
+    def __init__(self, plan: Plan, place: Path, layout: str, window: int, *, has_gpu: bool) -> None:
         live = plan.options.order.kind == "live"
         objects = most_objects(plan, None if live else plan.simulate(), PlanWindow(window))
         room = plan.workload.keys * 5 * TOKEN
         limits = [room if limit is None else limit for limit in plan.capacity]
-        memory = [CpuTier(limits[tier], objects[tier]) for tier in range(2)]
+        memory: list[Any] = [CpuTier(limits[tier], objects[tier]) for tier in range(2)]
+        if has_gpu:
+            memory[0] = Elsewhere(memory[0])
         disk = FileTier(place, "test") if layout == "files" else SlabTier(place, "test", limits[2] + (objects[2] << 12))
         self.plan, self.payload, self.tiers = plan, Payload(7), [*memory, disk]
         self.engine = Engine(
@@ -140,10 +159,11 @@ def holders(log: pl.DataFrame) -> set[tuple[int, int]]:
     order=st.sampled_from(sorted(ORDERS)),
     layout=st.sampled_from(["files", "slab"]),
     window=st.integers(1, 40),
+    has_gpu=st.booleans(),
 )
 def test_what_is_executed_is_what_is_planned(
     picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, arrangement: Arrangement,
-    order: str, layout: str, window: int,
+    order: str, layout: str, window: int, has_gpu: bool,
 ) -> None:  # fmt: skip
     gib = [None if limit is None else Decimal(limit * TOKEN) / 2**30 for limit in limits]
     chosen = PlanOptions(
@@ -152,7 +172,7 @@ def test_what_is_executed_is_what_is_planned(
     )  # fmt: skip
     plan = Plan(traces.Held(strategies.columns(picks, sizes)), chosen)
     with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(plan, Path(folder), layout, window)
+        machine = Machine(plan, Path(folder), layout, window, has_gpu=has_gpu)
         try:
             log = machine.run()
             assert set(log["status"]) <= {0}
