@@ -359,7 +359,7 @@ SETTINGS: Final[dict[str, Any]] = {
 def test_closed_fixes_every_setting(fresh: Open) -> None:
     package = fresh("alone")
     closed = OPTIONS[0].closed
-    assert {*SETTINGS} == {*closed, "a new one"}
+    assert {*SETTINGS} == {*closed, "rules", "a new one"}
     for name, value in SETTINGS.items():
         set_info(f"{TWO}/rank_0", f"conditions.{name}", value)(package)
     set_info(f"{ONE}/rank_0", "conditions.io_depth", ...)(package)
