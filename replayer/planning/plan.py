@@ -163,12 +163,7 @@ class Plan:
             does not fit the trace.
     """
 
-    def __init__(
-        self,
-        trace: Trace,
-        options: PlanOptions,
-        workload: Workload | None = None,
-    ) -> None:
+    def __init__(self, trace: Trace, options: PlanOptions, workload: Workload | None = None) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
