@@ -18,7 +18,6 @@ from replayer.simulation.grid import GridCell
 from tests.replayer import waterfall_oracle
 from tests.replayer.ordering import strategies
 from tests.replayer.simulation.counting_oracle import Decided, Oracle
-from tests.replayer.test_waterfall import as_oracle
 from tests.support import traces
 from tests.support.arrangements import arranged
 from tracegen.schema import ENUMS, Columns, Trace
@@ -93,6 +92,12 @@ def test_a_drop_is_free_if_a_slower_tier_holds_the_object() -> None:
     (cell,) = simulated(traces.Held(traces.columns(steps)), small((2, 4, 0), arrangement=rules))
     assert (cell["free_drops_gpu"], cell["drops_gpu"], cell["evictions_gpu"]) == (2, 0, 0)
     assert (cell["free_drops_cpu"], cell["drops_cpu"], cell["evictions_cpu"]) == (0, 1, 1)
+
+
+def as_oracle(batch: Columns) -> list[waterfall_oracle.Op]:
+    words = {name: [ENUMS[name][code] for code in batch[name].tolist()] for name in ("op", "phase")}
+    columns = (batch["op_id"], words["op"], batch["key"], batch["tokens"], words["phase"], batch["request_id"])
+    return list(zip(*(list(column) for column in columns), strict=True))
 
 
 ARRANGEMENTS = st.one_of(
