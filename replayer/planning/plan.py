@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from replayer.bindings.compiled import (
     call,
     view,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
@@ -114,14 +114,7 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
-        policies = {rules.policy for rules in self.arrangement.tiers().values()}
-        if "belady" in policies and self.order.kind not in ("trace", "run"):
-            raise InputError(
-                "must know all ops before the first one, and here each depends on the ones before",
-                "pass `order=trace`",
-                subject="belady",
-                setting="policy",
-            )
+        self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
 
     @property
     def plan_version(self) -> int:
@@ -131,10 +124,8 @@ class PlanOptions:
 
     def choose_lookup(self, trace: Trace) -> Lookup:
         """Return how reads are looked up: as given, else by the arrangement or the trace."""
-        ruled = self.arrangement.lookup
-        if ruled == "trace":
-            ruled = "contiguous" if trace.metadata.prefix_chained else "independent"
-        return self.lookup or cast("Lookup", ruled)
+        is_chained = bool(trace.metadata.prefix_chained)
+        return self.lookup or self.arrangement.choose_lookup(is_chained=is_chained)
 
     def capacity(self) -> Usable:
         """Return the bytes of each tier, headroom included: floor(GiB × 2^30).

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.offered_load import Minutes
 from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.workload import Workload

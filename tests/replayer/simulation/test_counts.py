@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from replayer.arrangements.loading import load_arrangement, shipped_names
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.schema import MOVES
 from replayer.simulation.cells import CellPlanner, LoadedTrace

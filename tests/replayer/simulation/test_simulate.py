@@ -123,7 +123,9 @@ def test_the_table_fits_a_terminal_and_marks_the_best(trace: Path) -> None:
     assert sum("*" in row.split()[4] for row in rows) >= 1
     cut = here("replayer", "simulate", *arguments, "--order", "trace", "--rows", "2", "--sort", "hit_rate_ops").stdout
     assert "  10 more cells" in cut.splitlines()
-    first = cut.splitlines()[heading + 1].split()
+    shown = cut.splitlines()
+    (heading,) = (number for number, line in enumerate(shown) if line.lstrip().startswith("gpu GiB"))
+    first = shown[heading + 1].split()
     assert first[1] == "4"  # the most memory hits most
 
 
