@@ -147,6 +147,9 @@ def test_counts_are_those_of_the_moves(
     for code, tier in enumerate(("gpu", "cpu", "nvme")):
         assert cell[f"peak_bytes_{tier}"] == getattr(summary.peak_bytes, tier)
         assert cell[f"peak_objects_{tier}"] == summary.peak_objects[code]
+    if not follows_reference and not arrangement.chunk_tokens:
+        for name in ("ops", "tokens", "requests"):
+            assert (cell[f"hit_rate_{name}"] or 0) <= (cell[f"bound_{name}"] or 0)
 
 
 @settings(max_examples=40, deadline=None)
