@@ -53,6 +53,7 @@ def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "
             optional={
                 "place": any_of("fastest", "with-room"),
                 "touch": any_of("serving", "all"),
+                "recency": any_of("op", "tail-first"),
                 "lookup": any_of("independent", "contiguous", "trace"),
                 "ttl_s": any_of(0, 2, 5, 20),
                 "pin": st.lists(st.sampled_from(SOURCES), unique=True, max_size=2),
@@ -69,10 +70,23 @@ def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "
     return table
 
 
-drawn_rows = ordering.rows
+drawn_rows = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # user
+        st.integers(0, 3).map(lambda drawn: drawn == 0),  # a new request
+        st.booleans(),  # a new step
+        st.sampled_from("wrrrrrddx"),
+        st.integers(0, 9),  # key
+        st.integers(0, 2),  # seconds since the last op
+        st.just(0),  # class
+        st.just(0),  # think time
+    ),
+    min_size=12,
+    max_size=70,
+)
 sizes = st.lists(st.integers(1, 4), min_size=10, max_size=10)
 capacities = ordering.capacities
-words = st.lists(st.integers(0, 4), min_size=60, max_size=60)
+words = st.lists(st.integers(0, 4), min_size=70, max_size=70)
 """A source for each op; 4 on a write: it is of phase decode, too."""
 
 

@@ -11,7 +11,7 @@ GPU, CPU, NVME = TIERS = (0, 1, 2)
 NAMES = ("gpu", "cpu", "nvme")
 NONE = -1
 TABLE = {
-    "copies": "exclusive", "place": "fastest", "touch": "serving", "lookup": "trace", "ttl_s": 0, "pin": (),
+    "copies": "exclusive", "place": "fastest", "touch": "serving", "recency": "op", "lookup": "trace", "ttl_s": 0, "pin": (),
     "chunk_tokens": 0, "tail": "drop", "unsaved_tokens": 0,
 }  # fmt: skip
 TIER_TABLE = {
