@@ -156,14 +156,19 @@ class Plan:
         usable: bytes of each tier without the headroom.
         capacity: bytes of each tier with the headroom.
         lookup: `independent` or `contiguous`, as given or by the trace.
-        workload: the ops that are replayed.
+        workload: the ops that are replayed; the trace is read if the caller does not have them.
 
     Raises:
         InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
             does not fit the trace.
     """
 
-    def __init__(self, trace: Trace, options: PlanOptions) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        options: PlanOptions,
+        workload: Workload | None = None,
+    ) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
@@ -171,7 +176,7 @@ class Plan:
         default_lookup: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
         ruled = options.arrangement.lookup
         self.lookup: Lookup = options.lookup or (default_lookup if ruled == "trace" else ruled)
-        self.workload = Workload(
+        self.workload = workload or Workload(
             trace,
             options.selection,
             options.bytes_per_token,
