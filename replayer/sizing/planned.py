@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Final
 
 from replayer.planning.plan import Plan
-from replayer.sizing.halves import Half, Halves, Part, Prompts, RequestCounts
+from replayer.sizing.halves import Half, Halves, Part, RequestCounts
 from replayer.sizing.sizes import index_of, size_gib
 
-_GIB = 2**30
+_GIB: Final = 2**30
 Parts = dict[Half, Part]
 """What a plan does, by part of the trace."""
 
@@ -41,6 +42,8 @@ class SizePlanner:
     Attributes:
         made: the plans made so far.
         footprint: bytes of all objects of the trace; no tier ever holds more.
+        headroom: usable share of DRAM.
+        bytes_per_token: KV cache bytes of a token.
     """
 
     def __init__(self, plan: Plan, advance: Callable[[int], object] = lambda _plans: None) -> None:
@@ -49,11 +52,13 @@ class SizePlanner:
         self._halves = Halves(plan.workload)
         self.made: dict[Memory, Parts] = {}
         self.footprint = int(plan.workload.sizes().sum())
+        self.headroom = plan.options.headroom
+        self.bytes_per_token = plan.options.bytes_per_token.per_token
 
     @property
     def most_cpu(self) -> int:
         """Index of the least DRAM that holds all objects of the trace."""
-        return index_of(-int(-self.footprint // self._plan.options.headroom))
+        return index_of(-int(-self.footprint // self.headroom))
 
     @property
     def most_nvme(self) -> int:
@@ -86,7 +91,3 @@ class SizePlanner:
         if not has_tier:
             counts.forget_hits()
         return counts
-
-    def prompts(self, memory: Memory) -> Prompts:
-        """Return the tokens of each request's prompt under the plan for these sizes."""
-        return self.count(memory).prompts()
