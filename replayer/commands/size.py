@@ -74,8 +74,7 @@ SIZE_OPTIONS: Final = (
         "--nvme-gib-s",
         type=Quantity(GIB_S, low=1e-6),
         metavar="RATE",
-        help="The most GiB/s that NVMe delivers, reads and writes together: 7, or 7GB/s."
-        "  [default: any rate]",
+        help="The most GiB/s that NVMe delivers, reads and writes together: 7, or 7GB/s.  [default: any rate]",
     ),
     click.option(
         "--price-dram",
@@ -110,9 +109,7 @@ def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return add_options((*SIZE_OPTIONS, *(option for option in PLAN_OPTIONS if option is not own)), command)
 
 
-@click.command(
-    epilog="Example: replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1 --nvme-gib-s 7"
-)
+@click.command(epilog="Example: replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1 --nvme-gib-s 7")
 @size_options
 def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any) -> None:
     """Find the least DRAM and NVMe that reach a hit rate, without any I/O.

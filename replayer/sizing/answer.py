@@ -1,5 +1,6 @@
 """The answer to "how much memory?": sizes, what binds them, and how far they can be trusted."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -249,11 +250,9 @@ class Sizing:
         size = nvme if halves_nvme else chosen.cpu
         sizes = [size * 2**power for power in (*range(_DOUBLINGS, 0, -1), 0)]
         at = _index(size)
-        for _ in range(_HALVINGS):
-            sizes.append(size_gib(at := halve(at)))
+        sizes += [size_gib(at := halve(at)) for _ in range(_HALVINGS)]
         memories = [
-            replace(chosen, nvme=size) if halves_nvme else replace(chosen, cpu=size)
-            for size in dict.fromkeys(sizes)
+            replace(chosen, nvme=size) if halves_nvme else replace(chosen, cpu=size) for size in dict.fromkeys(sizes)
         ]
         return "nvme" if halves_nvme else "cpu", tuple(self._judge(memory) for memory in memories)
 
@@ -313,7 +312,6 @@ def _step_down(memory: Memory) -> list[Memory]:
 def _find_cliff(curve: Sequence[Judged]) -> int | None:
     """Return the index of the size whose halving loses the most; None if none loses anything."""
     rates = [one.hit_rate or 0.0 for one in curve]
-    losses = [rate - halved for rate, halved in zip(rates, rates[1:], strict=False)]
+    losses = [rate - halved for rate, halved in itertools.pairwise(rates)]
     worst = max(losses, default=0.0)
     return losses.index(worst) if worst > 0 else None
-

@@ -1,4 +1,4 @@
-"""Is loading KV from nvme faster than computing it again? (`docs/sizing.md`)"""
+"""Loading KV from nvme, against computing it again (`docs/sizing.md`)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -114,9 +114,7 @@ class Search:
         def is_enough(index: int) -> bool:
             memory = Memory(cpu, size_gib(index))
             part = self.part(memory)
-            return self._targets.reaches_rate(part) and self._targets.spares_drive(
-                part, memory.nvme_bytes
-            )
+            return self._targets.reaches_rate(part) and self._targets.spares_drive(part, memory.nvme_bytes)
 
         most = self._most_nvme(cpu)
         if not is_enough(most):

@@ -99,8 +99,8 @@ def _describe_cliff(answer: Answer) -> list[str]:
     tier = "NVMe" if answer.halved == "nvme" else "DRAM"
     lost = ((above.hit_rate or 0) - (below.hit_rate or 0)) * 100
     return [
-        f"The cliff is between {_number(_halved(answer, above))} and"
-        f" {_number(_halved(answer, below))} GiB of {tier}: there, halving it costs the most,"
+        f"The cliff is between {_memory(_halved(answer, above))} and"
+        f" {_memory(_halved(answer, below))} of {tier}: there, halving it costs the most,"
         f" {lost:.1f} points (from {_percent(above.hit_rate)} to {_percent(below.hit_rate)})."
     ]
 
@@ -201,8 +201,20 @@ def _cells(judged: Judged) -> list[str]:
 
 
 def _sizes(judged: Judged) -> str:
-    nvme = "unlimited" if judged.nvme_gib is None else f"{_number(judged.nvme_gib)} GiB of"
-    return f"{_number(judged.cpu_gib)} GiB of DRAM and {nvme} NVMe"
+    parts = []
+    if judged.cpu_gib:
+        parts.append(f"{_memory(judged.cpu_gib)} of DRAM")
+    if judged.nvme_gib != 0:
+        of = "" if judged.nvme_gib is None else " of"
+        parts.append(f"{_memory(judged.nvme_gib)}{of} NVMe")
+    return " and ".join(parts) or "no memory"
+
+
+def _memory(gib: float | None) -> str:
+    """Return a size in GiB, or in MiB below one GiB."""
+    if gib is None:
+        return "unlimited"
+    return f"{gib * 1024:,.4g} MiB" if gib < 1 else f"{_number(gib)} GiB"
 
 
 def _percent(share: float | None) -> str:
@@ -218,6 +230,4 @@ def _number(value: float | None) -> str:
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows with columns aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
-    ]
+    return ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
