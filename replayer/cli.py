@@ -9,6 +9,7 @@ from replayer.commands.autoscale import autoscale
 from replayer.commands.plan import plan
 from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
+from replayer.commands.simulate import simulate
 from replayer.commands.size import size
 from replayer.commands.sweep import sweep
 from tracegen.console.command_line import Commands
@@ -33,5 +34,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (plan, size, run, *SERIES):
+for command in (plan, simulate, size, run, *SERIES):
     main.add_command(command)

@@ -39,6 +39,11 @@ from replayer.record.run_info import (
     TraceInfo,
     Window,
 )
+from replayer.record.simulation import (
+    SIMULATION_COLUMNS,
+    SimulationInfo,
+    read_simulation,
+)
 from replayer.record.warning_kinds import typed_warnings
 from replayer.record.wording import causes_of, commonest, drive, plain_model
 
@@ -57,6 +62,7 @@ __all__ = [
     "PLANNED_COLUMNS",
     "PLAN_VERSION",
     "RUN_VERSION",
+    "SIMULATION_COLUMNS",
     "STATUSES",
     "TIERS",
     "WAITS",
@@ -66,6 +72,7 @@ __all__ = [
     "PlanInfo",
     "RanksInfo",
     "RunInfo",
+    "SimulationInfo",
     "Status",
     "Storage",
     "Totals",
@@ -81,6 +88,7 @@ __all__ = [
     "plain_model",
     "read_ranks",
     "read_run",
+    "read_simulation",
     "to_plain",
     "typed_warnings",
 ]

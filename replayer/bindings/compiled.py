@@ -104,6 +104,20 @@ class TotalsStruct(Structure):
     )
 
 
+class CountsStruct(Structure):
+    """What a simulation counts of a plan; tables are per source, per tier, or per both."""
+
+    _fields_ = (
+        ("reads", c_int64 * 5),
+        ("hits", c_int64 * 15),
+        ("prompt_tokens", c_int64 * 5),
+        ("spared_tokens", c_int64 * 15),
+        *_numbers("requests reading_requests missing_requests"),
+        *((name, c_int64 * 3) for name in ("entries", "read_entries", "drops", "free_drops")),
+        *((name, c_void_p) for name in ("totals", "bytes", "minute", "request", "key")),
+    )
+
+
 class EngineSettings(Structure):
     """Settings of an execution; -1: no limit."""
 
@@ -228,6 +242,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
+    "stretch_count": (_VOID, (_P, _P, _I, _P, _P)),
     "placement_new": (_P, (_P, _P, _P)),
     "workload_store": (_VOID, (_P, _P, _I, c_int, _I, _P)),
     "policy_find": (_P, (c_char_p,)),

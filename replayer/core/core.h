@@ -2,10 +2,11 @@
  * docs/core.md describe what it does.
  *
  * The files: heap.h, numbers.h (a set whose least number is found at once), memory.h, placement.c
- * (which tier holds which object), policies/ (which object is evicted), scheduler.c (which moves may run, and when ops are due),
- * devices.c (shared bandwidth on the virtual clock), planner.c (a plan in some order), payload.c,
- * extents.c, tiers.c, uring.c (I/O), engine.c (workers on the real clock). Times are nanoseconds.
- * Indices of moves and ops are pool slots; -1: none.
+ * (which tier holds which object), policies/ (which object is evicted), scheduler.c (which moves may
+ * run, and when ops are due), devices.c (shared bandwidth on the virtual clock), planner.c (a plan
+ * in some order), counting.c (counts of a plan), payload.c, extents.c, tiers.c, uring.c (I/O),
+ * engine.c (workers on the real clock). Times are nanoseconds. Indices of moves and ops are pool
+ * slots; -1: none.
  *
  * No file knows Python: replayer/bindings/compiled.py calls these functions through ctypes, which
  * releases the GIL.
@@ -211,6 +212,25 @@ void planner_free(Planner *p);
  * number of ops; 0: the plan is complete; -1: no op can proceed, which would be a defect. */
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
 const Placement *planner_placement(const Planner *p);
+
+/* ---- counting.c: what a simulation counts of a plan (docs/simulating.md). ---- */
+enum { SOURCES = 5 };           /* `source` of a trace has so many words */
+typedef struct {
+    int64_t reads[SOURCES], hits[SOURCES][TIERS];
+    int64_t prompt_tokens[SOURCES];             /* of prefill ops */
+    int64_t spared_tokens[SOURCES][TIERS];      /* of prefill reads that hit */
+    /* with an op; with a read; with a read that missed */
+    int64_t requests, reading_requests, missing_requests;
+    int64_t entries[TIERS], read_entries[TIERS];    /* objects that came; that were read there */
+    int64_t drops[TIERS], free_drops[TIERS];    /* free: a slower tier holds the object */
+    Totals *totals;
+    int64_t *bytes;             /* [minute][read or write][tier] */
+    const int32_t *minute;      /* per request: when it arrives */
+    uint8_t *request, *key;     /* per request and key: flags, 0 at the start */
+} Counts;
+/* Add a batch of a plan, the next in order. */
+void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
+                   Counts *c);
 
 /* ---- payload.c ---- */
 enum { SECTOR = 512, BLOCK = 1 << 20 };

@@ -100,8 +100,7 @@ PLAN_OPTIONS: Final = (
         "--chunk-tokens",
         type=WholeNumber(0),
         metavar="N",
-        help="Store prompts in chunks of N tokens. 0: as in the trace."
-        "  [default: the arrangement's]",
+        help="Store prompts in chunks of N tokens. 0: as in the trace.  [default: the arrangement's]",
     ),
     click.option(
         "--promote",

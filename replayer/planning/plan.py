@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +147,13 @@ class PlanOptions:
         return gpu, cpu, nvme
 
 
+def choose_lookup(trace: Trace, options: PlanOptions) -> Lookup:
+    """Return how reads are looked up: by the options, else the arrangement, else the trace."""
+    default: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
+    ruled = options.arrangement.lookup
+    return options.lookup or (default if ruled == "trace" else cast("Lookup", ruled))
+
+
 class Plan:
     """The plan of a trace.
 
@@ -173,9 +180,7 @@ class Plan:
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        default_lookup: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
-        ruled = options.arrangement.lookup
-        self.lookup: Lookup = options.lookup or (default_lookup if ruled == "trace" else ruled)
+        self.lookup = choose_lookup(trace, options)
         self.workload = workload or Workload(
             trace,
             options.selection,

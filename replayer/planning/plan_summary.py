@@ -106,6 +106,10 @@ class MoveTotals:
             write_bytes=_by_tier(self._entered(size)),
         )
 
+    def demotions_from(self, tier: int) -> int:
+        """Return the number of objects demoted from a tier."""
+        return int(self._table("counts")[DEMOTE, tier].sum())
+
     def left_bytes(self) -> tuple[int, ...]:
         """Return the bytes that these moves leave in gpu, cpu and nvme."""
         size = self._table("bytes")

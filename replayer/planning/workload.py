@@ -1,6 +1,8 @@
 """The ops of a replay in memory, as compiled code reads them: 36 bytes per op."""
 
+import copy
 import ctypes
+import functools
 from typing import Any, Final
 
 import numpy as np
@@ -107,16 +109,28 @@ class Workload:
         """Link the ops of each request and the requests of each user."""
         self._rows = np.empty(self.ops, np.int32)
         self._first_request = np.full(self.users, -1, np.int32)
-        self.struct = WorkloadStruct(
-            self.ops,
-            self.requests,
-            self.users,
-            self.keys,
-            *map(address, (self._op, self._request, self._key, self._rows, self._first_request)),
-        )
+        self.struct = self._make_struct()
         last_request = np.full(self.users, -1, np.int32)
         arrays = (self._request, self._rows, self._first_request, last_request)
         _index_requests(reference(self.struct), *map(address, arrays))
+
+    def _make_struct(self) -> WorkloadStruct:
+        arrays = (self._op, self._request, self._key, self._rows, self._first_request)
+        numbers = (self.ops, self.requests, self.users, self.keys)
+        return WorkloadStruct(*numbers, *map(address, arrays))
+
+    def with_sizes(self, bytes_per_token: TokenBytes, arrangement: Arrangement) -> "Workload":
+        """Return the workload for another model and arrangement; it shares all but the keys.
+
+        Args:
+            bytes_per_token: of the model.
+            arrangement: its chunks count; this workload must be one without chunks.
+        """
+        other = copy.copy(self)
+        other._key = self._key.copy()
+        other.struct = other._make_struct()
+        other._key["size"] = bytes_per_token.object_bytes(other._held_tokens(arrangement))
+        return other
 
     def _held_tokens(self, arrangement: Arrangement) -> NDArray[np.int32]:
         """Return the tokens that each object takes in a tier, shape (keys,).
@@ -140,6 +154,11 @@ class Workload:
     def sizes(self) -> NDArray[np.int64]:
         """Return the bytes of each object, shape (keys,)."""
         return self._key["size"]
+
+    def spared_tokens(self) -> NDArray[np.int32]:
+        """Return the tokens that a hit on each object spares, shape (keys,)."""
+        spared: NDArray[np.int32] = self._key["stored"]
+        return spared
 
     def op_ids(self) -> NDArray[np.int64]:
         """Return the op_id of each row, shape (ops,)."""
@@ -173,13 +192,19 @@ class Workload:
 
         It is the sum of the trace's times, thinking, generation and prefill.
         """
-        generated = self._op["new_tokens"].sum(dtype=np.float64)
-        computed = self._op["tokens"].sum(dtype=np.float64)
+        generated, computed = self._token_sums
         think_ns = self._request["think_ns"].sum(dtype=np.float64)
         asked_ns = self._request["time_ns"].max(initial=0) + think_ns
         prefill_ns = 1e9 / pace.prefill_tok_s if pace.prefill_tok_s else 0.0
         generation_ns = generated * pace.token_ms * 1e6
         return float(asked_ns / pace.speedup + generation_ns + computed * prefill_ns)
+
+    @functools.cached_property
+    def _token_sums(self) -> tuple[float, float]:
+        """Tokens that all ops generate, and tokens of their objects."""
+        names = ("new_tokens", "tokens")
+        generated, tokens = (self._op[name].sum(dtype=np.float64) for name in names)
+        return float(generated), float(tokens)
 
     def has_whole_requests(self, rows: NDArray[np.int64]) -> bool:
         """Return whether, in this order of rows, each request of a user ends before the next."""
