@@ -114,7 +114,8 @@ def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any) -> None:
     """Find the least DRAM and NVMe that reach a hit rate, without any I/O.
 
-    --cpu-mem-gb or --storage-capacity-gb fixes one of both; the other is found. With
+    --cpu-mem-gb or --storage-capacity-gb fixes one of both; the other is found. Ops are taken in
+    the trace's order unless --order says otherwise. With
     --prefill-tok-s and --nvme-gib-s, the answer also says whether loading beats computing again.
 
     --rounds 20x10x4096 --model NAME --pool-gb 80 says without a trace in which round hits fall.
@@ -131,7 +132,9 @@ def _size_trace(trace: Trace, flags: dict[str, Any], *, as_json: bool) -> None:
     targets, choice = _read_targets(flags), _read_choice(flags)
     if flags["pool_gb"] is not None:
         raise InputError("goes with `rounds` only", "leave it out", setting="pool_gb")
-    unset = {"cpu_mem_gb": Decimal(0), "storage_capacity_gb": UNLIMITED}
+    unset: dict[str, object] = {"cpu_mem_gb": Decimal(0), "storage_capacity_gb": UNLIMITED}
+    # A reference order depends on the sizes, so that plans for two sizes would differ in both.
+    unset["order"] = flags["order"] or "trace"
     model, options = resolve_plan(trace, cast("PlanSettings", flags | unset))
     with make_bar("sizing", None, "plan") as bar:
         planner = SizePlanner(Plan(trace, options), bar.update)

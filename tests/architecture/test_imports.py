@@ -15,7 +15,7 @@ STACKS = {
     ),
     "replayer": "__main__ cli commands experiments flags run engine tiers sizing simulation planning arrangements machine schema record bindings",
     "analysis": (
-        "__main__ cli commands submission report comparison assessment loaded_run sql summary metrics runs doubts log"
+        "__main__ cli commands submission sweeps report comparison assessment loaded_run sql summary metrics runs doubts log"
         " progress"
     ),
 }
