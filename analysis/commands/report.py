@@ -66,7 +66,13 @@ def report(
     _deliver(content, output)
 
 
-def _report_sweep(runs: tuple[Path, ...], output: Path | None, form: str | None, *, force: bool) -> None:
+def _report_sweep(
+    runs: tuple[Path, ...],
+    output: Path | None,
+    form: str | None,
+    *,
+    force: bool,
+) -> None:
     """Write the report of a sweep."""
     if len(runs) > 1:
         raise InputError("a sweep is reported alone", "name only this file", subject=runs[0])
@@ -78,9 +84,10 @@ def _report_sweep(runs: tuple[Path, ...], output: Path | None, form: str | None,
     form = export.choose_format(form, output, runs, force=force)
     sweep_export.check_format(form)
     sweep = open_sweep(runs[0])
-    is_page = form == "html"
-    content = sweep_export.as_html(sweep, show_progress) if is_page else sweep_export.FORMATS[form](sweep)
-    _deliver(content, output)
+    if form == "html":
+        _deliver(sweep_export.as_html(sweep, show_progress), output)
+    else:
+        _deliver(sweep_export.FORMATS[form](sweep), output)
 
 
 def _deliver(content: bytes, output: Path | None) -> None:

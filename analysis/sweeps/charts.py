@@ -79,12 +79,16 @@ def draw_front(sweep: Sweep, width: int) -> Plot | None:
         return None
     front = table.filter("front")
     named = set(front["cell"][:: -(-len(front) // _NAMED)].to_list())
-    rows = table.with_columns(
+    # The front comes last, on top of the others.
+    rows = table.sort("front", maintain_order=True).with_columns(
         x=pl.col("gib"),
         y=pl.col("rate"),
         series=pl.when("front").then(pl.lit("on the front")).otherwise(pl.lit("others do better")),
         note=pl.format(
-            "{}: {}% of reads, {} GiB written", "name", (pl.col("rate") * 100).round(1), pl.col("gib").round(1)
+            "{}: {}% of reads, {} GiB written",
+            "name",
+            (100 * pl.col("rate")).round(1),
+            pl.col("gib").round(1),
         ),
         text=pl.when(pl.col("cell").is_in(list(named))).then(pl.format("cell {}", "cell")),
     )

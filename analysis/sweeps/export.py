@@ -64,4 +64,5 @@ def check_format(form: str) -> None:
         InputError: the format is not one of FORMATS.
     """
     if form not in FORMATS:
-        raise InputError("reports runs, not sweeps", f"pass {', '.join(FORMATS)}", subject=form, setting="form")
+        remedy = f"pass {', '.join(FORMATS)}"
+        raise InputError("reports runs, not sweeps", remedy, subject=form, setting="form")

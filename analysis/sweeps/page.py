@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,15 +70,15 @@ def list_figures(sweep: Sweep) -> Iterator[SweepFigure]:
                 f"{axis}-{by}",
                 f"Hit rate by {counted} over {CAPACITIES[axis]}",
                 _READING,
-                lambda width, axis=axis, by=by: charts.draw_curves(sweep, axis, by, width),  # type: ignore[misc]
-                lambda axis=axis, by=by: _tabulate_points(sweep, axis, by),  # type: ignore[misc]
+                partial(charts.draw_curves, sweep, axis, by),
+                partial(_tabulate_points, sweep, axis, by),
             )
     yield SweepFigure(
         "front",
         "Bytes written against hits",
         "Each point is a cell. A cell is on the front if no other hits as often with fewer bytes"
         " written to nvme: choose among these. The numbers are those of the cells in the table.",
-        lambda width: charts.draw_front(sweep, width),
+        partial(charts.draw_front, sweep),
         lambda: find_front(sweep).filter("front").drop("front"),
     )
 
@@ -106,10 +107,13 @@ def _draw(figure: SweepFigure) -> DrawnFigure | None:
         if plot is None:
             return None
         prefix = f"{figure.name}-{width}-"
-        drawn.append(Markup(drawing.render_svg(plot.chart, plot.rows, prefix, label)))  # noqa: S704 (XML)
-    table = figure.table()
-    rows = [list(row) for row in table.iter_rows()]
-    return DrawnFigure(figure, drawn, [Table(figure.title, table.columns, rows)])
+        svg = drawing.render_svg(plot.chart, plot.rows, prefix, label)
+        drawn.append(Markup(svg))  # noqa: S704 (XML)
+    return DrawnFigure(figure, drawn, [_make_table(figure.title, figure.table())])
+
+
+def _make_table(caption: str, rows: pl.DataFrame) -> Table:
+    return Table(caption, rows.columns, [list(row) for row in rows.iter_rows()])
 
 
 def render_sweep(sweep: Sweep, progress: Progress = ignore_progress) -> str:
@@ -142,7 +146,7 @@ def render_sweep(sweep: Sweep, progress: Progress = ignore_progress) -> str:
         findings=findings[:LISTED],
         left_out=len(findings[LISTED:]),
         figures=figures,
-        cells=Table(f"{len(cells):,} cells", cells.columns, [list(row) for row in cells.iter_rows()]),
+        cells=_make_table(f"{len(cells):,} cells", cells),
         settings=_tabulate_settings(sweep),
         columns=[(column.name, column.text) for column in SIMULATION_COLUMNS],
     )
@@ -164,4 +168,8 @@ def _tabulate_settings(sweep: Sweep) -> Table:
         "order": sweep.cells["order"][0],
         **{name.replace("_", " "): value for name, value in info.settings.items()},
     }
-    return Table("Settings of all cells", ["", "value"], [[name, str(value)] for name, value in values.items()])
+    return Table(
+        "Settings of all cells",
+        ["", "value"],
+        [[name, str(value)] for name, value in values.items()],
+    )

@@ -66,22 +66,25 @@ def describe_curve(curve: Curve) -> str:
     if len(curve.points) == 1:
         parts.append(f"{_percent(first.rate)} at {first.gib:g} GiB")
     else:
-        parts.append(f"{_percent(first.rate)} at {first.gib:g} GiB to {_percent(last.rate)} at {last.gib:g} GiB")
+        end = f"{_percent(last.rate)} at {last.gib:g} GiB"
+        parts.append(f"{_percent(first.rate)} at {first.gib:g} GiB to {end}")
     if cliff := find_cliff(curve):
         parts.append(
             f"a cliff between {cliff.below.gib:g} and {cliff.above.gib:g} GiB, where halving loses"
             f" {cliff.points:.1f} points"
         )
     if knee := find_knee(curve):
+        times, gained = last.gib / knee.gib, 100 * (last.rate - knee.rate)
         parts.append(
-            f"a knee at {knee.gib:g} GiB ({_percent(knee.rate)}), above which"
-            f" {last.gib / knee.gib:.3g} times the memory brings {100 * (last.rate - knee.rate):.1f} points"
+            f"a knee at {knee.gib:g} GiB ({_percent(knee.rate)}), above which {times:.3g} times the"
+            f" memory brings {gained:.1f} points"
         )
     if (fall := _find_fall(curve)) is not None:
         parts.append(f"more memory hits less from {fall[0].gib:g} to {fall[1].gib:g} GiB")
     if curve.bound is not None:
         missing = 100 * (curve.bound - last.rate)
-        parts.append(f"{missing:.1f} points below unlimited memory" if missing >= 0.05 else "the bound is reached")  # fmt: skip
+        below = f"{missing:.1f} points below unlimited memory"
+        parts.append(below if missing >= 0.05 else "the bound is reached")
     return f"{curve.tier}, {curve.name}: {'; '.join(parts)}."
 
 

@@ -28,7 +28,7 @@ _HEADS: Final = {
 
 
 def list_findings(sweep: Sweep) -> list[str]:
-    """Return what each curve looks like by share of reads, as sentences; the steepest cliffs first."""
+    """Return what each curve looks like by share of reads, as sentences; steep cliffs first."""
     curves = [curve for axis in sweep.axes for curve in sweep.curves(axis, "ops")]
     return [describe_curve(curve) for curve in sorted(curves, key=_rank)]
 
@@ -43,7 +43,8 @@ def describe_best(sweep: Sweep) -> str:
     cells = sweep.cells.drop_nulls("hit_rate_ops")
     if cells.is_empty():
         return "no cell has a read."
-    row = cells.sort(*("hit_rate_ops", "write_bytes_nvme", "cell"), descending=[True, False, False]).row(0, named=True)
+    order = (-pl.col("hit_rate_ops"), "write_bytes_nvme", *CAPACITIES, "cell")
+    row = cells.sort(*order).row(0, named=True)
     return (
         f"the most reads hit in cell {row['cell']} ({sweep.name(row)}): {row['hit_rate_ops']:.1%};"
         f" unlimited memory reaches {row['bound_ops']:.1%}."
@@ -52,9 +53,10 @@ def describe_best(sweep: Sweep) -> str:
 
 def tabulate_cells(sweep: Sweep) -> pl.DataFrame:
     """Return the cells as they are shown: what differs between them, and their main counts."""
-    settings = [name for name in [*sweep.labels, *CAPACITIES] if name in [*sweep.labels, *sweep.axes]]
+    settings = [*sweep.labels, *sweep.axes]
     share = pl.col("^(hit_rate|bound)_.*$")
     per_day = (pl.col("write_bytes_per_day_nvme") / 2**30).alias(_DAYS)
     shown = sweep.cells.with_columns(share.round(4)).select("cell", *settings, *_SHOWN, per_day)
     names = {name: name.replace("_gb", "").replace("_", " ") + ", GiB" for name in CAPACITIES}
-    return shown.rename({name: head for name, head in (_HEADS | names).items() if name in shown.columns})
+    heads = (_HEADS | names).items()
+    return shown.rename({name: head for name, head in heads if name in shown.columns})

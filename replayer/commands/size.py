@@ -14,7 +14,7 @@ import msgspec
 from replayer.commands.run_console import make_bar
 from replayer.flags.flag_types import DecimalNumber
 from replayer.flags.plan_flags import PLAN_OPTIONS, add_options
-from replayer.planning.model import MODELS, TokenBytes, find_model
+from replayer.planning.model import MODELS, find_model
 from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import UNLIMITED, PlanSettings, resolve_plan
 from replayer.sizing import text
@@ -27,7 +27,13 @@ from tracegen.console.command_line import GIB_S, Quantity, Unit
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-_SIZES: Final = {"GB": Decimal(10**9), "GiB": Decimal(2**30), "TB": Decimal(10**12), "TiB": Decimal(2**40)}
+_SIZES: Final = {
+    "GB": Decimal(10**9),
+    "GiB": Decimal(2**30),
+    "TB": Decimal(10**12),
+    "TiB": Decimal(2**40),
+}
+_ROUNDS: Final = re.compile(r"([1-9]\d{0,8})[x×]([1-9]\d{0,3})[x×]([1-9]\d{0,8})", re.ASCII)
 _GB: Final = Unit("GB (10^9 bytes)", Decimal(10**9), _SIZES, "80GB, 74.5GiB or 1TB")
 _OF_ROUNDS: Final = ("rounds", "pool_gb", "model", "kv_dtype", "tensor_parallel", "as_json")
 """Flags that go with --rounds."""
@@ -38,13 +44,19 @@ class RoundsType(click.ParamType[Rounds]):
 
     name = "rounds"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Rounds:
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Rounds:
         """Parse the three numbers."""
         if isinstance(value, Rounds):
             return value
-        match = re.fullmatch(r"([1-9]\d{0,8})[x×]([1-9]\d{0,5})[x×]([1-9]\d{0,8})", str(value), re.ASCII)
+        match = _ROUNDS.fullmatch(str(value))
         if not match:
-            self.fail(f"{value!r} is not CLIENTSxROUNDSxTOKENS; write for example 20x10x4096.", param, ctx)
+            problem = f"{value!r} is not CLIENTSxROUNDSxTOKENS; write for example 20x10x4096."
+            self.fail(problem, param, ctx)
         return Rounds(*map(int, match.groups()))
 
 
@@ -74,13 +86,13 @@ SIZE_OPTIONS: Final = (
         "--nvme-gib-s",
         type=Quantity(GIB_S, low=1e-6),
         metavar="RATE",
-        help="The most GiB/s that NVMe delivers, reads and writes together: 7, or 7GB/s.  [default: any rate]",
+        help="The most GiB/s of NVMe, reads and writes together: 7, or 7GB/s.  [default: any rate]",
     ),
     click.option(
         "--price-dram",
         type=DecimalNumber(),
         metavar="PRICE",
-        help="Price of a GiB of DRAM: the cheapest sizes are chosen, not those with the least DRAM.",
+        help="Price of a GiB of DRAM: the cheapest sizes are chosen, not the least DRAM.",
     ),
     click.option(
         "--price-nvme",
@@ -106,10 +118,14 @@ SIZE_OPTIONS: Final = (
 def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags of sizing, and those that decide a plan."""
     own, *_ = PLAN_OPTIONS  # its TRACE is required
-    return add_options((*SIZE_OPTIONS, *(option for option in PLAN_OPTIONS if option is not own)), command)
+    others = [option for option in PLAN_OPTIONS if option is not own]
+    return add_options((*SIZE_OPTIONS, *others), command)
 
 
-@click.command(epilog="Example: replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1 --nvme-gib-s 7")
+_EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1"
+
+
+@click.command(epilog=f"Example: {_EXAMPLE} --nvme-gib-s 7")
 @size_options
 def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any) -> None:
     """Find the least DRAM and NVMe that reach a hit rate, without any I/O.
@@ -151,7 +167,8 @@ def _read_targets(flags: dict[str, Any]) -> Targets:
     if rate is None:
         raise InputError("no hit rate is asked for", "pass one, such as `hit_rate=0.9`")
     if not 0 < rate <= 1:
-        raise InputError("is not a share from 0 to 1", "write 0.9 for 90%", subject=rate, setting="hit_rate")
+        problem = "is not a share from 0 to 1"
+        raise InputError(problem, "write 0.9 for 90%", subject=rate, setting="hit_rate")
     return Targets(rate, cast("By", flags["by"]), flags["dwpd"], flags["nvme_gib_s"])
 
 
@@ -166,7 +183,7 @@ def _read_choice(flags: dict[str, Any]) -> Choice:
     if choice.cpu is not None and choice.nvme is not None:
         raise InputError(
             "both sizes are given, so there is nothing to find",
-            "leave `cpu_mem_gb` or `storage_capacity_gb` out, or see what they do with replayer plan",
+            "leave `cpu_mem_gb` or `storage_capacity_gb` out, or use replayer plan",
         )
     if (choice.price_dram is None) != (choice.price_nvme is None):
         missing = "price_nvme" if choice.price_nvme is None else "price_dram"
@@ -188,14 +205,16 @@ def _size_rounds(rounds: Rounds, flags: dict[str, Any], *, has_trace: bool, as_j
     for name in flags:
         is_given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         if is_given and name not in _OF_ROUNDS:
-            raise InputError("decides all but model and pool", f"leave out `{name}`", setting="rounds")
+            problem = "decides all but model and pool"
+            raise InputError(problem, f"leave out `{name}`", setting="rounds")
     if has_trace:
         raise InputError("needs no trace", "leave the trace out", setting="rounds")
     for name in ("model", "pool_gb"):
         if flags[name] is None:
             known = f", one of {', '.join(MODELS)}" if name == "model" else ", such as `pool_gb=80`"
             raise InputError(f"`{name}` is missing", f"pass it{known}", setting="rounds")
-    sizes: TokenBytes = find_model(flags["model"]).sizes(flags["kv_dtype"], flags["tensor_parallel"])
+    model = find_model(flags["model"])
+    sizes = model.sizes(flags["kv_dtype"], flags["tensor_parallel"])
     pool_bytes = int(flags["pool_gb"] * 10**9)
     if not as_json:
         click.echo("\n".join(text.format_rounds(rounds, sizes, pool_bytes)))

@@ -251,10 +251,9 @@ class Sizing:
         sizes = [size * 2**power for power in (*range(_DOUBLINGS, 0, -1), 0)]
         at = _index(size)
         sizes += [size_gib(at := halve(at)) for _ in range(_HALVINGS)]
-        memories = [
-            replace(chosen, nvme=size) if halves_nvme else replace(chosen, cpu=size) for size in dict.fromkeys(sizes)
-        ]
-        return "nvme" if halves_nvme else "cpu", tuple(self._judge(memory) for memory in memories)
+        tier = "nvme" if halves_nvme else "cpu"
+        memories = [replace(chosen, **{tier: size}) for size in dict.fromkeys(sizes)]
+        return tier, tuple(self._judge(memory) for memory in memories)
 
     def _judge_halves(self, chosen: Memory) -> OnHalves:
         """Choose the tier that is to be found on the first half, and judge it on the second."""

@@ -74,7 +74,8 @@ class SizePlanner:
         """Return what the plan for these sizes does."""
         if memory not in self.made:
             counts = self.count(memory)
-            self.made[memory] = {half: counts.part(self._halves, half) for half in self._halves.masks}
+            halves = self._halves
+            self.made[memory] = {half: counts.part(halves, half) for half in halves.masks}
             self._advance(1)
         return self.made[memory]
 

@@ -114,7 +114,8 @@ class Search:
         def is_enough(index: int) -> bool:
             memory = Memory(cpu, size_gib(index))
             part = self.part(memory)
-            return self._targets.reaches_rate(part) and self._targets.spares_drive(part, memory.nvme_bytes)
+            spares_drive = self._targets.spares_drive(part, memory.nvme_bytes)
+            return self._targets.reaches_rate(part) and spares_drive
 
         most = self._most_nvme(cpu)
         if not is_enough(most):

@@ -10,7 +10,7 @@ _MIB_PER_GIB: Final = 1024
 
 
 def size_mib(index: int) -> int:
-    """Return the size with this index, in MiB: 0, 1, …, 63, 64, 66, …, 126, 128, 132 and so on."""
+    """Return the size with this index, in MiB: 0, 1, …, 63, 64, 66, …, 126, 128, 132, ..."""
     if index < STEPS:
         return index
     doublings, step = divmod(index - STEPS, STEPS)

@@ -26,7 +26,11 @@ def format_answer(answer: Answer) -> list[str]:
         return [*lines, *_explain_failure(answer)]
     if answer.curve:
         lines += [*_tabulate_curve(answer), ""]
-    lines += [_recommend(answer, answer.chosen), *_describe_cliff(answer), *_describe_halves(answer)]
+    lines += [
+        _recommend(answer, answer.chosen),
+        *_describe_cliff(answer),
+        *_describe_halves(answer),
+    ]
     if answer.reversal is not None:
         smaller, larger = answer.reversal.smaller, answer.reversal.larger
         lines.append(
@@ -89,7 +93,8 @@ def _recommend(answer: Answer, chosen: Judged) -> str:
     )
     binds = f"What binds is the {' and the '.join(answer.binds)}: " if answer.binds else ""
     bound = f"a cache that never evicts hits {_percent(answer.bound.hit_rate)}"
-    return f"Take {_sizes(chosen)}: it hits {hits}; {bound}. {binds}{smaller or 'nothing is smaller'}."
+    smaller = smaller or "nothing is smaller"
+    return f"Take {_sizes(chosen)}: it hits {hits}; {bound}. {binds}{smaller}."
 
 
 def _describe_cliff(answer: Answer) -> list[str]:
@@ -132,9 +137,9 @@ def _describe_break_even(weighed: BreakEven) -> list[str]:
     return [
         f"Loading a token from nvme takes {1e6 / weighed.load_tok_s:,.1f} us, computing it"
         f" {1e6 / weighed.prefill_tok_s:,.1f} us: nvme serves {weighed.load_tok_s:,.0f} tokens/s.",
-        f"All prompts: {weighed.recompute_s:,.1f} s if computed, {weighed.load_then_compute_s:,.1f} s"
-        f" if loaded first, {weighed.layer_by_layer_s:,.1f} s if loaded layer by layer behind"
-        " computing.",
+        f"All prompts: {weighed.recompute_s:,.1f} s if computed,"
+        f" {weighed.load_then_compute_s:,.1f} s if loaded first,"
+        f" {weighed.layer_by_layer_s:,.1f} s if loaded layer by layer behind computing.",
         f"Loading wins while a GPU computes fewer than {weighed.equal_tok_s:,.0f} tokens/s; layer"
         f" by layer, fewer than {weighed.equal_layer_by_layer_tok_s:,.0f}.",
     ]
@@ -160,8 +165,8 @@ def format_rounds(rounds: Rounds, sizes: TokenBytes, pool_bytes: int) -> list[st
     """Return in which round a pool becomes too small, as lines."""
     lines = [
         f"  {rounds.clients:,} clients × {rounds.rounds:,} rounds × {rounds.tokens:,} tokens,"
-        f" {sizes.per_token:,} bytes per token; a pool of {pool_bytes:,} bytes ({pool_bytes / _GB:g}"
-        " GB of 10^9 bytes)",
+        f" {sizes.per_token:,} bytes per token",
+        f"  a pool of {pool_bytes:,} bytes ({pool_bytes / _GB:g} GB of 10^9 bytes)",
         "",
     ]
     rows = [["round", "working set, bytes", "of the pool"]]
@@ -230,4 +235,4 @@ def _number(value: float | None) -> str:
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows with columns aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return ["   ".join(map(str.rjust, row, widths)) for row in rows]
