@@ -85,7 +85,7 @@ def _report_sweep(
     sweep_export.check_format(form)
     sweep = open_sweep(runs[0])
     if form == "html":
-        _deliver(sweep_export.as_html(sweep, show_progress), output)
+        _deliver(sweep_export.make_html(sweep, show_progress), output)
     else:
         _deliver(sweep_export.FORMATS[form](sweep), output)
 

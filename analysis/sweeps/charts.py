@@ -9,13 +9,13 @@ from analysis.report.chart_kinds import ROWS, Axis, Lines, Look, Plot, draw_line
 from analysis.report.charts import SYSTEMS
 from analysis.report.svg import INK, get_colour
 from analysis.sweeps.shapes import find_front
-from analysis.sweeps.sweep import RATES, Curve, Sweep
+from analysis.sweeps.sweep import RATES, Curve, SweepTable
 
 BOUND: Final = "unlimited memory"
 DRAWN_LINES: Final = len(SYSTEMS) - 1
 """Most lines in a panel, besides the bound; nobody could tell more apart."""
 DRAWN_PANELS: Final = 6
-_LOG_FROM: Final = 4  # capacities that span so many times the smallest are drawn as logarithms
+_LOG_FROM: Final = 4  # capacities that span more than this factor have a log scale
 _NAMED: Final = 6
 """Most points of the front that carry a name; the table has all."""
 _SHARE: Final = {"format": "%", "domain": [0.0, 1.0], "values": [0, 0.25, 0.5, 0.75, 1]}
@@ -54,7 +54,7 @@ def _row(panel: str, series: str, gib: float, rate: float, name: str | None) -> 
     return {"panel": panel, "series": series, "run": series, "x": gib, "y": rate, "note": note}
 
 
-def draw_curves(sweep: Sweep, axis: str, by: str, width: int) -> Plot | None:
+def draw_curves(sweep: SweepTable, axis: str, by: str, width: int) -> Plot | None:
     """Draw hit rates over the capacity of a tier, a panel for each size of the others."""
     curves = sweep.curves(axis, by)
     rows = tabulate_curves(curves)
@@ -72,43 +72,53 @@ def draw_curves(sweep: Sweep, axis: str, by: str, width: int) -> Plot | None:
     return draw_lines(rows, Lines(x, y, look, points=True, shared=True), width)
 
 
-def draw_front(sweep: Sweep, width: int) -> Plot | None:
+def draw_front(sweep: SweepTable, width: int) -> Plot | None:
     """Draw bytes written to nvme against hits, and the Pareto front."""
     table = find_front(sweep)
     if table.is_empty():
         return None
-    front = table.filter("front")
-    named = set(front["cell"][:: -(-len(front) // _NAMED)].to_list())
-    # The front comes last, on top of the others.
-    rows = table.sort("front", maintain_order=True).with_columns(
-        x=pl.col("gib"),
-        y=pl.col("rate"),
-        series=pl.when("front").then(pl.lit("on the front")).otherwise(pl.lit("others do better")),
-        note=pl.format(
-            "{}: {}% of reads, {} GiB written",
-            "name",
-            (100 * pl.col("rate")).round(1),
-            pl.col("gib").round(1),
-        ),
-        text=pl.when(pl.col("cell").is_in(list(named))).then(pl.format("cell {}", "cell")),
-    )
-    look = Look({"on the front": "blue", "others do better": "grey"})
+    rows = _name_points(table)
     x = Axis("GiB written to nvme over the trace")
     y = Axis("share of reads that hit", **_SHARE)  # type: ignore[arg-type]
     inner = width - 54
-    legend = alt.Legend(columns=2, symbolType="circle")
     base = alt.Chart(ROWS).encode(
         x=alt.X("x:Q", title=x.title, scale=x.scale(), axis=x.axis(max(3, inner // 70), rows["x"])),
         y=alt.Y("y:Q", title=y.title, scale=y.scale(), axis=y.axis(4, rows["y"])),
     )
-    on_front = base.transform_filter("datum.front")
-    line = on_front.mark_line(aria=False, interpolate="step-after", color=get_colour("blue"))
-    points = base.mark_point(size=30, filled=True, opacity=1).encode(
-        color=alt.Color("series:N", scale=look.colours(), legend=legend),
-        description="note:N",
+    layers = (_mark_front(base), _mark_points(base), _mark_names(base))
+    return Plot(alt.layer(*layers).properties(width=inner, height=220), rows)
+
+
+def _name_points(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of the chart: the front comes last, on top of the others."""
+    front = table.filter("front")
+    named = front["cell"][:: -(-len(front) // _NAMED)].to_list()
+    words = "{}: {}% of reads, {} GiB written"
+    percent, gib = (100 * pl.col("rate")).round(1), pl.col("gib").round(1)
+    best, others = pl.lit("on the front"), pl.lit("others do better")
+    return table.sort("front", maintain_order=True).with_columns(
+        x=pl.col("gib"),
+        y=pl.col("rate"),
+        series=pl.when("front").then(best).otherwise(others),
+        note=pl.format(words, "name", percent, gib),
+        text=pl.when(pl.col("cell").is_in(named)).then(pl.format("cell {}", "cell")),
     )
-    names = base.transform_filter("datum.text != null").mark_text(
-        aria=False, align="left", dx=5, dy=9, fontSize=10, color=INK
-    )
-    chart = alt.layer(line, points, names.encode(text="text:N")).properties(width=inner, height=220)
-    return Plot(chart, rows)
+
+
+def _mark_front(base: alt.Chart) -> alt.Chart:
+    front = base.transform_filter("datum.front")
+    return front.mark_line(aria=False, interpolate="step-after", color=get_colour("blue"))
+
+
+def _mark_points(base: alt.Chart) -> alt.Chart:
+    look = Look({"on the front": "blue", "others do better": "grey"})
+    legend = alt.Legend(columns=2, symbolType="circle")
+    colour = alt.Color("series:N", scale=look.colours(), legend=legend)
+    points = base.mark_point(size=30, filled=True, opacity=1)
+    return points.encode(color=colour, description="note:N")
+
+
+def _mark_names(base: alt.Chart) -> alt.Chart:
+    named = base.transform_filter("datum.text != null")
+    text = named.mark_text(aria=False, align="left", dx=5, dy=9, fontSize=10, color=INK)
+    return text.encode(text="text:N")

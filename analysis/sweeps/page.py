@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import jinja2
 import polars as pl
@@ -18,7 +18,7 @@ from analysis.report.chart_kinds import Plot
 from analysis.report.page import Table
 from analysis.sweeps import charts
 from analysis.sweeps.shapes import CLIFF_POINTS, KNEE_RISE, find_front
-from analysis.sweeps.sweep import CAPACITIES, RATES, Sweep
+from analysis.sweeps.sweep import CAPACITIES, RATES, SweepTable
 from analysis.sweeps.tables import describe_best, list_findings, tabulate_cells
 from replayer.schema import SIMULATION_COLUMNS
 
@@ -62,7 +62,7 @@ class DrawnFigure:
     tables: list[Table]
 
 
-def list_figures(sweep: Sweep) -> Iterator[SweepFigure]:
+def list_figures(sweep: SweepTable) -> Iterator[SweepFigure]:
     """Yield the figures of a sweep: curves by axis and definition, then the Pareto front."""
     for axis in sweep.axes:
         for by, counted in RATES.items():
@@ -83,7 +83,7 @@ def list_figures(sweep: Sweep) -> Iterator[SweepFigure]:
     )
 
 
-def _tabulate_points(sweep: Sweep, axis: str, by: str) -> pl.DataFrame:
+def _tabulate_points(sweep: SweepTable, axis: str, by: str) -> pl.DataFrame:
     rows = [
         {
             "curve": curve.name,
@@ -116,7 +116,7 @@ def _make_table(caption: str, rows: pl.DataFrame) -> Table:
     return Table(caption, rows.columns, [list(row) for row in rows.iter_rows()])
 
 
-def render_sweep(sweep: Sweep, progress: Progress = ignore_progress) -> str:
+def render_sweep(sweep: SweepTable, progress: Progress = ignore_progress) -> str:
     """Return the page; `progress` shows how many of its figures are drawn."""
     report = _FOLDER.parent / "report"
     environment = jinja2.Environment(
@@ -152,16 +152,16 @@ def render_sweep(sweep: Sweep, progress: Progress = ignore_progress) -> str:
     )
 
 
-def _describe(sweep: Sweep) -> str:
+def _describe(sweep: SweepTable) -> str:
     info = sweep.info
     models = ", ".join(map(str, sweep.cells["model"].unique(maintain_order=True)))
     span = f"{info.span_s:,.0f} s from the first request to the last"
     return f"{info.trace}: {info.ops:,} ops, {span}; {models}; {len(sweep.cells):,} cells"
 
 
-def _tabulate_settings(sweep: Sweep) -> Table:
+def _tabulate_settings(sweep: SweepTable) -> Table:
     info = sweep.info
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "trace": info.trace,
         "trace fingerprint": info.trace_fingerprint,
         "made by": info.release,

@@ -7,14 +7,14 @@ from typing import Final
 
 import polars as pl
 
-from analysis.sweeps.sweep import Curve, Point, Sweep
+from analysis.sweeps.sweep import Curve, Point, SweepTable
 
 CLIFF_POINTS: Final = 10.0
 """Percentage points per halving from which a loss is a cliff."""
 LEAST_RISE: Final = 0.05
 """Rise of the hit rate from which a curve can have a knee: a flat one has none."""
 KNEE_RISE: Final = 0.1
-"""A knee is at least so much of the curve's height above the straight line between its ends."""
+"""A knee is at least this share of the curve's height above the straight line between its ends."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _find_fall(curve: Curve) -> tuple[Point, Point] | None:
     return min(falls, key=lambda pair: pair[1].rate - pair[0].rate, default=None)
 
 
-def find_front(sweep: Sweep) -> pl.DataFrame:
+def find_front(sweep: SweepTable) -> pl.DataFrame:
     """Return bytes written to nvme against hits, a row per cell.
 
     A cell is on the front if no other hits as often with fewer bytes, or more often with as few.

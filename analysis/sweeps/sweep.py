@@ -59,7 +59,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepTable:
     """The table that `replayer simulate` wrote.
 
     Attributes:
@@ -145,14 +145,14 @@ def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def open_sweep(path: Path) -> Sweep:
+def open_sweep(path: Path) -> SweepTable:
     """Read the table that `replayer simulate` wrote.
 
     Raises:
         InputError: the file is no such table.
     """
     table, info = read_simulation(path)
-    return Sweep(path, pl.DataFrame(table), info)
+    return SweepTable(path, pl.DataFrame(table), info)
 
 
 def is_sweep(path: Path) -> bool:

@@ -5,7 +5,7 @@ from typing import Final
 import polars as pl
 
 from analysis.sweeps.shapes import describe_curve, find_cliff
-from analysis.sweeps.sweep import CAPACITIES, Curve, Sweep
+from analysis.sweeps.sweep import CAPACITIES, Curve, SweepTable
 
 _DAYS: Final = "nvme written, GiB/day"
 _SHOWN: Final = (
@@ -27,7 +27,7 @@ _HEADS: Final = {
 }
 
 
-def list_findings(sweep: Sweep) -> list[str]:
+def list_findings(sweep: SweepTable) -> list[str]:
     """Return what each curve looks like by share of reads, as sentences; steep cliffs first."""
     curves = [curve for axis in sweep.axes for curve in sweep.curves(axis, "ops")]
     return [describe_curve(curve) for curve in sorted(curves, key=_rank)]
@@ -38,7 +38,7 @@ def _rank(curve: Curve) -> float:
     return 0.0 if cliff is None else -cliff.points
 
 
-def describe_best(sweep: Sweep) -> str:
+def describe_best(sweep: SweepTable) -> str:
     """Return the cell that hits the most reads, and with the fewest bytes written among those."""
     cells = sweep.cells.drop_nulls("hit_rate_ops")
     if cells.is_empty():
@@ -51,7 +51,7 @@ def describe_best(sweep: Sweep) -> str:
     )
 
 
-def tabulate_cells(sweep: Sweep) -> pl.DataFrame:
+def tabulate_cells(sweep: SweepTable) -> pl.DataFrame:
     """Return the cells as they are shown: what differs between them, and their main counts."""
     settings = [*sweep.labels, *sweep.axes]
     share = pl.col("^(hit_rate|bound)_.*$")

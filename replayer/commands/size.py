@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +37,10 @@ _ROUNDS: Final = re.compile(r"([1-9]\d{0,8})[x×]([1-9]\d{0,3})[x×]([1-9]\d{0,8
 _GB: Final = Unit("GB (10^9 bytes)", Decimal(10**9), _SIZES, "80GB, 74.5GiB or 1TB")
 _OF_ROUNDS: Final = ("rounds", "pool_gb", "model", "kv_dtype", "tensor_parallel", "as_json")
 """Flags that go with --rounds."""
+
+
+Flags = Mapping[str, Any]
+"""Values of the flags by name."""
 
 
 class RoundsType(click.ParamType[Rounds]):
@@ -104,7 +108,7 @@ SIZE_OPTIONS: Final = (
         "--rounds",
         type=RoundsType(),
         metavar="CLIENTSxROUNDSxTOKENS",
-        help="Without a trace: clients that each add a turn of so many tokens per round.",
+        help="Without a trace: clients that each add a turn of TOKENS per round.",
     ),
     click.option(
         "--pool-gb",
@@ -144,14 +148,14 @@ def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any)
     _size_trace(Trace(trace), flags, as_json=as_json)
 
 
-def _size_trace(trace: Trace, flags: dict[str, Any], *, as_json: bool) -> None:
+def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
     targets, choice = _read_targets(flags), _read_choice(flags)
     if flags["pool_gb"] is not None:
         raise InputError("goes with `rounds` only", "leave it out", setting="pool_gb")
     unset: dict[str, object] = {"cpu_mem_gb": Decimal(0), "storage_capacity_gb": UNLIMITED}
     # A reference order depends on the sizes, so that plans for two sizes would differ in both.
     unset["order"] = flags["order"] or "trace"
-    model, options = resolve_plan(trace, cast("PlanSettings", flags | unset))
+    model, options = resolve_plan(trace, cast("PlanSettings", {**flags, **unset}))
     with make_bar("sizing", None, "plan") as bar:
         planner = SizePlanner(Plan(trace, options), bar.update)
         answer = Sizing(planner, targets, choice).answer()
@@ -162,7 +166,7 @@ def _size_trace(trace: Trace, flags: dict[str, Any], *, as_json: bool) -> None:
     click.echo("\n".join([title, *text.format_answer(answer)]))
 
 
-def _read_targets(flags: dict[str, Any]) -> Targets:
+def _read_targets(flags: Flags) -> Targets:
     rate = flags["hit_rate"]
     if rate is None:
         raise InputError("no hit rate is asked for", "pass one, such as `hit_rate=0.9`")
@@ -172,7 +176,7 @@ def _read_targets(flags: dict[str, Any]) -> Targets:
     return Targets(rate, cast("By", flags["by"]), flags["dwpd"], flags["nvme_gib_s"])
 
 
-def _read_choice(flags: dict[str, Any]) -> Choice:
+def _read_choice(flags: Flags) -> Choice:
     choice = Choice(
         flags["cpu_mem_gb"],
         flags["storage_capacity_gb"],
@@ -194,13 +198,13 @@ def _read_choice(flags: dict[str, Any]) -> Choice:
     return choice
 
 
-def _to_json(answer: Answer, model: str) -> dict[str, Any]:
+def _to_json(answer: Answer, model: str) -> dict[str, object]:
     content = asdict(answer)
     content["targets"]["hit_rate"] = float(answer.targets.hit_rate)
     return {"model": model, **msgspec.to_builtins(content)}
 
 
-def _size_rounds(rounds: Rounds, flags: dict[str, Any], *, has_trace: bool, as_json: bool) -> None:
+def _size_rounds(rounds: Rounds, flags: Flags, *, has_trace: bool, as_json: bool) -> None:
     context = click.get_current_context()
     for name in flags:
         is_given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE

@@ -21,7 +21,7 @@ _ZERO: Final = Decimal(0)
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user has decided.
+    """Decisions of the user.
 
     Attributes:
         cpu: GiB of DRAM; None: to be found.

@@ -1,8 +1,8 @@
-"""What a plan does in each half of its trace: hits by three definitions, and the load on nvme."""
+"""Counts of a plan in each half of its trace: hits by three definitions, and the load on nvme."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Part:
-    """What a plan does for the requests of a part of the trace.
+    """Counts of a plan for the requests of a part of the trace.
 
     Attributes:
         hits: reads that hit, spared prompt tokens, and requests all of whose reads hit.
@@ -129,6 +129,27 @@ class RequestCounts:
         self._sum("reads", request[op[is_hit | (kind == MISS)]])
         self._sum("hits", request[op[is_hit]])
 
+        self._add_tokens(stretch, request, op, is_prefill, is_hit)
+        self._add_bytes(moves, request[op])
+
+    def _add_tokens(
+        self,
+        stretch: Stretch,
+        request: Numbers,
+        op: Numbers,
+        is_prefill: NDArray[np.bool_],
+        is_hit: NDArray[np.bool_],
+    ) -> None:
+        """Add tokens of prompts.
+
+        Args:
+            stretch: ops and moves.
+            request: of each op, shape (ops,).
+            op: index of each move's op, shape (moves,).
+            is_prefill: whether an op is of a prefill, shape (ops,).
+            is_hit: whether a move is a hit, shape (moves,).
+        """
+        moves = stretch.moves
         is_prompt = is_prefill & (stretch.ops["role"] != _REMOVE)
         tokens = self._workload.op_tokens(stretch.ops["row"])
         self._sum("asked", request[is_prompt], tokens[is_prompt])
@@ -140,13 +161,17 @@ class RequestCounts:
             spared = self._workload.spared_tokens(moves["key"][which])
             self._sum(name, request[op[which]], spared)
 
+    def _add_bytes(self, moves: NDArray[Any], request: Numbers) -> None:
+        """Add the bytes that moves read and write on nvme; `request` is that of each move."""
+        kind = moves["move"]
+        is_hit = (kind == HIT) | (kind == PROMOTE)
         is_read = is_hit | (kind == DEMOTE) | (kind == COPY)
         is_write = (kind == STORE) | (kind == DEMOTE) | (kind == COPY)
         for name, which in (
             ("nvme_read", is_read & (moves["from_tier"] == NVME)),
             ("nvme_written", is_write & (moves["to_tier"] == NVME)),
         ):
-            self._sum(name, request[op[which]], moves["size"][which])
+            self._sum(name, request[which], moves["size"][which])
 
     def _sum(self, name: str, request: Numbers, values: Numbers | int = 1) -> None:
         np.add.at(self._sums[name], request, values)

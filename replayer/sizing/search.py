@@ -17,7 +17,7 @@ _ZERO: Final = Decimal(0)
 
 @dataclass(frozen=True)
 class Targets:
-    """What is asked of the memory.
+    """Targets of a search.
 
     Attributes:
         hit_rate: the least hit rate.
@@ -55,7 +55,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search for one size found.
+    """Result of a search for one size.
 
     Attributes:
         memory: the sizes: those that reach the targets, or the last ones that were tried.

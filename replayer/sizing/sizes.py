@@ -23,7 +23,7 @@ def size_gib(index: int) -> Decimal:
 
 
 def index_of(size_bytes: int) -> int:
-    """Return the index of the least size of so many bytes or more."""
+    """Return the index of the least size of at least this number of bytes."""
     wanted = -(-size_bytes // _MIB)
     if wanted <= STEPS:
         return wanted

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.sweeps.charts import BOUND, draw_curves, draw_front, tabulate_curves
 from analysis.sweeps.shapes import describe_curve, find_cliff, find_front, find_knee
-from analysis.sweeps.sweep import Curve, Point, Sweep, open_sweep
+from analysis.sweeps.sweep import Curve, Point, SweepTable, open_sweep
 from analysis.sweeps.tables import describe_best, tabulate_cells
 from tests.analysis.sweeps.sweeps import cell, write
 from tracegen.errors import InputError
@@ -18,7 +18,7 @@ def curve(*points: tuple[float, float], bound: float = 1.0) -> Curve:
     return Curve("cpu", "ops", "lru", "", cells, bound)
 
 
-def sweep(tmp_path: Path, *cells: dict[str, object]) -> Sweep:
+def sweep(tmp_path: Path, *cells: dict[str, object]) -> SweepTable:
     return open_sweep(write(tmp_path / "sweep.parquet", cells))
 
 
