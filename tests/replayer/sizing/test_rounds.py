@@ -3,8 +3,8 @@
 from decimal import Decimal
 
 import pytest
-
 from replayer.planning.model import Model
+
 from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import resolve_plan
 from replayer.sizing.halves import Halves, RequestCounts
