@@ -35,7 +35,10 @@ def test_move_by_move_as_the_oracle(
     batch = strategies.columns(picks, sizes, words)
     limits = tuple(None if limit is None else limit * unit for limit in usable)
     expected = oracle.moves(strategies.as_ops(batch), table, limits, unit, chained)
-    assert rows_of(arranged(batch, table, limits, unit, chained), most) == expected
+    plan = arranged(batch, table, limits, unit, chained)
+    assert rows_of(plan, most) == expected
+    if plan.options.arrangement.to_record().rules is not None:
+        assert plan.simulate().plan_fingerprint == oracle.fingerprint(expected)
 
 
 @settings(max_examples=150, deadline=None)
