@@ -30,7 +30,7 @@ class Planner:
     def __init__(self, ops: Sequence[Op], table: Table, usable: Usable, token_bytes: int, chained: bool) -> None:
         self.table = kept.TABLE | dict(table)
         self.things = kept.things_of(ops, self.table, token_bytes)
-        self.tiers = [Tier(t, kept.rules_of(table, kept.NAMES[t]), usable[t]) for t in TIERS]
+        self.tiers = [Tier(t, kept.rules_of(table, kept.NAMES[t]), usable[t], kept.parents_of(ops)) for t in TIERS]
         self.token_bytes = token_bytes
         lookup = self.table["lookup"]
         self.is_contiguous = lookup == "contiguous" or (lookup == "trace" and chained)

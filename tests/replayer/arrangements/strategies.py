@@ -44,7 +44,7 @@ def tier_tables(draw: st.DrawFn, inclusive: bool, policies: tuple[str, ...], quo
 
 
 @st.composite
-def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "clock", "sieve")) -> Table:
+def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "clock", "sieve", "leaf-lru")) -> Table:
     """An arrangement, as a TOML file would have it."""
     inclusive = draw(st.booleans())
     table = draw(

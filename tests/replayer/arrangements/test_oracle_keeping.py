@@ -192,3 +192,10 @@ def test_a_touched_object_stays_in_its_place_under_sieve_and_goes_around_under_c
         "drop c cpu, store e → cpu",
         "drop a cpu, store f → cpu",
     ]
+
+
+def test_leaf_lru_keeps_what_others_follow() -> None:
+    """a is the least recent, but b follows it in request 5; so c goes first, then b, then a."""
+    script = "w a 1 q5 \n w b 1 q5 \n w c 1 \n r b \n w d 1 q7 \n w e 1 q7 \n w f 1 q7"
+    found = play(script, '[cpu]\npolicy = "leaf-lru"', (0, 3, 0))
+    assert [move.split()[1] for move in found[4:]] == ["c", "b", "a"]

@@ -73,6 +73,7 @@ class Tier:
     number: int
     rules: Table
     usable: int | None
+    parents: Mapping[int, int | None]
     held: dict[int, Held] = field(default_factory=dict)
     latest: list[int] = field(default_factory=list)
     """keys in it by their last touch there, or entry, the one the longest ago first"""
@@ -81,7 +82,7 @@ class Tier:
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
-        self.policy = POLICIES[self.rules["policy"]](self.held)
+        self.policy = POLICIES[self.rules["policy"]](self.held, self.parents)
 
     def share(self, name: str, of: int) -> int:
         """So great a share, as the table writes it, of a number."""
