@@ -5,7 +5,9 @@ from typing import Final
 
 import click
 
+from replayer.commands.arrangements import arrangements
 from replayer.commands.autoscale import autoscale
+from replayer.commands.model import model
 from replayer.commands.plan import plan
 from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
@@ -34,5 +36,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (plan, simulate, size, run, *SERIES):
+for command in (model, plan, simulate, size, arrangements, run, *SERIES):
     main.add_command(command)

@@ -8,7 +8,17 @@ from typing import Any, Final, Self
 
 from replayer.arrangements.values import RULES, TIER_RULES, describe_wrong_value
 from replayer.record.columns import TIERS
-from replayer.record.options import Copies, Down, Lookup, StorePlace, Tail, Touch, Up
+from replayer.record.options import (
+    Copies,
+    Down,
+    Lookup,
+    LookupRule,
+    Recency,
+    StorePlace,
+    Tail,
+    Touch,
+    Up,
+)
 from tracegen.errors import InputError
 
 
@@ -26,7 +36,7 @@ class TierRules:
         high: the share of the usable bytes above which the tier evicts in the background; 1: never.
         low: the share of the usable bytes at which it stops.
         evict_share: the share of the used bytes that it evicts instead; 0: down to `low`.
-        fetch_tokens: a request asks the tier only if it misses so many tokens or more.
+        fetch_tokens: a request asks the tier only if it misses this many tokens or more.
         fetch_in_flight: tokens that requests in flight may ask the tier for; 0: any number.
         fetch_share: the same, as a share of the tokens by which cpu is larger than gpu; 0: no such
             limit. If both limits are set, both hold.
@@ -49,8 +59,8 @@ class TierRules:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where the rules of an engine were read.
+class EngineSource:
+    """The release of an engine whose rules an arrangement describes.
 
     Attributes:
         engine: name of the engine.
@@ -67,17 +77,17 @@ class Origin:
 
 @dataclass(frozen=True)
 class ArrangementRecord:
-    """An arrangement as run.json records it.
+    """The part of an arrangement that run.json records.
 
     Attributes:
         name: its name; `waterfall` or `spillover` if it has their rules, whatever its name is.
         rules: the keys that differ from the defaults; None: all rules are those of the name.
-        promote: whether objects that are read move up; None if `rules` say it.
+        promote: whether objects that are read move up from every tier.
     """
 
     name: str
     rules: dict[str, object] | None
-    promote: bool | None
+    promote: bool
 
 
 @dataclass(frozen=True)
@@ -86,11 +96,12 @@ class Arrangement:
 
     Attributes:
         name: its name, or that of its file.
-        description: one sentence on what it is.
+        description: what it is, in one line.
         source: the engine that it describes; None: it describes no engine.
         copies: whether one tier holds an object, or several may.
         place: where new objects go.
         touch: which copies of an object a hit touches.
+        recency: the order of age among the objects of one prompt.
         lookup: whether objects hit one by one or as a prefix; `trace`: as the trace says.
         ttl_s: seconds after its last touch at which an object expires; 0: never.
         pin: sources whose objects are never evicted, as in a trace.
@@ -107,11 +118,12 @@ class Arrangement:
 
     name: str
     description: str = ""
-    source: Origin | None = None
+    source: EngineSource | None = None
     copies: Copies = "exclusive"
     place: StorePlace = "fastest"
     touch: Touch = "serving"
-    lookup: Lookup | str = "trace"
+    recency: Recency = "op"
+    lookup: LookupRule = "trace"
     ttl_s: float = 0.0
     pin: tuple[str, ...] = ()
     chunk_tokens: int = 0
@@ -172,13 +184,14 @@ class Arrangement:
         """Return the rules of each tier by its name."""
         return {"gpu": self.gpu, "cpu": self.cpu, "nvme": self.nvme}
 
-    def with_tiers(self, **changes: object) -> Self:
+    def with_tiers(self, **changes: Any) -> Self:
         """Return the arrangement with these rules changed in every tier."""
-        tiers: dict[str, Any] = {
-            tier: replace(rules, **changes)  # type: ignore[arg-type]  # checked when it is made
-            for tier, rules in self.tiers().items()
-        }
-        return replace(self, **tiers)
+        return replace(
+            self,
+            gpu=replace(self.gpu, **changes),
+            cpu=replace(self.cpu, **changes),
+            nvme=replace(self.nvme, **changes),
+        )
 
     def with_promotion(self) -> Self:
         """Return the arrangement in which a hit moves the object to the fastest tier for it.
@@ -196,12 +209,17 @@ class Arrangement:
 
     def simplify(self) -> Self:
         """Return the arrangement with the default for each key that has no effect."""
-        tiers: dict[str, Any] = {tier: _simplify(rules) for tier, rules in self.tiers().items()}
-        tiers["gpu"] = replace(tiers["gpu"], up="stay", down="on-evict", touches=2)
-        changes: dict[str, Any] = {} if self.chunk_tokens else {"tail": "drop", "unsaved_tokens": 0}
-        if self.copies == "exclusive":
-            changes["touch"] = "serving"
-        return replace(self, **tiers, **changes)
+        has_chunks = self.chunk_tokens > 0
+        gpu = replace(self.gpu, up="stay", down="on-evict")  # no tier is faster
+        return replace(
+            self,
+            touch=self.touch if self.copies == "inclusive" else "serving",
+            tail=self.tail if has_chunks else "drop",
+            unsaved_tokens=self.unsaved_tokens if has_chunks else 0,
+            gpu=_simplify(gpu),
+            cpu=_simplify(self.cpu),
+            nvme=_simplify(self.nvme),
+        )
 
     def to_table(self) -> dict[str, object]:
         """Return the keys whose values differ from the defaults, as TOML and run.json have them."""
@@ -211,12 +229,36 @@ class Arrangement:
             if value != getattr(_DEFAULT, key):
                 table[key] = list(value) if key == "pin" else value
         for tier, rules in self.tiers().items():
-            changed = {
-                key: getattr(rules, key) for key in TIER_RULES if getattr(rules, key) != getattr(_DEFAULT.gpu, key)
-            }
+            values = {key: getattr(rules, key) for key in TIER_RULES}
+            usual = _DEFAULT.gpu
+            changed = {key: one for key, one in values.items() if one != getattr(usual, key)}
             if changed:
                 table[tier] = changed
         return table
+
+    def check_order(self, *, is_known: bool) -> None:
+        """Check that the policies can work in an order.
+
+        Args:
+            is_known: whether the order of all ops is known before the first one is decided.
+
+        Raises:
+            InputError: a policy needs to know it, and it is not known.
+        """
+        policies = {rules.policy for rules in self.tiers().values()}
+        if "belady" in policies and not is_known:
+            raise InputError(
+                "must know all ops before the first one, and here each depends on the ones before",
+                "pass `order=trace`",
+                subject="belady",
+                setting="policy",
+            )
+
+    def choose_lookup(self, *, is_chained: bool) -> Lookup:
+        """Return how objects are looked up in a trace whose objects are prefixes or are not."""
+        if self.lookup != "trace":
+            return self.lookup
+        return "contiguous" if is_chained else "independent"
 
     def to_record(self) -> ArrangementRecord:
         """Return what run.json records.
@@ -229,18 +271,18 @@ class Arrangement:
                 same = known.with_promotion() if promotes else known
                 if table == same.simplify().to_table():
                     return ArrangementRecord(known.name, None, promotes)
-        return ArrangementRecord(self.name, table, None)
+        promotes = all(rules.up == "move" for rules in (self.cpu, self.nvme))
+        return ArrangementRecord(self.name, table, promotes)
 
 
 def _simplify(rules: TierRules) -> TierRules:
-    changes: dict[str, Any] = {}
-    if rules.down != "on-touch":
-        changes["touches"] = 2
-    if rules.admit_touches == 1:
-        changes["admit_table"] = 0
-    if rules.high == 1 or rules.evict_share:
-        changes["low"] = 1.0
-    return replace(rules, **changes)
+    has_low = rules.high < 1 and not rules.evict_share
+    return replace(
+        rules,
+        touches=rules.touches if rules.down == "on-touch" else 2,
+        admit_table=rules.admit_table if rules.admit_touches > 1 else 0,
+        low=rules.low if has_low else 1.0,
+    )
 
 
 _DEFAULT: Final = Arrangement("default")

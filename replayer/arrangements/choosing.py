@@ -29,12 +29,13 @@ def choose_arrangement(settings: Mapping[str, Any]) -> Arrangement:
     policy = settings.get("policy")
     if policy is not None:
         arrangement = _with_policies(arrangement, parse_policies(policy))
-    changes: dict[str, Any] = {}
-    if (ttl := _checked(settings, "ttl", RULES["ttl_s"])) is not None:
-        changes["ttl_s"] = float(ttl)
-    if (tokens := _checked(settings, "chunk_tokens", RULES["chunk_tokens"])) is not None:
-        changes["chunk_tokens"] = tokens
-    arrangement = replace(arrangement, **changes)
+    ttl = _check_setting(settings, "ttl", RULES["ttl_s"])
+    tokens = _check_setting(settings, "chunk_tokens", RULES["chunk_tokens"])
+    arrangement = replace(
+        arrangement,
+        ttl_s=arrangement.ttl_s if ttl is None else float(ttl),
+        chunk_tokens=arrangement.chunk_tokens if tokens is None else tokens,
+    )
     return arrangement.with_promotion() if settings.get("promote") else arrangement
 
 
@@ -53,7 +54,7 @@ def _find(named: object, engine: str | None) -> Arrangement:
     return named if isinstance(named, Arrangement) else load_arrangement(str(named))
 
 
-def _checked(settings: Mapping[str, Any], name: str, kind: Whole | Share | object) -> Any:
+def _check_setting(settings: Mapping[str, Any], name: str, kind: Whole | Share | object) -> Any:
     """Return a setting that is a rule of the table; None if it is absent."""
     value = settings.get(name)
     wrong = None if value is None else describe_wrong_value(value, kind)
@@ -79,7 +80,8 @@ def parse_policies(text: str) -> dict[str, str]:
         if not equals:
             raise _error(text, f"{part.strip()!r} names no tier", f"write {_EXAMPLE}")
         if tier not in TIERS:
-            raise _error(text, f"{tier!r} is not a tier", f"name {', '.join(TIERS[:-1])} or {TIERS[-1]}")
+            names = f"{', '.join(TIERS[:-1])} or {TIERS[-1]}"
+            raise _error(text, f"{tier!r} is not a tier", f"name {names}")
         if tier in policies:
             raise _error(text, f"{tier} has two policies", "leave one out")
         policies[tier] = _check_policy(policy, text)
@@ -102,7 +104,6 @@ def _error(text: str, problem: str, remedy: str) -> InputError:
 
 
 def _with_policies(arrangement: Arrangement, policies: Mapping[str, str]) -> Arrangement:
-    tiers: dict[str, Any] = {
-        tier: replace(rules, policy=policies.get(tier, rules.policy)) for tier, rules in arrangement.tiers().items()
-    }
-    return replace(arrangement, **tiers)
+    tiers = arrangement.tiers().items()
+    gpu, cpu, nvme = (replace(one, policy=policies.get(tier, one.policy)) for tier, one in tiers)
+    return replace(arrangement, gpu=gpu, cpu=cpu, nvme=nvme)

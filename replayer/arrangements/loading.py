@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from replayer.arrangements.arrangement import Arrangement, Origin, TierRules
+from replayer.arrangements.arrangement import Arrangement, EngineSource, TierRules
 from replayer.arrangements.values import RULES, TIER_RULES, normalize
 from replayer.record.columns import TIERS
 from tracegen.errors import InputError
@@ -30,10 +30,10 @@ def read_shipped(name: str) -> str:
     """Return the TOML text of an arrangement that ships with the tool.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: no arrangement has that name.
     """
     if name not in shipped_names():
-        raise _unknown(name, shipped_names(), "arrangement", "name")
+        raise _unknown(name, shipped_names(), None, "name")
     return (_SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -44,7 +44,7 @@ def load_arrangement(name: str) -> Arrangement:
         name: its name, or the path of a TOML file.
 
     Raises:
-        InputError: there is none of that name, or the file does not describe an arrangement.
+        InputError: no arrangement has that name, or the file does not describe an arrangement.
     """
     if name in shipped_names():
         return parse_arrangement(name, read_shipped(name))
@@ -87,7 +87,7 @@ def parse_arrangement(name: str, text: str) -> Arrangement:
         raise _error(name, f"is not TOML ({error})", "mend the file") from None
     description = table.pop("description", "")
     if not isinstance(description, str):
-        raise _error(name, "`description` is not text", "write a sentence in quotes")
+        raise _error(name, "`description` is not text", "write a line in quotes")
     origin = table.pop("source", None)
     source = None if origin is None else _make_origin(name, origin)
     return make_arrangement(name, table, description, source)
@@ -97,28 +97,59 @@ def make_arrangement(
     name: str,
     table: Mapping[str, object],
     description: str = "",
-    source: Origin | None = None,
+    source: EngineSource | None = None,
 ) -> Arrangement:
     """Return the arrangement of a table, as run.json records it.
 
     Args:
         name: its name.
         table: its keys; absent ones have their defaults.
-        description: one sentence on what it is.
+        description: what it is, in one line.
         source: the engine that it describes.
 
     Raises:
         InputError: a key is unknown, or a value is not one that its key may have.
     """
-    rules: dict[str, Any] = {}
-    for key, value in table.items():
-        if key in TIERS:
-            rules[key] = _make_tier(name, key, value)
-        elif key in RULES:
-            rules[key] = normalize(value, RULES[key])
-        else:
-            raise _unknown_key(name, key, (*RULES, *TIERS))
+    rules = {key: _read_rule(name, key, value) for key, value in table.items()}
     return Arrangement(name, description, source, **rules)
+
+
+def _read_rule(name: str, key: str, value: object) -> Any:
+    """Return the value of a key, or the rules of a tier."""
+    if key in TIERS:
+        return _make_tier(name, key, value)
+    if key not in RULES:
+        raise _unknown_key(name, key, (*RULES, *TIERS))
+    return normalize(value, RULES[key])
+
+
+def describe_arrangement(arrangement: Arrangement) -> str:
+    """Return the name of an arrangement, and the rules that are not those of its name."""
+    record = arrangement.to_record()
+    if record.rules is None:
+        return f"{record.name}, promoting" if record.promote else record.name
+    name = arrangement.name
+    base = load_arrangement(name) if name in shipped_names() else arrangement
+    rules, usual = _flatten(arrangement), _flatten(base)
+    changed = [f"{key}={value}" for key, value in rules.items() if value != usual[key]]
+    for key in TIER_RULES:
+        values = {rules[f"{tier}.{key}"] for tier in TIERS}
+        own = [f"{tier}.{key}={rules[f'{tier}.{key}']}" for tier in TIERS]
+        if len(values) == 1 and set(own) <= set(changed):
+            changed = [one for one in changed if one not in own] + [f"{key}={values.pop()}"]
+    return ", ".join([name, *changed])
+
+
+def _flatten(arrangement: Arrangement) -> dict[str, str]:
+    """Return all rules but the look-up as text, by path as in cpu.policy."""
+    tiers = arrangement.tiers().items()
+    rules = {key: getattr(arrangement, key) for key in RULES if key != "lookup"}
+    rules |= {f"{tier}.{key}": getattr(one, key) for tier, one in tiers for key in TIER_RULES}
+    return {key: _format_rule(value) for key, value in rules.items()}
+
+
+def _format_rule(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _make_tier(name: str, tier: str, table: object) -> TierRules:
@@ -130,8 +161,8 @@ def _make_tier(name: str, tier: str, table: object) -> TierRules:
     return TierRules(**{key: normalize(value, TIER_RULES[key]) for key, value in table.items()})
 
 
-def _make_origin(name: str, table: object) -> Origin:
-    keys = [one.name for one in fields(Origin)]
+def _make_origin(name: str, table: object) -> EngineSource:
+    keys = [one.name for one in fields(EngineSource)]
     is_right = (
         isinstance(table, dict)
         and set(table) == set(keys)
@@ -142,10 +173,10 @@ def _make_origin(name: str, table: object) -> Origin:
         wanted = f"the texts {', '.join(keys[:-1])} and {keys[-1]} (YYYY-MM-DD)"
         raise _error(name, f"`source` does not have {wanted}", "mend the file")
     assert isinstance(table, dict)
-    return Origin(**table)
+    return EngineSource(**table)
 
 
-def _unknown(name: str, names: tuple[str, ...], setting: str, verb: str) -> InputError:
+def _unknown(name: str, names: tuple[str, ...], setting: str | None, verb: str) -> InputError:
     remedy = f"{verb} one of {', '.join(names)}"
     near = difflib.get_close_matches(name, names, n=1)
     if near:

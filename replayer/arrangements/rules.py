@@ -38,16 +38,22 @@ def make_rules(
     larger = (usable[1] or 0) - (usable[0] or 0)
     return Rules(
         tuple(
-            _make_tier(rules, *sizes, max(0, larger), token_bytes)
-            for rules, *sizes in zip(arrangement.tiers().values(), usable, capacity, strict=True)
+            _make_tier(rules, one, whole, max(0, larger), token_bytes)
+            for rules, one, whole in zip(
+                arrangement.tiers().values(),
+                usable,
+                capacity,
+                strict=True,
+            )
         ),
-        arrangement.copies == "inclusive",
-        is_contiguous,
-        first_writes,
-        arrangement.place == "with-room",
-        arrangement.touch == "all",
-        _share(arrangement.ttl_s, 10**9),
-        sum(1 << SOURCES.index(source) for source in arrangement.pin),
+        inclusive=arrangement.copies == "inclusive",
+        contiguous=is_contiguous,
+        first_writes=first_writes,
+        with_room=arrangement.place == "with-room",
+        touch_all=arrangement.touch == "all",
+        tail_first=arrangement.recency == "tail-first",
+        ttl_ns=_share(arrangement.ttl_s, 10**9),
+        pinned=sum(1 << SOURCES.index(source) for source in arrangement.pin),
     )
 
 

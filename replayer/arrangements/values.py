@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from replayer.record.options import (
     POLICIES,
     Copies,
     Down,
-    Lookup,
+    LookupRule,
+    Recency,
     StorePlace,
     Tail,
     Touch,
@@ -54,7 +55,8 @@ RULES: Final[Mapping[str, Words | Whole | Share]] = {
     "copies": Words(get_args(Copies)),
     "place": Words(get_args(StorePlace)),
     "touch": Words(get_args(Touch)),
-    "lookup": Words(("trace", *get_args(Lookup))),
+    "recency": Words(get_args(Recency)),
+    "lookup": Words(get_args(LookupRule)),
     "ttl_s": Share(_MAX_TTL_S),
     "pin": Words(SOURCES, many=True),
     "chunk_tokens": Whole(0),
@@ -122,7 +124,7 @@ def _describe_wrong_word(value: object, kind: Words) -> tuple[str, str] | None:
     return None
 
 
-def normalize(value: object, kind: object) -> object:
+def normalize(value: object, kind: object) -> Any:
     """Return a valid value in the type that records have: floats for shares, a tuple for lists."""
     if isinstance(kind, Share) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

@@ -46,12 +46,12 @@ class Rules(Structure):
 
     _fields_ = (
         ("tier", TierRulesStruct * 3),
-        *_numbers("inclusive contiguous first_writes with_room touch_all ttl_ns pinned"),
+        *_numbers("inclusive contiguous first_writes with_room touch_all tail_first ttl_ns pinned"),
     )
 
 
 class AccountStruct(Structure):
-    """What a placement has done so far, per tier; see `Account` in core.h."""
+    """The account of a placement so far, per tier; see `Account` in core.h."""
 
     _fields_ = (
         *(
@@ -105,7 +105,7 @@ class TotalsStruct(Structure):
 
 
 class CountsStruct(Structure):
-    """What a simulation counts of a plan; tables are per source, per tier, or per both."""
+    """The counts of a plan, as `Counts` in core.h: tables per source, per tier, or per both."""
 
     _fields_ = (
         ("reads", c_int64 * 5),
@@ -254,6 +254,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "planner_free": (_VOID, (_P,)),
     "planner_next": (_I, (_P, _I, _P, _P)),
     "planner_placement": (_P, (_P,)),
+    "policy_run": (_VOID, (_I, _I, _P, _P, _P, _P, _I, _P, _P)),
     "payload_new": (_P, (_P,)),
     "payload_free": (_VOID, (_P,)),
     "payload_fill": (_VOID, (_P, _P, c_uint64, _I, _I)),

@@ -9,6 +9,7 @@ from typing import Any, cast
 import click
 import msgspec
 
+from replayer.arrangements.loading import describe_arrangement
 from replayer.commands.resolving import resolve_time
 from replayer.commands.run_console import make_bar
 from replayer.flags.plan_flags import plan_options
@@ -56,7 +57,8 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
         click.echo(json.dumps(_to_json(made, summary, offered, opened), indent=2))
         return
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
-    title = f"{trace} for {model}, {bytes_per_token}{_describe_order(options)}"
+    rules = describe_arrangement(options.arrangement)
+    title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{_describe_order(options)}"
     time = None if like is not None else Span(*resolve_time(opened))
     click.echo("\n".join([title, *_render(made, summary, offered, time)]))
 
@@ -92,8 +94,11 @@ def _to_json(made: Plan, summary: PlanSummary, offered: Offered, trace: Trace) -
     """Return what `--json` prints of a plan."""
     content: dict[str, Any] = msgspec.to_builtins(summary.to_info())
     del content["plan_checkpoints"]
+    arrangement = made.options.arrangement.to_record()
     return content | {
         "trace_fingerprint": trace.metadata.fingerprint,
+        "arrangement": arrangement.name,
+        "rules": arrangement.rules,
         "order": msgspec.to_builtins(made.options.order.to_info()),
         "offered": msgspec.to_builtins(offered),
     }

@@ -99,6 +99,7 @@ typedef struct {
     int64_t first_writes;       /* flag: the first op on a key writes it */
     int64_t with_room;          /* flag: a store takes the fastest tier with room; no demotions */
     int64_t touch_all;          /* flag: a hit touches the object in all its tiers */
+    int64_t tail_first;         /* flag: of a prompt's objects the last is the least recent */
     int64_t ttl_ns;             /* 0: objects do not expire */
     int64_t pinned;             /* bit s: objects of source s are never evicted */
 } Rules;
@@ -143,7 +144,9 @@ enum { ASAP, CLOSED, OPEN };
 
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;
-    int32_t row, request, first_move, last_move, left, next, moves;
+    int32_t row, request, first_move, last_move, next, moves;
+    int32_t left;               /* moves that are not done */
+    int32_t foreground;         /* of them, those that its request waits for */
     int8_t qos, role;
     int8_t is_due;              /* of a plan */
     int8_t retired;
@@ -158,12 +161,14 @@ typedef struct {
     int32_t needs;              /* of a plan: moves that it waited for when it was admitted */
     int32_t seq;
     int8_t kind, from, to, waited_for;
-    int8_t background;
+    int8_t background;          /* as planned */
 } Move;
 
 typedef struct Scheduler Scheduler;
+/* `inclusive`: several tiers may hold an object, so moves are ordered per key and tier; else per
+ * key. */
 Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
-                         Placement *decides);
+                         Placement *decides, bool inclusive);
 void scheduler_free(Scheduler *s);
 void scheduler_begin(Scheduler *s, int64_t now);
 void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role,

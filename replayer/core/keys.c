@@ -28,20 +28,31 @@ static bool is_in_prompt(const TraceOp *op) {
     return op->op != REMOVE && (op->phase == PREFILL || op->op == WRITE);
 }
 
+/* Per key: the request whose prompt or answer has it first in the trace, or -1. */
+static int32_t *find_first_requests(const Workload *ops) {
+    int32_t *first = array((size_t)ops->keys + 1, sizeof *first);
+    for (int64_t key = 0; key < ops->keys; key++) first[key] = NONE;
+    for (int64_t row = ops->ops - 1; row >= 0; row--)
+        if (is_in_prompt(&ops->op[row])) first[ops->op[row].key] = ops->op[row].request;
+    return first;
+}
+
 int32_t *find_parents(const Workload *ops) {
     int32_t *parent = array((size_t)ops->keys + 1, sizeof *parent);
     int32_t *seen = array((size_t)ops->keys + 1, sizeof *seen); /* the last request, from 1 */
+    int32_t *first = find_first_requests(ops);
     for (int64_t key = 0; key < ops->keys; key++) parent[key] = NONE;
     for (int64_t r = 0; r < ops->requests; r++) {
         int32_t before = NONE;
         for (int32_t i = 0; i < ops->request[r].count; i++) {
             const TraceOp *op = &ops->op[ops->rows[ops->request[r].begin + i]];
             if (!is_in_prompt(op) || seen[op->key] == r + 1) continue;
-            if (!seen[op->key]) parent[op->key] = before;
+            if (first[op->key] == r) parent[op->key] = before;
             seen[op->key] = (int32_t)r + 1;
             before = (int32_t)op->key;
         }
     }
+    free(first);
     free(seen);
     return parent;
 }
@@ -69,6 +80,7 @@ static int64_t chunk_end(int64_t offset, int64_t chunk, bool keep) {
 void workload_store(const Workload *ops, TraceKey *keys, int64_t chunk, int keep, int64_t unsaved,
                     int32_t *held) {
     int32_t *seen = array((size_t)ops->keys + 1, sizeof *seen); /* the last request, from 1 */
+    int32_t *first = find_first_requests(ops);
     uint8_t *generated = array((size_t)ops->keys + 1, 1);
     for (int64_t key = 0; key < ops->keys; key++) keys[key].stored = 0;
     for (int64_t row = ops->ops - 1; row >= 0; row--)
@@ -82,7 +94,7 @@ void workload_store(const Workload *ops, TraceKey *keys, int64_t chunk, int keep
             int64_t saved = offset - (generated[op->key] ? unsaved : 0);
             if (saved < 0) saved = 0;
             int64_t new_end = chunk_end(saved, chunk, keep), new_spared = keep ? saved : new_end;
-            if (!seen[op->key]) {
+            if (first[op->key] == r) {
                 held[op->key] = new_end > end ? (int32_t)(new_end - end) : 0;
                 keys[op->key].stored = new_spared > spared ? (int32_t)(new_spared - spared) : 0;
             }
@@ -92,5 +104,6 @@ void workload_store(const Workload *ops, TraceKey *keys, int64_t chunk, int keep
         }
     }
     free(seen);
+    free(first);
     free(generated);
 }

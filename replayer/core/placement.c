@@ -60,6 +60,7 @@ Placement *placement_new(const Workload *workload, const Rules *rules, const int
     if (asks_for(rules, needs_parent)) p->parent = find_parents(workload);
     if (asks_for(rules, needs_future)) p->next_use = find_next_uses(workload, rows);
     if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(workload);
+    if (rules->tail_first) p->prompts = prompts_new(workload);
     if (rules->ttl_ns) p->touched_ns = array(keys, sizeof *p->touched_ns);
     p->view = (PolicyView){.ops = workload,
                            .position = &p->position,
@@ -80,6 +81,7 @@ void placement_free(Placement *p) {
         user_shares_free(p->shares[tier]);
         free(p->copies[tier]);
     }
+    prompts_free(p->prompts);
     fetches_free(p->fetches);
     free(p->places);
     free(p->last_touch);
@@ -326,7 +328,8 @@ static void read_key(Placement *p, const TraceOp *op, int asked) {
         return;
     }
     emit(p, MISS, key, NONE, NONE);
-    p->broken[op->request] |= op->phase == PREFILL;
+    /* The chunk that an object of which nothing is stored lies in belongs to the next object. */
+    p->broken[op->request] |= op->phase == PREFILL && bytes_of(p, key);
     int holder = fastest_holder(p, key, HELD);
     if (late && holder != NOWHERE) {
         touch_holders(p, key, holder);
@@ -337,8 +340,7 @@ static void read_key(Placement *p, const TraceOp *op, int asked) {
 }
 
 /* An object that was not touched for the time to live is gone. */
-static void expire(Placement *p, uint32_t key, int64_t time_ns) {
-    if (time_ns > p->now_ns) p->now_ns = time_ns;
+static void expire(Placement *p, uint32_t key) {
     bool expired = p->now_ns - p->touched_ns[key] > p->rules.ttl_ns;
     if (expired && !(p->places[key] & PINNED)) leave_all(p, key, DROP);
     p->touched_ns[key] = p->now_ns;
@@ -364,13 +366,54 @@ static void decide_fetches(Placement *p, int32_t request) {
         if (op->phase != PREFILL || op->op == REMOVE) continue;
         left++;
         for (int tier = 0; tier < TIERS; tier++) {
-            leads[tier] &= fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
-            leading[tier] += leads[tier] ? op->tokens : 0;
+            bool held = fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
+            leads[tier] &= held || !bytes_of(p, op->key);
+            leading[tier] += leads[tier] && held ? op->tokens : 0;
             missing[tier] += op->tokens;
         }
     }
     for (int tier = 0; tier < TIERS; tier++) missing[tier] -= leading[tier];
     fetches_begin(p->fetches, request, left, missing, &p->rules, &p->account);
+}
+
+static bool asks_prompt(const TraceOp *op) { return op->phase == PREFILL && op->op != REMOVE; }
+
+static uint32_t key_in(const Placement *p, int tier, uint32_t key) {
+    return holds(p, tier, key) && !(p->places[key] & PINNED) ? key : NO_KEY;
+}
+
+/* Two ops change places in the order of recency. */
+static void swap_ops(Placement *p, int64_t one, int64_t other) {
+    uint32_t key = p->ops->op[one].key, other_key = p->ops->op[other].key;
+    uint32_t at = prompts_position(p->prompts, one), other_at = prompts_position(p->prompts, other);
+    bool was_last = p->last_touch[key] == at, other_was_last = p->last_touch[other_key] == other_at;
+    for (int tier = 0; tier < TIERS; tier++) {
+        Policy *policy = p->policies[tier];
+        if (policy && policy->kind->swap)
+            policy->kind->swap(policy, key_in(p, tier, key), at, key_in(p, tier, other_key),
+                               other_at);
+    }
+    if (was_last) p->last_touch[key] = other_at;
+    if (other_was_last) p->last_touch[other_key] = at;
+    if (p->next_use) {
+        uint32_t next = p->next_use[at];
+        p->next_use[at] = p->next_use[other_at];
+        p->next_use[other_at] = next;
+    }
+    p->key_at[at] = other_key;
+    p->key_at[other_at] = key;
+}
+
+/* The prompt of a request is complete: its end becomes older than its beginning. */
+static void turn_round(Placement *p, int32_t request) {
+    const int32_t *rows = &p->ops->rows[p->ops->request[request].begin];
+    int32_t low = 0, high = p->ops->request[request].count - 1;
+    for (;; low++, high--) {
+        while (low < high && !asks_prompt(&p->ops->op[rows[low]])) low++;
+        while (low < high && !asks_prompt(&p->ops->op[rows[high]])) high--;
+        if (low >= high) return;
+        swap_ops(p, rows[low], rows[high]);
+    }
 }
 
 int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64_t *count) {
@@ -380,31 +423,33 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
     p->count = 0;
     if (bytes_of(p, key) > p->account.largest) p->account.largest = bytes_of(p, key);
     for (int tier = 0; tier < TIERS; tier++)
-        if (p->counts[tier] && op->phase == PREFILL && role != REMOVE)
+        if (p->counts[tier] && asks_prompt(op))
             touch_counts_add(p->counts[tier], key);
-    if (p->fetches && op->phase == PREFILL && role != REMOVE) {
-        if (!fetches_begun(p->fetches, op->request)) decide_fetches(p, op->request);
-    }
+    if (p->fetches && asks_prompt(op) && !fetches_begun(p->fetches, op->request))
+        decide_fetches(p, op->request);
     if (p->fetches) asked = fetches_asked(p->fetches, op->request);
     if (p->rules.first_writes && role != REMOVE) {
         role = p->places[key] & UNWRITTEN ? WRITE : READ;
         p->places[key] &= (uint8_t)~UNWRITTEN;
     }
     p->key_at[p->position] = key;
+    int64_t time_ns = p->ops->request[op->request].time_ns;
+    if (time_ns > p->now_ns) p->now_ns = time_ns;
     if (role == REMOVE) {
         if (!(p->places[key] & HELD)) emit(p, DELETE, key, NONE, NONE);
         leave_all(p, key, DELETE);
     } else {
         tell_policies(p, key);
-        if (p->touched_ns) expire(p, key, p->ops->request[op->request].time_ns);
+        if (p->touched_ns) expire(p, key);
         p->last_touch[key] = (uint32_t)p->position;
         if (role == READ) read_key(p, op, asked);
         else store(p, key);
         if (role == WRITE) p->broken[op->request] |= op->phase == PREFILL;
     }
     for (int tier = 0; tier < TIERS; tier++) evict_in_background(p, tier);
-    if (p->fetches && op->phase == PREFILL && op->op != REMOVE)
-        fetches_end_op(p->fetches, op->request);
+    if (p->fetches && asks_prompt(op)) fetches_end_op(p->fetches, op->request);
+    if (p->prompts && asks_prompt(op) && prompts_end_op(p->prompts, row, p->position))
+        turn_round(p, op->request);
     p->position++;
     *moves = p->moves;
     *count = p->count;

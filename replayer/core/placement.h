@@ -33,6 +33,14 @@ void fetches_begin(Fetches *f, int32_t request, int32_t left, const int64_t *mis
 int fetches_asked(const Fetches *f, int32_t request);           /* a bit per tier */
 void fetches_end_op(Fetches *f, int32_t request);               /* a prefill op has been decided */
 
+/* ---- prompts.c: where the ops of each request stand in the plan. ---- */
+typedef struct Prompts Prompts;
+Prompts *prompts_new(const Workload *ops);
+void prompts_free(Prompts *p);
+/* A prefill op of a row has been decided. Returns whether it is its request's last. */
+bool prompts_end_op(Prompts *p, int64_t row, int64_t position);
+uint32_t prompts_position(const Prompts *p, int64_t row);
+
 /* ---- keys.c. The arrays belong to the caller. ---- */
 void mark_pinned(const Workload *ops, int64_t sources, uint8_t *places, uint8_t mark);
 int32_t *find_owners(const Workload *ops);                      /* users, by key */
@@ -45,7 +53,7 @@ struct Placement {
     const Workload *ops;
     Rules rules;
     int64_t position;           /* of the op that is being decided */
-    int64_t now_ns;             /* with a time to live: the op's time */
+    int64_t now_ns;             /* the op's time */
     Account account;
     int64_t pinned[TIERS];      /* bytes of pinned objects */
     uint8_t *places;            /* per key: its holders, and flags */
@@ -60,6 +68,7 @@ struct Placement {
     Policy *policies[TIERS];    /* NULL: nothing is evicted from the tier */
     TouchCounts *counts[TIERS]; /* NULL: the tier admits everything */
     UserShares *shares[TIERS];  /* NULL: no quota */
+    Prompts *prompts;           /* NULL: recency is that of ops */
     Fetches *fetches;           /* NULL: every request asks every tier */
     int8_t in_background;       /* flag of the moves that are emitted */
     PlannedMove *moves;

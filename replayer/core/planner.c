@@ -32,7 +32,8 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
     if (order == BY_REFERENCE) {
         int64_t capacity[TIERS];
         capacities(rules, capacity);
-        p->scheduler = scheduler_new(workload, capacity, load, p->placement);
+        p->scheduler =
+            scheduler_new(workload, capacity, load, p->placement, rules->inclusive != 0);
         p->devices = devices_new(devices);
         p->workers = workers;
         p->ended = malloc((size_t)workers * sizeof *p->ended);

@@ -13,7 +13,8 @@ from replayer.flags.flag_types import (
     UnlimitedOr,
     WholeNumber,
 )
-from replayer.planning import model as models
+from replayer.models.geometry import DTYPE_BYTES
+from replayer.models.known import MODELS
 from replayer.planning.pace import TOKEN_MS
 from replayer.record.options import POLICIES, Decode, Lookup, PaceKind
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
@@ -26,11 +27,11 @@ PLAN_OPTIONS: Final = (
         "--model",
         metavar="NAME|FILE",
         help="Model whose KV cache is replayed: a Hugging Face config.json, or one of"
-        f" {', '.join(models.MODELS)}; vendors' spellings work, too.  [default: the trace's]",
+        f" {', '.join(MODELS)}; vendors' spellings work, too.  [default: the trace's]",
     ),
     click.option(
         "--kv-dtype",
-        type=click.Choice(list(models.DTYPE_BYTES)),
+        type=click.Choice(list(DTYPE_BYTES)),
         default="fp16",
         show_default=True,
         help="Data type of keys and values.",
@@ -42,6 +43,14 @@ PLAN_OPTIONS: Final = (
         show_default=True,
         metavar="N",
         help="GPUs that share the KV heads; the replay moves the bytes of one of them.",
+    ),
+    click.option(
+        "--pipeline-parallel",
+        type=int,
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Stages that share the layers; the replay moves the bytes of the largest.",
     ),
     click.option(
         "--gpu-mem-gb",
@@ -100,7 +109,7 @@ PLAN_OPTIONS: Final = (
         "--chunk-tokens",
         type=WholeNumber(0),
         metavar="N",
-        help="Store prompts in chunks of N tokens. 0: as in the trace.  [default: the arrangement's]",
+        help="Store prompts in chunks of N tokens; 0: as in the trace.  [default: the arrangement's]",
     ),
     click.option(
         "--promote",

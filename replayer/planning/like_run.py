@@ -6,7 +6,7 @@ from typing import Final
 
 from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement
 from replayer.arrangements.loading import make_arrangement
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order, make_reference, read_order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import PlanOptions, Usable
@@ -80,12 +80,13 @@ def _headroom(conditions: Conditions) -> Decimal:
 
 
 def _bytes_per_token(run: Path, conditions: Conditions) -> TokenBytes:
-    """Return the bytes per token as recorded; runs of earlier releases record no windows."""
+    """Return the bytes per token as recorded; absent are those that the model does not have."""
     windowed = conditions.windowed_bytes_per_token or 0
     window = conditions.attention_window or 0
     if windowed > conditions.bytes_per_token:
         raise _error(run, "windowed_bytes_per_token is above bytes_per_token", _COPY_AGAIN)
-    return TokenBytes(conditions.bytes_per_token - windowed, windowed, window)
+    state = conditions.state_bytes_per_object or 0
+    return TokenBytes(conditions.bytes_per_token - windowed, windowed, window, state)
 
 
 def _arrangement(run: Path, conditions: Conditions) -> Arrangement:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from replayer.bindings.compiled import (
     call,
     view,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
@@ -114,20 +114,18 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
-        policies = {rules.policy for rules in self.arrangement.tiers().values()}
-        if "belady" in policies and self.order.kind not in ("trace", "run"):
-            raise InputError(
-                "must know all ops before the first one, and here each depends on the ones before",
-                "pass `order=trace`",
-                subject="belady",
-                setting="policy",
-            )
+        self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
 
     @property
     def plan_version(self) -> int:
         """Version of the plan; its fingerprint begins with it."""
         is_known = self.arrangement.to_record().rules is None
         return self.order.plan_version if is_known else ARRANGED_PLAN_VERSION
+
+    def choose_lookup(self, trace: Trace) -> Lookup:
+        """Return how reads are looked up: as given, else by the arrangement or the trace."""
+        is_chained = bool(trace.metadata.prefix_chained)
+        return self.lookup or self.arrangement.choose_lookup(is_chained=is_chained)
 
     def capacity(self) -> Usable:
         """Return the bytes of each tier, headroom included: floor(GiB × 2^30).
@@ -147,13 +145,6 @@ class PlanOptions:
         return gpu, cpu, nvme
 
 
-def choose_lookup(trace: Trace, options: PlanOptions) -> Lookup:
-    """Return how reads are looked up: by the options, else the arrangement, else the trace."""
-    default: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
-    ruled = options.arrangement.lookup
-    return options.lookup or (default if ruled == "trace" else cast("Lookup", ruled))
-
-
 class Plan:
     """The plan of a trace.
 
@@ -170,23 +161,14 @@ class Plan:
             does not fit the trace.
     """
 
-    def __init__(
-        self,
-        trace: Trace,
-        options: PlanOptions,
-        workload: Workload | None = None,
-    ) -> None:
+    def __init__(self, trace: Trace, options: PlanOptions, workload: Workload | None = None) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        self.lookup = choose_lookup(trace, options)
-        self.workload = workload or Workload(
-            trace,
-            options.selection,
-            options.bytes_per_token,
-            options.arrangement,
-        )
+        self.lookup = options.choose_lookup(trace)
+        sizing = (options.bytes_per_token, options.arrangement)
+        self.workload = workload or Workload(trace, options.selection, *sizing)
         self._check_waits(options.demand.pace)
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 

@@ -6,7 +6,7 @@ from typing import Any, Final, TypedDict
 
 from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.choosing import choose_arrangement
-from replayer.planning.model import MODELS, find_model
+from replayer.models.known import MODELS, find_model
 from replayer.planning.order import Order, parse_order
 from replayer.planning.pace import PACES, TOKEN_MS, Demand, Pace
 from replayer.planning.plan import PlanOptions
@@ -31,6 +31,7 @@ class PlanSettings(TypedDict, total=False):
         model: name of a model, or path of a Hugging Face config.json.
         kv_dtype: type of keys and values; fp16 by default.
         tensor_parallel: number of ranks that share the KV heads; 1 by default.
+        pipeline_parallel: number of stages that share the layers; 1 by default.
         gpu_mem_gb: GPU memory for KV cache; 0 by default.
         cpu_mem_gb: host memory for KV cache; 0 by default.
         storage_capacity_gb: room on NVMe; unlimited by default.
@@ -64,6 +65,7 @@ class PlanSettings(TypedDict, total=False):
     model: str | None
     kv_dtype: str
     tensor_parallel: int
+    pipeline_parallel: int
     gpu_mem_gb: Gib | None
     cpu_mem_gb: Gib | None
     storage_capacity_gb: Gib | None
@@ -205,6 +207,7 @@ def resolve_plan(
         bytes_per_token=model.sizes(
             settings.get("kv_dtype", "fp16"),
             settings.get("tensor_parallel", 1),
+            settings.get("pipeline_parallel", 1),
         ),
         capacity_gib=(
             _capacity(trace, settings, "gpu_mem_gb") or Decimal(0),

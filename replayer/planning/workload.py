@@ -18,7 +18,7 @@ from replayer.bindings.compiled import (
     call,
     reference,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import Selection
 from tracegen.errors import InputError

@@ -8,6 +8,8 @@ StorePlace = Literal["fastest", "with-room"]
 """Where new objects go: to the fastest tier that can hold them, or the fastest that has room."""
 Touch = Literal["serving", "all"]
 """Which copies of an object a hit touches: the one that serves it, or all."""
+Recency = Literal["op", "tail-first"]
+"""Whether an object is as recent as its op, or the end of a prompt older than its beginning."""
 Tail = Literal["drop", "keep"]
 """Whether the last chunk of a prompt is left out or stored whole if the prompt ends inside it."""
 Down = Literal["on-evict", "on-store", "on-touch"]
@@ -21,6 +23,8 @@ POLICIES: Final = (
 """The policies by which a tier evicts; in the order of the compiled core's table."""
 Lookup = Literal["independent", "contiguous"]
 """Whether objects hit or miss one by one, or a prefix ends at its first miss."""
+LookupRule = Literal["trace", "independent", "contiguous"]
+"""The same, or as the trace says."""
 Decode = Literal["reread", "once", "none"]
 """Which decode reads are replayed: all, the first of each request, or no decode read."""
 PaceKind = Literal["asap", "closed", "open"]

@@ -7,7 +7,13 @@ import msgspec
 
 from replayer.record.run_info import Conditions, RanksInfo, RunInfo
 
-RARE: Final = ("windowed_bytes_per_token", "attention_window", "gpu", "rules")
+RARE: Final = (
+    "windowed_bytes_per_token",
+    "attention_window",
+    "state_bytes_per_object",
+    "gpu",
+    "rules",
+)
 
 
 def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:

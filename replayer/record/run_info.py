@@ -152,6 +152,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_token: Positive
     windowed_bytes_per_token: Count | None = None
     attention_window: Count | None = None
+    state_bytes_per_object: Count | None = None
     usable_bytes: TierSizes
     headroom: str | None = None
     arrangement: str | None = None

@@ -30,6 +30,7 @@ def make_conditions(
         bytes_per_token=sizes.per_token,
         windowed_bytes_per_token=windowed,
         attention_window=sizes.window if windowed else None,
+        state_bytes_per_object=sizes.state or None,
         usable_bytes=TierSizes(gpu=gpu, cpu=cpu, nvme=nvme),
         headroom=str(options.headroom),
         arrangement=arrangement.name,

@@ -23,7 +23,7 @@ OURS: dict[str, Any] = {
     "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "TierRules": compiled.TierRulesStruct, "Rules": compiled.Rules,
     "Account": compiled.AccountStruct,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
-    "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
+    "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
 }  # fmt: skip
@@ -40,6 +40,7 @@ def declared() -> dict[str, type[ctypes.Structure]]:
     counted = re.findall(r"enum \{ (\w+(?:, \w+)*), (TIERS|MOVE_KINDS) \};", text)
     constants = {name: len(words.split(", ")) for words, name in counted}
     assert len(constants) == 2
+    constants |= {name: int(value) for name, value in re.findall(r"enum \{ (\w+) = (\d+) \};", text)}
     found: dict[str, type[ctypes.Structure]] = {}
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
         fields = []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, Planner, PlanOptions, Usable
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import MoveTotals

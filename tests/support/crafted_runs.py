@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions

@@ -35,7 +35,10 @@ static void touch(Policy *policy, uint32_t key) {
 static uint32_t victim(Policy *policy, uint32_t incoming) {
     (void)incoming;
     Clock *p = (Clock *)policy;
-    for (uint32_t key; p->used[key = p->queue.oldest]; queue_renew(&p->queue, key)) p->used[key] = 0;
+    while (p->used[p->queue.oldest]) {
+        p->used[p->queue.oldest] = 0;
+        queue_renew(&p->queue, p->queue.oldest);
+    }
     return p->queue.oldest;
 }
 

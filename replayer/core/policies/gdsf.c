@@ -7,12 +7,15 @@ typedef struct {
     Ranking ranking;
     uint32_t *uses;             /* per key: uses since it entered */
     double inflation;           /* the rank of the last victim */
+    double asked_at;            /* the inflation when an op asked for the key `asked` */
+    uint32_t asked;
 } Gdsf;
 
 static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     Gdsf *p = policy_new(kind, view, sizeof *p);
     p->ranking = ranking_new(&p->base);
     p->uses = per_key(&p->base, sizeof *p->uses);
+    p->asked = NO_KEY;
     return &p->base;
 }
 
@@ -23,20 +26,28 @@ static void release(Policy *policy) {
     free(p);
 }
 
-static double rank(const Gdsf *p, uint32_t key) {
-    return p->inflation + (double)p->uses[key] / (double)size_of(&p->base, key);
+static double worth(const Gdsf *p, uint32_t key) {
+    return (double)p->uses[key] / (double)size_of(&p->base, key);
+}
+
+/* The paper ranks a new object before it makes room for it. */
+static void ask(Policy *policy, uint32_t key) {
+    Gdsf *p = (Gdsf *)policy;
+    p->asked = key;
+    p->asked_at = p->inflation;
 }
 
 static void enter(Policy *policy, uint32_t key) {
     Gdsf *p = (Gdsf *)policy;
     p->uses[key] = 1;
-    ranking_add(&p->ranking, key, rank(p, key));
+    ranking_add(&p->ranking, key, (p->asked == key ? p->asked_at : p->inflation) + worth(p, key));
+    p->asked = NO_KEY;
 }
 
 static void touch(Policy *policy, uint32_t key) {
     Gdsf *p = (Gdsf *)policy;
     p->uses[key]++;
-    ranking_change(&p->ranking, key, rank(p, key));
+    ranking_change(&p->ranking, key, p->inflation + worth(p, key));
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
@@ -50,5 +61,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     ranking_remove(&p->ranking, key);
 }
 
-const PolicyKind GDSF = {.name = "gdsf", .make = make, .release = release, .enter = enter,
-                         .touch = touch, .victim = victim, .leave = leave};
+const PolicyKind GDSF = {.name = "gdsf", .make = make, .release = release, .ask = ask,
+                         .enter = enter, .touch = touch, .victim = victim, .leave = leave};

@@ -41,6 +41,24 @@ static void touch(Policy *policy, uint32_t key) {
     enter(policy, key);
 }
 
+static bool take_out(Lru *p, uint32_t key, uint32_t position) {
+    if (key == NO_KEY || p->recency[key] != position) return false;
+    numbers_remove(&p->order, position);
+    return true;
+}
+
+static void put_in(Lru *p, uint32_t key, uint32_t position) {
+    p->recency[key] = position;
+    numbers_add(&p->order, position);
+}
+
+static void swap(Policy *policy, uint32_t one, uint32_t one_at, uint32_t other, uint32_t other_at) {
+    Lru *p = (Lru *)policy;
+    bool first = take_out(p, one, one_at), second = take_out(p, other, other_at);
+    if (first) put_in(p, one, other_at);
+    if (second) put_in(p, other, one_at);
+}
+
 static uint32_t victim(Policy *policy, uint32_t incoming) {
     (void)incoming;
     const Lru *p = (Lru *)policy;
@@ -48,4 +66,4 @@ static uint32_t victim(Policy *policy, uint32_t incoming) {
 }
 
 const PolicyKind LRU = {.name = "lru", .make = make, .release = release, .enter = enter,
-                        .touch = touch, .victim = victim, .leave = leave};
+                        .touch = touch, .swap = swap, .victim = victim, .leave = leave};

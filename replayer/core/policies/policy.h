@@ -41,6 +41,9 @@ struct PolicyKind {
     /* Choose the object to evict next, to make room for `incoming` (NO_KEY: a watermark). The
      * policy holds an object. It may reorder its queues. */
     uint32_t (*victim)(Policy *, uint32_t incoming);
+    /* Two ops change places: an object whose recency is the position of the one gets that of the
+     * other. Either may be absent from the tier (NO_KEY). NULL: the policy has no recencies. */
+    void (*swap)(Policy *, uint32_t one, uint32_t one_at, uint32_t other, uint32_t other_at);
     /* The object leaves. evicted: it is the victim just chosen; else it is deleted, promoted or
      * expired, and leaves no ghost. */
     void (*leave)(Policy *, uint32_t key, bool evicted);

@@ -33,12 +33,11 @@ static inline bool ranked_before(Ranked a, Ranked b) {
 /* Put an entry where it belongs, beginning at an index whose own entry may be overwritten. */
 static inline void ranking_settle(Ranking *ranking, uint32_t at, Ranked entry) {
     const Ranked *entries = ranking->entries;
-    while (at && ranked_before(entry, entries[(at - 1) / 2])) {
-        ranking_put(ranking, at, entries[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
+    for (uint32_t above; at && ranked_before(entry, entries[above = (at - 1) / 2]); at = above)
+        ranking_put(ranking, at, entries[above]);
     for (uint64_t below; (below = 2 * (uint64_t)at + 1) < ranking->count; at = (uint32_t)below) {
-        if (below + 1 < ranking->count && ranked_before(entries[below + 1], entries[below])) below++;
+        bool has_next = below + 1 < ranking->count;
+        if (has_next && ranked_before(entries[below + 1], entries[below])) below++;
         if (!ranked_before(entries[below], entry)) break;
         ranking_put(ranking, at, entries[below]);
     }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Device, Order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import PlanOptions

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order, read_order
 from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan, PlanOptions

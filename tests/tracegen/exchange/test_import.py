@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
 from tests.support.arrangements import arranged
 from tests.support.command_line import Run, sentence
