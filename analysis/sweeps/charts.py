@@ -107,18 +107,25 @@ def _name_points(table: pl.DataFrame) -> pl.DataFrame:
 
 def _mark_front(base: alt.Chart) -> alt.Chart:
     front = base.transform_filter("datum.front")
-    return front.mark_line(aria=False, interpolate="step-after", color=get_colour("blue"))
+    line: alt.Chart = front.mark_line(
+        aria=False,
+        interpolate="step-after",
+        color=get_colour("blue"),
+    )
+    return line
 
 
 def _mark_points(base: alt.Chart) -> alt.Chart:
     look = Look({"on the front": "blue", "others do better": "grey"})
     legend = alt.Legend(columns=2, symbolType="circle")
     colour = alt.Color("series:N", scale=look.colours(), legend=legend)
-    points = base.mark_point(size=30, filled=True, opacity=1)
-    return points.encode(color=colour, description="note:N")
+    points: alt.Chart = base.mark_point(size=30, filled=True, opacity=1)
+    encoded: alt.Chart = points.encode(color=colour, description="note:N")
+    return encoded
 
 
 def _mark_names(base: alt.Chart) -> alt.Chart:
     named = base.transform_filter("datum.text != null")
     text = named.mark_text(aria=False, align="left", dx=5, dy=9, fontSize=10, color=INK)
-    return text.encode(text="text:N")
+    encoded: alt.Chart = text.encode(text="text:N")
+    return encoded

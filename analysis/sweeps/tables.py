@@ -43,8 +43,8 @@ def describe_best(sweep: SweepTable) -> str:
     cells = sweep.cells.drop_nulls("hit_rate_ops")
     if cells.is_empty():
         return "no cell has a read."
-    order = (-pl.col("hit_rate_ops"), "write_bytes_nvme", *CAPACITIES, "cell")
-    row = cells.sort(*order).row(0, named=True)
+    others = ["write_bytes_nvme", *CAPACITIES, "cell"]
+    row = cells.sort(-pl.col("hit_rate_ops"), *others).row(0, named=True)
     return (
         f"the most reads hit in cell {row['cell']} ({sweep.name(row)}): {row['hit_rate_ops']:.1%};"
         f" unlimited memory reaches {row['bound_ops']:.1%}."

@@ -35,7 +35,8 @@ _SIZES: Final = {
 }
 _ROUNDS: Final = re.compile(r"([1-9]\d{0,8})[x×]([1-9]\d{0,3})[x×]([1-9]\d{0,8})", re.ASCII)
 _GB: Final = Unit("GB (10^9 bytes)", Decimal(10**9), _SIZES, "80GB, 74.5GiB or 1TB")
-_OF_ROUNDS: Final = ("rounds", "pool_gb", "model", "kv_dtype", "tensor_parallel", "as_json")
+_SHARDING: Final = ("tensor_parallel", "pipeline_parallel")
+_OF_ROUNDS: Final = ("rounds", "pool_gb", "model", "kv_dtype", *_SHARDING, "as_json")
 """Flags that go with --rounds."""
 
 
@@ -218,7 +219,7 @@ def _size_rounds(rounds: Rounds, flags: Flags, *, has_trace: bool, as_json: bool
             known = f", one of {', '.join(MODELS)}" if name == "model" else ", such as `pool_gb=80`"
             raise InputError(f"`{name}` is missing", f"pass it{known}", setting="rounds")
     model = find_model(flags["model"])
-    sizes = model.sizes(flags["kv_dtype"], flags["tensor_parallel"])
+    sizes = model.sizes(flags["kv_dtype"], *(flags[name] for name in _SHARDING))
     pool_bytes = int(flags["pool_gb"] * 10**9)
     if not as_json:
         click.echo("\n".join(text.format_rounds(rounds, sizes, pool_bytes)))

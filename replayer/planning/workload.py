@@ -174,11 +174,6 @@ class Workload:
         tokens: NDArray[np.int32] = self._op["tokens"][rows]
         return tokens
 
-    def spared_tokens(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the tokens that a hit on each of these objects spares, shape as `keys`."""
-        tokens: NDArray[np.int32] = self._key["stored"][keys]
-        return tokens
-
     def arrivals(self) -> NDArray[np.int64]:
         """Return when each request arrives in the trace, in ns; shape (requests,).
 

@@ -91,7 +91,7 @@ class Reversal:
 
 @dataclass(frozen=True)
 class Answer:
-    """How much memory reaches the targets.
+    """Sizes that reach the targets, and what binds them.
 
     Attributes:
         targets: what was asked for.

@@ -158,7 +158,7 @@ class RequestCounts:
             ("spared", is_spared),
             ("from_nvme", is_spared & (moves["from_tier"] == NVME)),
         ):
-            spared = self._workload.spared_tokens(moves["key"][which])
+            spared = self._workload.spared_tokens()[moves["key"][which]]
             self._sum(name, request[op[which]], spared)
 
     def _add_bytes(self, moves: NDArray[Any], request: Numbers) -> None:
@@ -173,7 +173,7 @@ class RequestCounts:
         ):
             self._sum(name, request[which], moves["size"][which])
 
-    def _sum(self, name: str, request: Numbers, values: Numbers | int = 1) -> None:
+    def _sum(self, name: str, request: Numbers, values: NDArray[np.integer[Any]] | int = 1) -> None:
         np.add.at(self._sums[name], request, values)
 
     def forget_hits(self) -> None:

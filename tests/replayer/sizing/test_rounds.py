@@ -3,15 +3,15 @@
 from decimal import Decimal
 
 import pytest
-from replayer.planning.model import Model
 
+from replayer.models.known import MODELS
 from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import resolve_plan
 from replayer.sizing.halves import Halves, RequestCounts
 from replayer.sizing.rounds import Rounds
 from tests.support import traces
 
-QWEN3_8B = Model("qwen3-8b", layers=36, kv_heads=8, head_dim=128).sizes("fp16", 1)
+QWEN3_8B = MODELS["qwen3-8b"].sizes("fp16")
 CLIENTS, ROUNDS, MIB = 4, 5, 1 << 20
 
 
@@ -57,7 +57,7 @@ def first_round_with_a_miss(pool_turns: int) -> int | None:
 @pytest.mark.parametrize("pool_turns", range(1, CLIENTS * ROUNDS + 1))
 def test_a_plan_falls_in_the_round_of_the_closed_form(pool_turns: int) -> None:
     """A pool that lacks one turn at the end of a round loses it in the next round's first read."""
-    sizes = Model("one", layers=32, kv_heads=8, head_dim=128).sizes("fp16", 1)
+    sizes = MODELS["llama3.1-8b"].sizes("fp16")
     closed = Rounds(CLIENTS, ROUNDS, 8).first_above(sizes, pool_turns * MIB)
     if closed is not None and pool_turns % CLIENTS == CLIENTS - 1:
         closed = closed + 1 if closed < ROUNDS else None
