@@ -13,6 +13,7 @@ from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
 from replayer.commands.simulate import simulate
 from replayer.commands.sweep import sweep
+from replayer.commands.why import why
 from tracegen.console.command_line import Commands
 
 SERIES: Final = (sweep, scenarios, autoscale)
@@ -35,5 +36,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (model, plan, simulate, arrangements, run, *SERIES):
+for command in (model, plan, why, simulate, arrangements, run, *SERIES):
     main.add_command(command)
