@@ -3,7 +3,7 @@
 import dataclasses
 import textwrap
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -22,11 +22,11 @@ def render_findings(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def list_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def list_findings(findings: Sequence[Finding]) -> list[dict[str, object]]:
     """Return findings as `--json` has them: their fields, and the sentence."""
-    return [
-        dataclasses.asdict(finding) | {"text": text} for finding, text in zip(findings, _phrase(findings), strict=True)
-    ]
+    texts = _phrase(findings)
+    pairs = zip(findings, texts, strict=True)
+    return [dataclasses.asdict(finding) | {"text": text} for finding, text in pairs]
 
 
 def _phrase(findings: Sequence[Finding]) -> list[str]:

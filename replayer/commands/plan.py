@@ -14,7 +14,7 @@ from replayer.commands.findings import list_findings, render_findings
 from replayer.commands.resolving import resolve_time
 from replayer.commands.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
-from replayer.diagnosis.evidence import Evidence, Observation
+from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.diagnosis.finding import Finding
 from replayer.flags.plan_flags import plan_options
 from replayer.planning import offered_load
@@ -96,7 +96,7 @@ def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> _Simula
             if table is not None:
                 listeners.append(table.add)
             summary = made.simulate(bar.update, listeners)
-        findings = diagnose(Evidence(made, summary, observation, bar.update))
+        findings = diagnose(PlanEvidence(made, summary, observation, bar.update))
     return made, summary, observation.counts.load.summarise(options), findings
 
 

@@ -10,7 +10,7 @@ from replayer.arrangements.loading import describe_arrangement
 from replayer.commands.findings import list_findings, render_findings
 from replayer.commands.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
-from replayer.diagnosis.evidence import Evidence, Observation
+from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.flags.plan_flags import plan_options
 from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import PlanSettings, resolve_plan
@@ -19,7 +19,7 @@ from tracegen.errors import format_count
 from tracegen.schema import Trace
 
 
-@click.command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4 --engine vllm")
+@click.command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
 @plan_options
 def why(trace: Path, as_json: bool, **flags: Any) -> None:
     """Name the reasons why a tier brings little, each with its counts and a remedy.
@@ -32,7 +32,7 @@ def why(trace: Path, as_json: bool, **flags: Any) -> None:
     observation = Observation(plan.workload)
     with make_bar("planning", opened.ops, "op") as bar:
         summary = plan.simulate(bar.update, [observation.add])
-        evidence = Evidence(plan, summary, observation, bar.update)
+        evidence = PlanEvidence(plan, summary, observation, bar.update)
         findings = diagnose(evidence)
     hits = {tier: evidence.count(f"hits_{tier}") for tier in TIERS}
     if as_json:
@@ -45,7 +45,7 @@ def why(trace: Path, as_json: bool, **flags: Any) -> None:
         }
         click.echo(json.dumps(shown, indent=2))
         return
-    each = ", ".join(f"{count:,} in {tier}" for tier, count in hits.items() if tier in evidence.tiers())
+    each = ", ".join(f"{hits[tier]:,} in {tier}" for tier in evidence.tiers())
     lines = [
         f"{trace} for {model}; arrangement {describe_arrangement(options.arrangement)}",
         f"  {evidence.reads:,} reads: {format_count(sum(hits.values()), 'hit')} ({each})",

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from replayer.diagnosis import rule_checks, size_checks
-from replayer.diagnosis.evidence import Evidence
+from replayer.diagnosis.evidence import PlanEvidence
 from replayer.diagnosis.finding import Finding
 
-Check = Callable[[Evidence], Iterator[Finding]]
+Check = Callable[[PlanEvidence], Iterator[Finding]]
 
 CHECKS: Final[tuple[Check, ...]] = (
     size_checks.check_reuse,
@@ -32,7 +32,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 """A line per check, in the order in which findings are shown; docs/why.md describes each."""
 
 
-def diagnose(evidence: Evidence) -> list[Finding]:
+def diagnose(evidence: PlanEvidence) -> list[Finding]:
     """Return the reasons why tiers bring little; none if all is well.
 
     Without reads there is nothing that a tier could bring.

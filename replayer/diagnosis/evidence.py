@@ -1,9 +1,9 @@
-"""What the checks look at: one plan's counts, its trace's reuse, and plans with a rule changed."""
+"""Evidence: one plan's counts, its trace's reuse, and plans with a rule changed."""
 
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -52,8 +52,8 @@ class Observation:
         self.headless += int(self._has_lost[request[has_missed & ~has_stored]].sum())
 
 
-class Evidence:
-    """What the checks look at.
+class PlanEvidence:
+    """All that the checks look at.
 
     Attributes:
         plan: the plan, made.
@@ -107,7 +107,8 @@ class Evidence:
     def tiers(self) -> dict[str, int]:
         """Return the usable bytes of each tier that exists, fast to slow."""
         usable = dict(zip(TIERS, self.plan.usable, strict=True))
-        return {tier: _UNBOUNDED if size is None else size for tier, size in usable.items() if size != 0}
+        rooms = {tier: _UNBOUNDED if size is None else size for tier, size in usable.items()}
+        return {tier: size for tier, size in rooms.items() if size}
 
     def bounded_tiers(self) -> dict[str, int]:
         """Return the usable bytes of each tier that exists and has a limit."""
@@ -118,7 +119,7 @@ class Evidence:
         rules = self.rules.tiers()
         return tuple(tier for tier in self.tiers() if has_rule(rules[tier]))
 
-    def replan_hits(self, **changes: object) -> int:
+    def replan_hits(self, **changes: Any) -> int:
         """Plan the trace anew with rules changed, and return its hits.
 
         Args:

@@ -1,4 +1,4 @@
-"""How often a trace's prompts use what was there before: what no cache can change."""
+"""Reuse in a trace's prompts: what no cache can change."""
 
 from dataclasses import dataclass
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from replayer.bindings.compiled import UNLIMITED
-from replayer.diagnosis.evidence import Evidence
+from replayer.diagnosis.evidence import PlanEvidence
 from replayer.diagnosis.finding import Finding
 from replayer.record.columns import TIERS
 
@@ -26,13 +26,17 @@ ONCE: Final = 0.50
 """Share of bytes from which on objects that are used once fill the tiers."""
 
 
-def measure_gain(evidence: Evidence, share: float = GAIN, **changes: object) -> dict[str, int] | None:
+def measure_gain(
+    evidence: PlanEvidence,
+    share: float = GAIN,
+    **changes: object,
+) -> dict[str, int] | None:
     """Plan again with rules changed; return the counts if enough reads hit in addition.
 
     Args:
         evidence: of the plan at hand.
         share: of the reads, which must hit in addition.
-        changes: see `Evidence.replan_hits`.
+        changes: see `PlanEvidence.replan_hits`.
     """
     hits = evidence.count("hits")
     possible = evidence.reads - hits
@@ -50,7 +54,7 @@ def describe_gain(counts: dict[str, int]) -> str:
     return f"{more:,} more of {reads:,} reads hit (+{more / reads:.1%})"
 
 
-def check_limit_in_flight(evidence: Evidence) -> Iterator[Finding]:
+def check_limit_in_flight(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that requests may not ask, because other requests' tokens are in flight."""
     rules = evidence.plan.rules()
     offers = evidence.summary.offers
@@ -79,7 +83,7 @@ def check_limit_in_flight(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def check_fetch_tokens(evidence: Evidence) -> Iterator[Finding]:
+def check_fetch_tokens(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that are asked only for many tokens."""
     offers = evidence.summary.offers
     tiers = evidence.tiers_with(lambda one: one.fetch_tokens > 0)
@@ -97,7 +101,7 @@ def check_fetch_tokens(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_heads(evidence: Evidence) -> Iterator[Finding]:
+def check_heads(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find prefixes that lost their beginning though tiers hold the rest."""
     if evidence.headless < max(1, HEADLESS * evidence.reads):
         return
@@ -114,7 +118,7 @@ def check_heads(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_tails(evidence: Evidence) -> Iterator[Finding]:
+def check_tails(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tokens that no tier stores, because the prompt ends inside a chunk."""
     tokens, reuse = evidence.rules.chunk_tokens, evidence.reuse
     lost = reuse.reused_tokens - reuse.stored_tokens
@@ -130,7 +134,7 @@ def check_tails(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_admission(evidence: Evidence) -> Iterator[Finding]:
+def check_admission(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that take an object only after several touches."""
     tiers = evidence.tiers_with(lambda one: one.admit_touches > 1)
     refused = _sum_refused(evidence, tiers)
@@ -148,7 +152,7 @@ def check_admission(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_table(evidence: Evidence) -> Iterator[Finding]:
+def check_table(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find counting tables that forget keys between two touches."""
     tiers = evidence.tiers_with(lambda one: one.admit_touches > 1 and one.admit_table > 0)
     refused = _sum_refused(evidence, tiers)
@@ -162,14 +166,14 @@ def check_table(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         "counting table too small",
         tiers,
-        f"{_join(tiers)} counts the touches of {table:,} of {keys:,} objects, and forgets the others"
-        f" between two touches; with a count of all {describe_gain(gain)}",
+        f"{_join(tiers)} counts the touches of {table:,} of {keys:,} objects, and forgets the"
+        f" others between two touches; with a count of all {describe_gain(gain)}",
         f"raise `admit_table` to {keys:,}, or set it to 0",
         {"admit_table": table, "objects": keys, "refused": refused} | gain,
     )
 
 
-def check_on_touch(evidence: Evidence) -> Iterator[Finding]:
+def check_on_touch(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that get an object only after it was touched several times in a faster one."""
     tiers = evidence.tiers_with(lambda one: one.down == "on-touch" and one.touches > 1)
     gain = measure_gain(evidence, touches=1) if tiers else None
@@ -186,7 +190,7 @@ def check_on_touch(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_expiry(evidence: Evidence) -> Iterator[Finding]:
+def check_expiry(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find objects that expire before they are used again."""
     ttl = evidence.rules.ttl_s
     gain = measure_gain(evidence, ttl_s=0.0) if ttl else None
@@ -201,7 +205,7 @@ def check_expiry(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_quota(evidence: Evidence) -> Iterator[Finding]:
+def check_quota(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find quotas that evict objects which are used again."""
     tiers = evidence.tiers_with(lambda one: one.user_quota < 1)
     gain = measure_gain(evidence, user_quota=1.0) if tiers else None
@@ -217,7 +221,7 @@ def check_quota(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_pins(evidence: Evidence) -> Iterator[Finding]:
+def check_pins(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find pinned objects that take the room of those that are used again."""
     pins = evidence.rules.pin
     gain = measure_gain(evidence, pin=()) if pins else None
@@ -232,7 +236,7 @@ def check_pins(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_watermark(evidence: Evidence) -> Iterator[Finding]:
+def check_watermark(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that evict in the background so far down that they run half empty."""
     tiers = evidence.tiers_with(lambda one: one.high < 1)
     gain = measure_gain(evidence, high=1.0, low=1.0, evict_share=0.0) if tiers else None
@@ -240,16 +244,17 @@ def check_watermark(evidence: Evidence) -> Iterator[Finding]:
         return
     rules = evidence.rules.tiers()[tiers[0]]
     down = f"by {rules.evict_share:.0%}" if rules.evict_share else f"down to {rules.low:.0%}"
+    evicts = f"{_join(tiers)} evicts {down}"
     yield Finding(
         "evicted below the brim",
         tiers,
-        f"{_join(tiers)} evicts {down} once above {rules.high:.0%}; if it evicted at the brim {describe_gain(gain)}",
+        f"{evicts} once above {rules.high:.0%}; if it evicted at the brim {describe_gain(gain)}",
         "raise `low`, or lower `evict_share`",
         gain,
     )
 
 
-def check_single_uses(evidence: Evidence) -> Iterator[Finding]:
+def check_single_uses(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find objects that are used once and push out those that are used again."""
     once, again = evidence.reuse.once_bytes, evidence.reuse.reused_bytes
     evictions = sum(evidence.count(f"evictions_{tier}") for tier in TIERS)
@@ -268,7 +273,7 @@ def check_single_uses(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _sum_refused(evidence: Evidence, tiers: tuple[str, ...]) -> int:
+def _sum_refused(evidence: PlanEvidence, tiers: tuple[str, ...]) -> int:
     return sum(evidence.summary.offers.refused[TIERS.index(tier)] for tier in tiers)
 
 

@@ -4,9 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-import numpy as np
-
-from replayer.diagnosis.evidence import Evidence
+from replayer.diagnosis.evidence import PlanEvidence
 from replayer.diagnosis.finding import Finding, format_gib, format_size
 from replayer.planning.plan import PlanOptions
 
@@ -36,7 +34,7 @@ def advise_room(options: PlanOptions, tier: str, size: float) -> str:
     return f"give {tier} more room: `{_SETTING[tier]}` above {format_gib(size / headroom)}"
 
 
-def check_reuse(evidence: Evidence) -> Iterator[Finding]:
+def check_reuse(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find that the trace's prompts share next to nothing."""
     reuse = evidence.reuse
     if not reuse.prompt_tokens or reuse.reused_tokens >= LITTLE_REUSE * reuse.prompt_tokens:
@@ -52,7 +50,7 @@ def check_reuse(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_larger(evidence: Evidence) -> Iterator[Finding]:
+def check_larger(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find inclusive tiers that are no larger than a faster one."""
     if evidence.rules.copies != "inclusive":
         return
@@ -71,7 +69,7 @@ def check_larger(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def check_prefixes(evidence: Evidence) -> Iterator[Finding]:
+def check_prefixes(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that are smaller than the prefixes that requests look up."""
     prefixes = evidence.reuse.prefix_bytes
     if evidence.plan.lookup != "contiguous" or not len(prefixes):
@@ -93,7 +91,7 @@ def check_prefixes(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def check_objects(evidence: Evidence) -> Iterator[Finding]:
+def check_objects(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that cannot hold many of the objects, because each is larger than the tier."""
     objects = evidence.reuse.object_bytes
     for tier, size in evidence.bounded_tiers().items():
@@ -111,7 +109,7 @@ def check_objects(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def check_working_set(evidence: Evidence) -> Iterator[Finding]:
+def check_working_set(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find tiers that together are far smaller than the objects that are used again."""
     reuse = evidence.reuse
     tiers = evidence.tiers()
@@ -131,7 +129,7 @@ def check_working_set(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def check_unread(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Finding]:
+def check_unread(evidence: PlanEvidence, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Find slower tiers that are written and not read, where no other finding names the tier."""
     named = {tier for finding in findings for tier in finding.tiers}
     for faster, tier in pairwise(evidence.tiers()):
@@ -141,11 +139,12 @@ def check_unread(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Fi
             continue
         counts = {"entries": entries, "hits": hits, "write_bytes": written}
         read = "none was read there" if not hits else f"{hits:,} reads hit there"
+        got = f"{tier} got {entries:,} objects, {format_size(written)}, and {read}"
         if _evicts(evidence, faster):
             yield Finding(
                 "written but never read",
                 (tier,),
-                f"{tier} got {entries:,} objects, {format_size(written)}, and {read}",
+                got,
                 f"leave {tier} out, or write less to it: `{tier}.admit_touches` 2",
                 counts,
             )
@@ -153,18 +152,18 @@ def check_unread(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Fi
             yield Finding(
                 "the faster tier holds all",
                 (tier,),
-                f"{tier} got {entries:,} objects, {format_size(written)}, and {read}: {faster} never evicts any",
+                f"{got}: {faster} never evicts any",
                 f"leave {tier} out, or give {faster} less memory",
                 counts,
             )
 
 
-def check_unused(evidence: Evidence) -> Iterator[Finding]:
+def check_unused(evidence: PlanEvidence) -> Iterator[Finding]:
     """Find slower tiers with a limit of their own that nothing ever enters."""
     for faster, tier in pairwise(evidence.tiers()):
         if tier not in evidence.bounded_tiers() or evidence.count(f"entries_{tier}"):
             continue
-        if evidence.rules.tiers()[tier].admit_touches > 1 or not np.any(evidence.reuse.object_bytes):
+        if evidence.rules.tiers()[tier].admit_touches > 1:
             continue
         held = evidence.count(f"peak_bytes_{faster}")
         if _evicts(evidence, faster):
@@ -178,6 +177,6 @@ def check_unused(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _evicts(evidence: Evidence, tier: str) -> bool:
+def _evicts(evidence: PlanEvidence, tier: str) -> bool:
     """Return whether a tier evicts anything, to a slower tier or nowhere."""
     return any(evidence.count(f"{kind}_{tier}") for kind in ("demotions", "drops", "free_drops"))

@@ -44,7 +44,7 @@ class PlanSummary(PlanInfo, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Offers:
-    """What rules of admission and of asking decided; tuples are in the order gpu, cpu, nvme.
+    """Decisions by rules of admission and of asking; tuples are in the order gpu, cpu, nvme.
 
     Attributes:
         admitted: offers that a tier took, if it takes only what was touched several times.

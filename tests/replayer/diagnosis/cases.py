@@ -6,7 +6,7 @@ from decimal import Decimal
 from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.loading import make_arrangement
 from replayer.diagnosis.diagnose import diagnose
-from replayer.diagnosis.evidence import Evidence, Observation
+from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.diagnosis.finding import Finding
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
@@ -32,20 +32,21 @@ def loop(keys: int, rounds: int) -> list[list[str]]:
     return [[f"w{key}"] for key in range(keys)] + [[f"r{key}"] for _ in range(rounds) for key in range(keys)]
 
 
-def evidence(
+def plan_evidence(
     batch: Columns, rules: Arrangement | Mapping[str, object], gpu: int = 0, cpu: int = 0, nvme: int | None = 0
-) -> Evidence:
+) -> PlanEvidence:
     """The evidence of a plan for tiers of so many bytes; a token takes one."""
-    sizes = tuple(None if size is None else Decimal(size) / 2**30 for size in (gpu, cpu, nvme))
+    drive = None if nvme is None else Decimal(nvme) / 2**30
+    sizes = (Decimal(gpu) / 2**30, Decimal(cpu) / 2**30, drive)
     arrangement = rules if isinstance(rules, Arrangement) else make_arrangement("case", rules)
     options = PlanOptions(TokenBytes(1), sizes, headroom=Decimal(1), arrangement=arrangement)
     plan = Plan(traces.Held(batch), options)
     observation = Observation(plan.workload)
-    return Evidence(plan, plan.simulate(looks=[observation.add]), observation)
+    return PlanEvidence(plan, plan.simulate(looks=[observation.add]), observation)
 
 
 def found(
     batch: Columns, rules: Arrangement | Mapping[str, object], gpu: int = 0, cpu: int = 0, nvme: int | None = 0
 ) -> dict[str, Finding]:
     """The findings by cause."""
-    return {finding.cause: finding for finding in diagnose(evidence(batch, rules, gpu, cpu, nvme))}
+    return {finding.cause: finding for finding in diagnose(plan_evidence(batch, rules, gpu, cpu, nvme))}

@@ -1,7 +1,5 @@
 """Rules that cost hits: each rebuilt as a tiny trace, with the counts that the finding must have."""
 
-import numpy as np
-
 from tests.replayer.diagnosis.cases import COPIES, found, loop, trace
 from tracegen.schema import ENUMS
 
@@ -86,7 +84,7 @@ def test_copies_only_after_several_touches() -> None:
 
 
 def test_objects_expire_before_they_are_used_again() -> None:
-    batch = trace(loop(5, 2), time_ns=np.arange(15) * 10**9)
+    batch = trace(loop(5, 2), time_ns=[second * 10**9 for second in range(15)])
     finding = found(batch, {"ttl_s": 4.0}, cpu=100)["expiry before reuse"]
     assert finding.counts == {"reads": 10, "hits": 0, "more_hits": 10}
     assert found(batch, {"ttl_s": 5.0}, cpu=100) == {}
