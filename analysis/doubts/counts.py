@@ -57,7 +57,8 @@ def _tier_counts() -> dict[str, pl.Expr]:
 def _tier_bytes() -> dict[str, pl.Expr]:
     """Return the bytes read from and written to each tier."""
     move, size = pl.col("move"), pl.col("size_bytes")
-    reads, writes = move.is_in(["hit", "promote", "demote", "copy"]), move.is_in(["store", "demote", "copy"])
+    reads = move.is_in(["hit", "promote", "demote", "copy"])
+    writes = move.is_in(["store", "demote", "copy"])
     return {
         **{f"read_bytes.{tier}": size.filter(reads & (pl.col("from_tier") == tier)) for tier in TIERS},
         **{f"write_bytes.{tier}": size.filter(writes & (pl.col("to_tier") == tier)) for tier in TIERS},

@@ -36,7 +36,8 @@ def check_rows(place: Path, info: RunInfo) -> Iterator[Doubt]:
     """
     rows = scan(parts(place))
     texts = [*_check_fingerprint(place, info, rows), *_check_objects(place, rows), *_check_workers(place, rows)]
-    if info.run_version > 1 and (early := count_early_moves(rows, inclusive=is_inclusive(info.conditions))):
+    inclusive = is_inclusive(info.conditions)
+    if info.run_version > 1 and (early := count_early_moves(rows, inclusive=inclusive)):
         texts.append(f"{early:,} moves of {place} began before a move that they had to wait for was done")
     for text in texts:
         yield Doubt("altered log", text, "copy the run again, or replay it", invalidates=True)
@@ -66,7 +67,8 @@ def count_early_moves(rows: pl.LazyFrame, *, inclusive: bool) -> int:
     begin before the hit's last piece is verified. A miss or bypass touches no copy. Logs of version
     1 have another order.
     """
-    columns = ("position", "seq", "key", "move", "from_tier", "to_tier", "start_ns", "end_ns", "verify_ns")
+    stamps = ("start_ns", "end_ns", "verify_ns")
+    columns = ("position", "seq", "key", "move", "from_tier", "to_tier", *stamps)
     touches = ~_KIND.is_in(["miss", "bypass"]) & (pl.col("status").cast(pl.String) == "ok")
     shares = -(-rows.select(pl.len()).collect().item() // STRETCH)
     count = 0
@@ -83,7 +85,8 @@ def count_early_moves(rows: pl.LazyFrame, *, inclusive: bool) -> int:
 
 _KIND: Final = pl.col("move").cast(pl.String)
 _IS_EXCLUSIVE: Final = pl.col("exclusive")
-_IS_EARLY: Final = (pl.col("start_ns") < pl.col("last")) | (_IS_EXCLUSIVE & (pl.col("start_ns") < pl.col("reads")))
+_START: Final = pl.col("start_ns")
+_IS_EARLY: Final = (pl.col("last") > _START) | (_IS_EXCLUSIVE & (pl.col("reads") > _START))
 
 
 def _touch_objects(moves: pl.LazyFrame) -> pl.LazyFrame:
@@ -96,21 +99,25 @@ def _touch_copies(moves: pl.LazyFrame) -> pl.LazyFrame:
     sides = {"from_tier": ~_KIND.is_in(["hit", "copy"]), "to_tier": pl.lit(True)}
     return pl.concat(
         moves.filter(pl.col(tier).is_not_null()).with_columns(
-            place=pl.col("key") * len(TIERS) + pl.col(tier).cast(pl.Enum(TIERS)).to_physical(), exclusive=exclusive
+            place=pl.col("key") * len(TIERS) + pl.col(tier).cast(pl.Enum(TIERS)).to_physical(),
+            exclusive=exclusive,
         )
         for tier, exclusive in sides.items()
     )
 
 
 def _find_early_stores(moves: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the stores that began before the hit of their op, which reads what they store, was done."""
+    """Return the stores that began before the hit of their op was done."""
     hits = moves.filter(_KIND == "hit").select("position", hit_ns="end_ns")
     stores = moves.filter(_KIND == "store").join(hits, on="position")
     return stores.filter(pl.col("start_ns") < pl.col("hit_ns"))
 
 
 def _with_previous(moves: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the ends that each move waits for: `last` of its place's exclusive moves, `reads` of its reads."""
+    """Add the ends that each move waits for.
+
+    Those are `last` of its place's exclusive moves, and `reads` of the reads since.
+    """
     done = pl.when(_IS_EXCLUSIVE).then(pl.col("end_ns") + pl.col("verify_ns"))
     grouped = moves.with_columns(group=_IS_EXCLUSIVE.cum_sum().over("place"))
     ends = grouped.with_columns(

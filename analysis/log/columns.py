@@ -16,12 +16,14 @@ FIRST_TOUCH: Final = (pl.col("op") == "write") & pl.col("move").is_in(["store", 
 """The row of a write op that is not an eviction: no cache could have held its object before."""
 PROMPT: Final = (pl.col("phase") == "prefill") & (READS | (FIRST_TOUCH & (pl.col("source") != "rag")))
 """Rows of prompts: reads and first touches. Documents that RAG ingests do not belong to a prompt."""
-CAUSE: Final = pl.when(pl.col("move") == "demote").then(1).when(pl.col("move") == "copy").then(2).otherwise(0)
+_IS_DEMOTE: Final = pl.col("move") == "demote"
+_IS_COPY: Final = pl.col("move") == "copy"
+CAUSE: Final = pl.when(_IS_DEMOTE).then(1).when(_IS_COPY).then(2).otherwise(0)
 """Why bytes are moved: 0 for the request, 1 to make room, 2 to have a copy in a slower tier."""
 CAUSE_NAMES: Final = ("foreground", "eviction", "copy")
 FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop", "copy"])
-"""Moves that a request makes for others: evictions, whose room the next request waits for, too, and copies."""
-OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # rows of the same op follow
+"""Evictions and copies, which a request makes for others; the next one waits for that room, too."""
+OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # its op has more rows
 QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
 PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
 IO: Final = pl.col("end_ns") - pl.col("start_ns")
@@ -37,7 +39,7 @@ TOUCHES: Final = {
     "read": ("from_tier", OK & pl.col("move").is_in(["hit", "promote", "demote", "copy"])),
     "write": ("to_tier", OK & pl.col("move").is_in(["store", "demote", "copy"])),
 }
-"""By direction: the column that names the tier, and the moves that touch it, evictions and copies included."""
+"""By direction: the column that names the tier, and all moves that touch it."""
 SIDES: Final = {
     f"{tier}_{side}": touching & (pl.col(column) == tier)
     for tier in TIERS

@@ -18,7 +18,7 @@ def is_inclusive(conditions: Conditions) -> bool:
 
 
 def has_chunks(conditions: Conditions) -> bool:
-    """Return whether objects are stored in chunks of the prompt, or answers without their last tokens.
+    """Return whether objects are stored in chunks, or answers without their last tokens.
 
     Then an object's bytes are not those of its tokens, and a hit may compute some of them again.
     """

@@ -168,17 +168,17 @@ def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], 
     columns = (_REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
 
     def collect(which: pl.Expr) -> pl.LazyFrame:
-        found = [stretch.filter(which).select(columns).collect(engine="streaming") for stretch in stretches]
-        return pl.concat(found).lazy()
+        rows = [stretch.filter(which).select(columns) for stretch in stretches]
+        return pl.concat(one.collect(engine="streaming") for one in rows).lazy()
 
     later = collect((pl.col("seq") > 0) & ~FOR_OTHERS)
     first = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0)
-    hits = [stretch.filter(first & (pl.col("move") == "hit")).select(columns) for stretch in stretches]
-    lifted = [
-        rows.join(later, on=("request", "position"), how="semi").collect(engine="streaming").lazy() for rows in hits
-    ]
-    rows = pl.concat([collect(first & OPENS), later, *lifted])
-    ops = rows.group_by("request", "position").agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
+    op = ("request", "position")
+    is_hit = first & (pl.col("move") == "hit")
+    hits = [stretch.filter(is_hit).select(columns) for stretch in stretches]
+    lifted = [rows.join(later, on=op, how="semi").collect(engine="streaming") for rows in hits]
+    rows = pl.concat([collect(first & OPENS), later, *(one.lazy() for one in lifted)])
+    ops = rows.group_by(op).agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
     done = (pl.col("end_ns") + pl.col("new_tokens") * token_ns).max().alias("op_done_ns")
     last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
     joined = requests.join(last, on="request", how="left")

@@ -270,7 +270,8 @@ def draw_traffic(data: Gathered, width: int) -> Plot | None:
         rows,
         lambda row: f"{row['run']}, {row['tier']} {row['side']}s: {format_number(row['value'])} GiB {row['part']}",
     )
-    return draw_bars(rows, Bars(Axis("GiB"), _select_look(rows, SOURCES | {"eviction": "grey"} | COPIES)), width)
+    look = _select_look(rows, SOURCES | {"eviction": "grey"} | COPIES)
+    return draw_bars(rows, Bars(Axis("GiB"), look), width)
 
 
 def draw_hits(data: Gathered, width: int) -> Plot | None:

@@ -55,7 +55,8 @@ def traffic(log: Log) -> pl.DataFrame:
 
     By tier, side, source and cause (foreground, eviction, copy): moves, gib, tokens.
     """
-    cause = CAUSE.replace_strict(dict(enumerate(CAUSE_NAMES)), return_dtype=pl.String).alias("cause")
+    names = dict(enumerate(CAUSE_NAMES))
+    cause = CAUSE.replace_strict(names, return_dtype=pl.String).alias("cause")
     tables = [
         log.cells.filter(touching)
         .group_by(pl.col(tier).alias("tier"), pl.lit(direction).alias("side"), "source", cause)
@@ -120,10 +121,12 @@ def time_spent(log: Log) -> pl.DataFrame:
         "copy": work.filter(pl.col("move") == "copy").sum(),
     }
     tier = pl.coalesce("from_tier", "to_tier").alias("tier")
-    rows = log.cells.filter(OK & pl.col("move").is_in(["hit", "promote", "store", "demote", "copy"]))
+    touching = pl.any_horizontal(which for _, which in TOUCHES.values())
+    rows = log.cells.filter(touching)
     table = rows.group_by(tier).agg(**{name: value / 1e9 for name, value in parts.items()})
     long = table.unpivot(index="tier", variable_name="part", value_name="seconds")
-    return long.filter((pl.col("part") != "copy") | (pl.col("seconds") > 0)).sort("tier", "part").collect()
+    has_time = (pl.col("part") != "copy") | (pl.col("seconds") > 0)
+    return long.filter(has_time).sort("tier", "part").collect()
 
 
 def bandwidth_over_time(log: Log) -> pl.DataFrame:

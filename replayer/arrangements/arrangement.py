@@ -229,7 +229,9 @@ class Arrangement:
             if value != getattr(_DEFAULT, key):
                 table[key] = list(value) if key == "pin" else value
         for tier, rules in self.tiers().items():
-            changed = {key: value for key in TIER_RULES if (value := getattr(rules, key)) != getattr(_DEFAULT.gpu, key)}
+            values = {key: getattr(rules, key) for key in TIER_RULES}
+            usual = _DEFAULT.gpu
+            changed = {key: one for key, one in values.items() if one != getattr(usual, key)}
             if changed:
                 table[tier] = changed
         return table

@@ -105,7 +105,7 @@ class TotalsStruct(Structure):
 
 
 class CountsStruct(Structure):
-    """What a simulation counts of a plan; tables are per source, per tier, or per both."""
+    """The counts of a plan, as `Counts` in core.h: tables per source, per tier, or per both."""
 
     _fields_ = (
         ("reads", c_int64 * 5),

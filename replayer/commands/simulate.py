@@ -128,8 +128,8 @@ for _option in simulate.params:
 def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
     """Take the values of the axes out of the flags; None stands for what the trace says."""
     axes: dict[str, Sequence[object]] = {name: flags.pop(name) or (None,) for name in AXES}
-    named = axes["arrangement"] if axes["arrangement"] != (None,) else None
-    axes["arrangement"] = find_arrangements(cast("Sequence[str] | None", named), flags.pop("engine"))
+    names = [str(name) for name in axes["arrangement"] if name is not None]
+    axes["arrangement"] = find_arrangements(names, flags.pop("engine") or ())
     axes["policy"] = [policy and str(policy).replace("+", ",") for policy in axes["policy"]]
     return axes
 

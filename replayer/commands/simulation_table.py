@@ -11,7 +11,7 @@ from tracegen.errors import InputError, format_count
 _WIDTH: Final = 100
 _GIB: Final = 2**30
 _GREATEST_FIRST: Final = ("hit", "spared", "bound")
-"""Beginnings of the names of columns of which more is better."""
+"""Beginnings of the names of columns that are better the more they are."""
 
 _SHARED: Final = (
     *("model", "arrangement", "policy"),

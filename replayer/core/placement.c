@@ -368,7 +368,7 @@ static void decide_fetches(Placement *p, int32_t request) {
         for (int tier = 0; tier < TIERS; tier++) {
             bool held = fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
             leads[tier] &= held || !bytes_of(p, op->key);
-            leading[tier] += leads[tier] ? op->tokens : 0;
+            leading[tier] += leads[tier] && held ? op->tokens : 0;
             missing[tier] += op->tokens;
         }
     }
@@ -386,15 +386,15 @@ static uint32_t key_in(const Placement *p, int tier, uint32_t key) {
 static void swap_ops(Placement *p, int64_t one, int64_t other) {
     uint32_t key = p->ops->op[one].key, other_key = p->ops->op[other].key;
     uint32_t at = prompts_position(p->prompts, one), other_at = prompts_position(p->prompts, other);
-    if (key == other_key) return;
+    bool was_last = p->last_touch[key] == at, other_was_last = p->last_touch[other_key] == other_at;
     for (int tier = 0; tier < TIERS; tier++) {
         Policy *policy = p->policies[tier];
         if (policy && policy->kind->swap)
             policy->kind->swap(policy, key_in(p, tier, key), at, key_in(p, tier, other_key),
                                other_at);
     }
-    if (p->last_touch[key] == at) p->last_touch[key] = other_at;
-    if (p->last_touch[other_key] == other_at) p->last_touch[other_key] = at;
+    if (was_last) p->last_touch[key] = other_at;
+    if (other_was_last) p->last_touch[other_key] = at;
     if (p->next_use) {
         uint32_t next = p->next_use[at];
         p->next_use[at] = p->next_use[other_at];

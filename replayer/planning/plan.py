@@ -122,6 +122,11 @@ class PlanOptions:
         is_known = self.arrangement.to_record().rules is None
         return self.order.plan_version if is_known else ARRANGED_PLAN_VERSION
 
+    def choose_lookup(self, trace: Trace) -> Lookup:
+        """Return how reads are looked up: as given, else by the arrangement or the trace."""
+        is_chained = bool(trace.metadata.prefix_chained)
+        return self.lookup or self.arrangement.choose_lookup(is_chained=is_chained)
+
     def capacity(self) -> Usable:
         """Return the bytes of each tier, headroom included: floor(GiB × 2^30).
 
@@ -140,13 +145,6 @@ class PlanOptions:
         return gpu, cpu, nvme
 
 
-def choose_lookup(trace: Trace, options: PlanOptions) -> Lookup:
-    """Return how reads are looked up: by the options, else the arrangement, else the trace."""
-    is_chained = bool(trace.metadata.prefix_chained)
-    ruled = options.arrangement.choose_lookup(is_chained=is_chained)
-    return options.lookup or ruled
-
-
 class Plan:
     """The plan of a trace.
 
@@ -163,23 +161,14 @@ class Plan:
             does not fit the trace.
     """
 
-    def __init__(
-        self,
-        trace: Trace,
-        options: PlanOptions,
-        workload: Workload | None = None,
-    ) -> None:
+    def __init__(self, trace: Trace, options: PlanOptions, workload: Workload | None = None) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        self.lookup = choose_lookup(trace, options)
-        self.workload = workload or Workload(
-            trace,
-            options.selection,
-            options.bytes_per_token,
-            options.arrangement,
-        )
+        self.lookup = options.choose_lookup(trace)
+        sizing = (options.bytes_per_token, options.arrangement)
+        self.workload = workload or Workload(trace, options.selection, *sizing)
         self._check_waits(options.demand.pace)
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 

@@ -8,7 +8,18 @@ from numpy.typing import NDArray
 
 from replayer.bindings import compiled
 from replayer.bindings.compiled import AccountStruct, TotalsStruct, address, call
-from replayer.planning.moves import BYPASS, COPY, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Stretch
+from replayer.planning.moves import (
+    BYPASS,
+    COPY,
+    DELETE,
+    DEMOTE,
+    DROP,
+    HIT,
+    MISS,
+    PROMOTE,
+    STORE,
+    Stretch,
+)
 from replayer.planning.workload import Workload
 from replayer.record.columns import MOVES, TIERS
 from replayer.record.run_info import PairCounts, PeakBytes, PlanInfo, TierCounts, Totals
@@ -163,7 +174,11 @@ class MoveTotals:
 
 
 def _by_pair(counts: NDArray[np.int64]) -> PairCounts:
-    return PairCounts(gpu_cpu=int(counts[0, 1]), gpu_nvme=int(counts[0, 2]), cpu_nvme=int(counts[1, 2]))
+    return PairCounts(
+        gpu_cpu=int(counts[0, 1]),
+        gpu_nvme=int(counts[0, 2]),
+        cpu_nvme=int(counts[1, 2]),
+    )
 
 
 def _by_tier(values: NDArray[np.int64]) -> TierCounts:

@@ -188,6 +188,11 @@ class Workload:
         keys = self._op["key"][rows]
         return self._op["request"][rows], keys, first[keys] < rows
 
+    def op_tokens(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the tokens of the objects of the ops of these rows, shape as `rows`."""
+        tokens: NDArray[np.int32] = self._op["tokens"][rows]
+        return tokens
+
     def arrivals(self) -> NDArray[np.int64]:
         """Return when each request arrives in the trace, in ns; shape (requests,).
 

@@ -47,3 +47,16 @@ GpuRead = Literal["host", "device"]
 """Where reads from the gpu tier go."""
 RankMode = Literal["replicate", "partition"]
 """Whether every rank replays the whole trace, or its share of the sessions."""
+WarningKind = Literal[
+    "page cache",
+    "page cache served reads",
+    "unchecked reads",
+    "root file system",
+    "emulated tier",
+    "throttled tier",
+    "verification off",
+    "little room",
+    "slow log",
+    "note",
+]
+"""What a warning of a run is about."""

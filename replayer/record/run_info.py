@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from replayer.record.columns import TIERS
-from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify
+from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify, WarningKind
 
 _INT64: Final = 2**63 - 1
 Count = Annotated[int, Meta(ge=0, le=_INT64)]
@@ -22,22 +22,12 @@ Number = Annotated[int, Meta(ge=0, le=10**12)] | Annotated[float, Meta(ge=0, le=
 Seconds = Annotated[int, Meta(ge=0, le=10**9)] | Annotated[float, Meta(ge=0, le=1e9)]
 Milliseconds = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0, le=1e6)]
 
+Table = dict[str, Any]
+"""A table whose keys others define: a recipe, rules, versions of packages."""
 Status = Literal["running", "complete", "incomplete", "failed"]
 Tier = Literal["gpu", "cpu", "nvme"]
 OrderKind = Literal["trace", "reference", "live", "run"]
 IoEngine = Literal["psync", "uring"]
-WarningKind = Literal[
-    "page cache",
-    "page cache served reads",
-    "unchecked reads",
-    "root file system",
-    "emulated tier",
-    "throttled tier",
-    "verification off",
-    "little room",
-    "slow log",
-    "note",
-]
 assert get_args(Tier) == TIERS
 
 
@@ -74,10 +64,7 @@ class PairCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of ops and moves, bytes and tokens, of a plan or of its execution.
-
-    `copies` is left out if nothing is copied.
-    """
+    """Counts of a plan or of its execution; `copies` is left out if nothing is copied."""
 
     ops: Count
     reads: Count | None = None
@@ -118,7 +105,7 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
     ops: Count | None = None
     seed: int | None = None
-    recipe: dict[str, Any] | None = None
+    recipe: Table | None = None
     generator: str | None = None
     tokenizer: Named | None = None
     block_tokens: Count | None = None
@@ -156,7 +143,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     usable_bytes: TierSizes
     headroom: str | None = None
     arrangement: str | None = None
-    rules: dict[str, Any] | None = None
+    rules: Table | None = None
     promote: bool | None = None
     lookup: Lookup | None = None
     decode: Decode | None = None
@@ -191,7 +178,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     window_ops: Count | None = None
     window_bytes: Count | None = None
     ranks: RankCount | None = None
-    unknown: dict[str, Any] | None = None
+    unknown: Table | None = None
 
     @property
     def has_simulated_nvme(self) -> bool:
@@ -235,7 +222,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None = None
     code_sha256: str | None = None
     core_sha256: str | None = None
-    packages: dict[str, Any] | None = None
+    packages: Table | None = None
     storage: Storage | None = None
     gpu: Gpu | None = None
 

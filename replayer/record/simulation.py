@@ -38,6 +38,10 @@ class CellColumn:
     text: str
     nullable: bool = False
 
+    def field(self) -> pa.Field:
+        """Return the column's declaration in Parquet, with its text."""
+        return pa.field(self.name, self.type, self.nullable, {"text": self.text})
+
     def spread(self) -> list["CellColumn"]:
         """Return the column of each tier, or of each source; else the column alone."""
         for mark, words in (("{tier}", TIERS), ("{source}", ENUMS["source"])):
@@ -102,7 +106,7 @@ COUNT_COLUMNS: Final = (
         ("prompt_tokens", "tokens of all prefill ops"),
         ("hits", "reads that find their object"),
         ("misses", "reads that do not"),
-        ("hit_requests", "requests with reads, all of which hit"),
+        ("hit_requests", "requests with reads, that all hit"),
         ("spared_tokens", "tokens of prefill reads that hit: prefill need not compute them"),
         ("recomputed_tokens", "tokens of ops with a miss or a bypass"),
         ("bypasses", "writes and recomputed reads of objects that no tier can hold"),
@@ -175,7 +179,7 @@ SIMULATION_COLUMNS: Final = tuple(
 
 
 class SimulationInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the table records about itself.
+    """The table's record about itself.
 
     Attributes:
         version: of the format.
@@ -239,7 +243,7 @@ def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) ->
     Raises:
         InputError: it cannot be written.
     """
-    fields = [pa.field(one.name, one.type, one.nullable, {"text": one.text}) for one in SIMULATION_COLUMNS]
+    fields = [column.field() for column in SIMULATION_COLUMNS]
     metadata = {_METADATA_KEY: msgspec.json.encode(info)}
     table = pa.Table.from_pylist(list(cells), schema=pa.schema(fields, metadata=metadata))
     partial = path.with_name(path.name + ".partial")

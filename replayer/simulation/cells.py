@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.models.geometry import TokenBytes
 from replayer.planning.offered_load import Minutes
-from replayer.planning.plan import Plan, PlanOptions, Usable, choose_lookup
+from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.workload import Workload
 from replayer.record.columns import TIERS
 from replayer.record.options import Lookup
@@ -26,12 +26,12 @@ _BOUNDED: Final = ("ops", "tokens", "requests")
 
 
 class _CancelledError(Exception):
-    """What the thread plans is not wanted any more."""
+    """The plan that a thread makes is not wanted any more."""
 
 
 @dataclass(frozen=True)
 class _Sizing:
-    """What decides the sizes of objects."""
+    """The options that decide the sizes of objects."""
 
     bytes_per_token: TokenBytes
     chunk_tokens: int
@@ -122,7 +122,7 @@ class CellPlanner:
         ]
 
     def _lookup(self, cell: GridCell) -> Lookup:
-        return choose_lookup(self._loaded.trace, cell.options)
+        return cell.options.choose_lookup(self._loaded.trace)
 
     def _unlimited(self, cells: Sequence[GridCell]) -> dict[Lookup, PlanOptions]:
         """Return the options of a plan with unlimited memory, for each lookup of the cells."""
@@ -202,9 +202,9 @@ class CellPlanner:
 
 def _name_policies(arrangement: Arrangement, usable: Usable) -> str:
     """Name the policy of all tiers that exist; or, where they differ, of each."""
-    names = {
-        tier: rules.policy for (tier, rules), size in zip(arrangement.tiers().items(), usable, strict=True) if size != 0
-    }
+    exists = dict(zip(TIERS, (size != 0 for size in usable), strict=True))
+    tiers = arrangement.tiers().items()
+    names = {tier: rules.policy for tier, rules in tiers if exists[tier]}
     if len(set(names.values())) == 1:
         return next(iter(names.values()))
     return ",".join(f"{tier}={policy}" for tier, policy in names.items())

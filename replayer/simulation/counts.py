@@ -1,4 +1,4 @@
-"""What is counted of a cell's plan, and the row of the table that it becomes."""
+"""The counts of a cell's plan, and the row of the table that they become."""
 
 import ctypes
 from dataclasses import dataclass

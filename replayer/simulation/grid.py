@@ -38,17 +38,17 @@ class GridCell:
 
 
 def find_arrangements(
-    names: Sequence[str] | None,
-    engines: Sequence[str] | None,
+    names: Sequence[str],
+    engines: Sequence[str],
 ) -> tuple[Arrangement, ...]:
     """Return the values of the axis `arrangement`: those named, then those of engines.
 
     Raises:
         InputError: a name is unknown, or two arrangements have the same name.
     """
-    if names is None and engines is None:
+    if not names and not engines:
         return (WATERFALL,)
-    found = [*map(load_arrangement, names or ()), *map(load_engine, engines or ())]
+    found = [*map(load_arrangement, names), *map(load_engine, engines)]
     named: set[str] = set()
     for one in found:
         if one.name in named:

@@ -17,10 +17,12 @@ from tests.support.pages import COMMANDS, SMALL, words
 from tests.support.paths import ROOT
 from tracegen.schema import Trace
 
-PAGES = ("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md")
+PAGES = ("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md", "simulating.md")
 MPIRUN = f"mpirun --allow-run-as-root --oversubscribe -n 2 {sys.executable} -m replayer"
 SMALLER = {
     r"/mnt/\w+": "cache",
+    "traces/mooncake_excerpt": str(ROOT / "traces" / "mooncake_excerpt"),
+    "simulate chat.parquet": "simulate trace.parquet",
     "llama3.1-8b": "tiny-1b",
     r"tracegen generate mlperf_\w+ .* -o": "tracegen generate small.toml -o",
     r"tracegen generate --sharegpt ShareGPT.json .* -o": "tracegen generate small.toml --set mix.personas=0 -o",

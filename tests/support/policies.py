@@ -75,4 +75,5 @@ def run_policy(
         address(sums), address(evicted),
     )  # fmt: skip
     pairs = [(int(position), int(key)) for position, key in evicted[: sums[4]].tolist()]
-    return OneTier(*sums.tolist(), pairs)
+    counts = dict(zip(OneTier.__dataclass_fields__, sums.tolist(), strict=False))
+    return OneTier(**counts, evicted=pairs)

@@ -53,6 +53,24 @@ static void touch(Policy *policy, uint32_t key) {
     enter(policy, key);
 }
 
+static bool take_out(LeafLru *p, uint32_t key, uint32_t position) {
+    if (key == NO_KEY || p->nodes[key].recency != position) return false;
+    if (!p->nodes[key].children) numbers_remove(&p->leaves, position);
+    return true;
+}
+
+static void put_in(LeafLru *p, uint32_t key, uint32_t position) {
+    p->nodes[key].recency = position;
+    if (!p->nodes[key].children) numbers_add(&p->leaves, position);
+}
+
+static void swap(Policy *policy, uint32_t one, uint32_t one_at, uint32_t other, uint32_t other_at) {
+    LeafLru *p = (LeafLru *)policy;
+    bool first = take_out(p, one, one_at), second = take_out(p, other, other_at);
+    if (first) put_in(p, one, other_at);
+    if (second) put_in(p, other, one_at);
+}
+
 static uint32_t victim(Policy *policy, uint32_t incoming) {
     (void)incoming;
     const LeafLru *p = (LeafLru *)policy;
@@ -60,5 +78,5 @@ static uint32_t victim(Policy *policy, uint32_t incoming) {
 }
 
 const PolicyKind LEAF_LRU = {.name = "leaf-lru", .needs_parent = true, .make = make,
-                             .release = release, .enter = enter, .touch = touch,
+                             .release = release, .enter = enter, .touch = touch, .swap = swap,
                              .victim = victim, .leave = leave};

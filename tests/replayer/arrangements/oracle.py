@@ -30,7 +30,7 @@ class Planner:
     def __init__(self, ops: Sequence[Op], table: Table, usable: Usable, token_bytes: int, chained: bool) -> None:
         self.table = kept.TABLE | dict(table)
         self.things = kept.things_of(ops, self.table, token_bytes)
-        self.tiers = [Tier(t, kept.rules_of(table, kept.NAMES[t]), usable[t]) for t in TIERS]
+        self.tiers = [Tier(t, kept.rules_of(table, kept.NAMES[t]), usable[t], kept.parents_of(ops)) for t in TIERS]
         self.token_bytes = token_bytes
         lookup = self.table["lookup"]
         self.is_contiguous = lookup == "contiguous" or (lookup == "trace" and chained)
@@ -45,6 +45,7 @@ class Planner:
         self.broken: set[int] = set()
         self.asks: dict[int, set[int]] = {}  # request -> the tiers that it asks
         self.missing: list[dict[int, int]] = [{}, {}, {}]  # per tier: request that asks it -> missing tokens
+        self.positions: dict[int, int] = {}  # op_id -> position, of prefill ops
         self.undecided = {  # request -> its prefill ops to be decided
             request: sum(op.is_prefill for op in ours) for request, ours in self.of_request.items()
         }
@@ -144,6 +145,19 @@ class Planner:
             self.background(tier)
         if op.is_prefill:
             self.undecided[op.request] -= 1
+            self.positions[op.op_id] = self.position
+            if self.table["recency"] == "tail-first" and not self.undecided[op.request]:
+                self.turn_round([one for one in self.of_request[op.request] if one.is_prefill])
+
+    def turn_round(self, prompt: list[Op]) -> None:
+        """Make the end of a prompt older than its beginning: its i-th op's object gets the position of the i-th last."""
+        positions = [self.positions[op.op_id] for op in prompt]
+        turned = dict(zip(positions, reversed(positions), strict=True))
+        for key in {op.key for op in prompt} & set(self.last_touch):
+            position, time = self.last_touch[key]
+            self.last_touch[key] = turned.get(position, position), time
+            for tier in self.holders(key):
+                tier.held[key].recency = turned.get(tier.held[key].recency, tier.held[key].recency)
 
     def count(self, op: Op) -> None:
         for tier in self.tiers if op.is_prefill else []:
@@ -174,7 +188,8 @@ class Planner:
                 self.store(key)
         elif tier is None:
             self.emit("miss", key)
-            self.break_request()
+            if self.things[key].size:
+                self.break_request()
             if self.table["copies"] == "exclusive":
                 for holder in self.holders(key):
                     self.emit("drop", key, holder.number)
@@ -285,7 +300,7 @@ class Planner:
     # Who has it
 
     def expire(self, key: int) -> None:
-        ttl_ns = self.table["ttl_s"] * 10**9
+        ttl_ns = exact_share(self.table["ttl_s"], 10**9)
         if not ttl_ns or self.things[key].is_pinned or key not in self.last_touch:
             return
         if self.now - self.last_touch[key][1] > ttl_ns:
@@ -312,7 +327,7 @@ class Planner:
     def missing_tokens(self, tier: Tier, request: int) -> int:
         prefill = [op for op in self.of_request[request] if op.is_prefill]
         missing = sum(op.tokens for op in prefill)
-        for op in prefill:
+        for op in [op for op in prefill if self.things[op.key].size]:
             if not any(op.key in faster.held for faster in self.tiers[: tier.number]):
                 break
             missing -= op.tokens

@@ -17,8 +17,8 @@ class Policy(Protocol):
 class Lru:
     """The object that was touched the longest ago, in whatever tier it was then."""
 
-    def __init__(self, held: Mapping[int, Any]) -> None:
-        self.held = held
+    def __init__(self, held: Mapping[int, Any], parents: Mapping[int, int | None]) -> None:
+        self.held, self.parents = held, parents
         self.keys: list[int] = []  # by entry
 
     def ask(self, key: int) -> None:
@@ -37,6 +37,14 @@ class Lru:
         self.keys.remove(key)
 
 
+class LeafLru(Lru):
+    """The least recent object that is no other's parent."""
+
+    def victim(self) -> int:
+        parents = {self.parents.get(key) for key in self.keys}
+        return min((key for key in self.keys if key not in parents), key=lambda key: self.held[key].recency)
+
+
 class Fifo(Lru):
     """The object that entered the longest ago."""
 
@@ -47,8 +55,8 @@ class Fifo(Lru):
 class Lfu(Lru):
     """The object of the fewest entries and touches; of several, the one whose last was the longest ago."""
 
-    def __init__(self, held: Mapping[int, Any]) -> None:
-        super().__init__(held)
+    def __init__(self, held: Mapping[int, Any], parents: Mapping[int, int | None]) -> None:
+        super().__init__(held, parents)
         self.times: dict[int, int] = {}
 
     def enter(self, key: int) -> None:
@@ -71,8 +79,8 @@ class Lfu(Lru):
 class Clock(Lru):
     """First in, first out; but an object that was touched goes around once more."""
 
-    def __init__(self, held: Mapping[int, Any]) -> None:
-        super().__init__(held)
+    def __init__(self, held: Mapping[int, Any], parents: Mapping[int, int | None]) -> None:
+        super().__init__(held, parents)
         self.touched: set[int] = set()
 
     def touch(self, key: int) -> None:
@@ -92,8 +100,8 @@ class Clock(Lru):
 class Sieve(Clock):
     """A hand goes from the oldest object to the newest, and around; what was touched stays where it is, once."""
 
-    def __init__(self, held: Mapping[int, Any]) -> None:
-        super().__init__(held)
+    def __init__(self, held: Mapping[int, Any], parents: Mapping[int, int | None]) -> None:
+        super().__init__(held, parents)
         self.hand: int | None = None  # None: the oldest
 
     def after(self, key: int) -> int | None:
@@ -115,4 +123,4 @@ class Sieve(Clock):
         super().leave(key, evicted)
 
 
-POLICIES = {"lru": Lru, "fifo": Fifo, "lfu": Lfu, "clock": Clock, "sieve": Sieve}
+POLICIES = {"lru": Lru, "fifo": Fifo, "lfu": Lfu, "clock": Clock, "sieve": Sieve, "leaf-lru": LeafLru}

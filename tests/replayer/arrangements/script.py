@@ -16,7 +16,7 @@ def ops_of(script: str) -> list[Op]:
     for line in filter(None, map(str.strip, script.splitlines())):
         kind, name, *more = line.split()
         key = keys.setdefault(name, len(keys))
-        request, user, second, source = len(ops), 0, 0, "user"
+        request, user, second, source = 100 + len(ops), 0, 0, "user"
         for word in more:
             if word.isdigit():
                 tokens[key] = int(word)

@@ -44,7 +44,7 @@ def tier_tables(draw: st.DrawFn, inclusive: bool, policies: tuple[str, ...], quo
 
 
 @st.composite
-def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "clock", "sieve")) -> Table:
+def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "clock", "sieve", "leaf-lru")) -> Table:
     """An arrangement, as a TOML file would have it."""
     inclusive = draw(st.booleans())
     table = draw(
@@ -53,6 +53,7 @@ def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "
             optional={
                 "place": any_of("fastest", "with-room"),
                 "touch": any_of("serving", "all"),
+                "recency": any_of("op", "tail-first"),
                 "lookup": any_of("independent", "contiguous", "trace"),
                 "ttl_s": any_of(0, 2, 5, 20),
                 "pin": st.lists(st.sampled_from(SOURCES), unique=True, max_size=2),
@@ -69,11 +70,30 @@ def tables(draw: st.DrawFn, policies: tuple[str, ...] = ("lru", "fifo", "lfu", "
     return table
 
 
-drawn_rows = ordering.rows
-sizes = st.lists(st.integers(1, 4), min_size=10, max_size=10)
-capacities = ordering.capacities
-words = st.lists(st.integers(0, 4), min_size=60, max_size=60)
+def picks_of(drawn: bytes) -> list[Any]:
+    """Ops of four bytes each; few draws are fast, and long traces do not shrink Hypothesis's patience."""
+    return [
+        (
+            who % 4,  # user
+            who // 4 % 4 == 0,  # a new request
+            who // 16 % 2 == 0,  # a new step
+            "wrrrrrddx"[op % 9],
+            key % 10,
+            time % 3,  # seconds since the last op
+            time // 4 % 3,  # class
+            time // 16 % 4,  # think time
+        )
+        for who, op, key, time in zip(*[iter(drawn)] * 4, strict=False)
+    ]
+
+
+drawn_rows = st.binary(min_size=4 * 10, max_size=4 * 60).map(picks_of)
+sizes = st.binary(min_size=10, max_size=10).map(lambda drawn: [1 + byte % 4 for byte in drawn])
+words = st.binary(min_size=60, max_size=60).map(lambda drawn: [byte % 5 for byte in drawn])
 """A source for each op; 4 on a write: it is of phase decode, too."""
+capacities = ordering.capacities
+seeds = st.integers(0, 2**32)
+"""Of a generator, where order does not matter to those who read a failure."""
 
 
 def columns(picks: list[Any], object_sizes: list[int], drawn_words: list[int]) -> Columns:

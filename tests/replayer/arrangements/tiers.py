@@ -11,7 +11,7 @@ GPU, CPU, NVME = TIERS = (0, 1, 2)
 NAMES = ("gpu", "cpu", "nvme")
 NONE = -1
 TABLE = {
-    "copies": "exclusive", "place": "fastest", "touch": "serving", "lookup": "trace", "ttl_s": 0, "pin": (),
+    "copies": "exclusive", "place": "fastest", "touch": "serving", "recency": "op", "lookup": "trace", "ttl_s": 0, "pin": (),
     "chunk_tokens": 0, "tail": "drop", "unsaved_tokens": 0,
 }  # fmt: skip
 TIER_TABLE = {
@@ -73,6 +73,7 @@ class Tier:
     number: int
     rules: Table
     usable: int | None
+    parents: Mapping[int, int | None]
     held: dict[int, Held] = field(default_factory=dict)
     latest: list[int] = field(default_factory=list)
     """keys in it by their last touch there, or entry, the one the longest ago first"""
@@ -81,7 +82,7 @@ class Tier:
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
-        self.policy = POLICIES[self.rules["policy"]](self.held)
+        self.policy = POLICIES[self.rules["policy"]](self.held, self.parents)
 
     def share(self, name: str, of: int) -> int:
         """So great a share, as the table writes it, of a number."""

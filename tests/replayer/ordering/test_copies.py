@@ -15,10 +15,10 @@ from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
 from replayer.schema import WAITS
 from tests.replayer.ordering import strategies
-from tests.replayer.ordering.world import ASAP, World, run, workload_of
+from tests.replayer.ordering.copies_world import CopiesWorld
+from tests.replayer.ordering.world import ASAP, run, workload_of
 from tests.support import traces
 from tests.support.compiled_core import Account, Move, Planned, Scheduler
-from tracegen.schema import Columns
 
 GPU, CPU, NVME = range(3)
 LARGE: Usable = (100, 100, None)
@@ -216,61 +216,6 @@ class Tiers:
                 self._leave(victim, tier, DROP, background)
 
 
-class CopiesWorld(World):
-    """Tiers that hold copies; checks, when a move begins, that what it needs is there and free."""
-
-    def __init__(self, batch: Columns, capacity: Usable, demand: Demand, plan: list[list[Planned]]) -> None:
-        super().__init__(batch, capacity, demand)
-        self.copies = set[tuple[int, int]]()
-        self.busy = set[tuple[int, int]]()  # copies that begin or end
-        self.readers = dict[tuple[int, int], int]()
-        self.foreground = {row: sum(len(move) < 6 or not move[5] for move in moves) for row, moves in enumerate(plan)}
-        self.hits = set[tuple[int, int]]()  # (row, key) of hits that are not done
-
-    def begin(self, move: Move, now: int) -> None:
-        row, source, target = move.op.row, (move.key, move.source), (move.key, move.target)
-        if move.background:
-            assert move.pulled_ns >= 0 or 0 <= move.op.due_ns <= move.ready_ns <= now
-        elif move.pulled_ns < 0:
-            self._check_pace(move, now)
-            self.begun.add(row)
-        self.left.setdefault(row, self.foreground[row])
-        if move.source >= 0:
-            assert source in self.copies - self.busy, "not there, or not whole"
-            assert move.kind in (HIT, COPY) or not self.readers.get(source), "it ends while it is read"
-        if move.kind in (HIT, COPY):
-            self.readers[source] = self.readers.get(source, 0) + 1
-        elif move.source >= 0:
-            self.busy.add(source)
-        if move.kind == HIT:
-            self.hits.add((row, move.key))
-        if move.target >= 0:
-            assert target not in self.copies | self.busy, "there already"
-            assert move.kind != STORE or (row, move.key) not in self.hits, "stored before it was read"
-            self.busy.add(target)
-            self.used[move.target] += move.size
-            limit = self.capacity[move.target]
-            assert limit is None or self.used[move.target] <= limit, "past the capacity"
-
-    def end(self, move: Move) -> None:
-        row, source, target = move.op.row, (move.key, move.source), (move.key, move.target)
-        if not move.background:
-            self.left[row] -= 1
-            if not self.left[row]:
-                self.done.add(row)
-        if move.kind in (HIT, COPY):
-            self.readers[source] -= 1
-        elif move.source >= 0:
-            self.busy.remove(source)
-            self.copies.remove(source)
-            self.used[move.source] -= move.size
-        if move.kind == HIT:
-            self.hits.discard((row, move.key))
-        if move.target >= 0:
-            self.busy.remove(target)
-            self.copies.add(target)
-
-
 @settings(max_examples=300)
 @given(
     picks=strategies.rows,
@@ -296,7 +241,7 @@ def test_random_plans_with_copies(
     plan = [rules.decide(key, op == 2) for key, op in zip(keys, batch["op"].tolist(), strict=True)]
     capacity: Usable = tuple(size and (size + headroom) * strategies.UNIT for size in usable)  # type: ignore[assignment]
     scheduler = Scheduler(workload, capacity, demand, inclusive=True)
-    world, admitted = CopiesWorld(batch, capacity, demand, plan), [0]
+    world, admitted = CopiesWorld(batch, capacity, demand), [0]
 
     def admit(now: int) -> None:
         while admitted[0] < len(plan) and scheduler.in_window() < window:

@@ -1,5 +1,6 @@
 """Each policy evicts what its oracle evicts, op by op: random keys, sizes, capacities, deletes and prefixes."""
 
+import random
 from dataclasses import dataclass
 
 import pytest
@@ -42,15 +43,17 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Ops are bytes: the key is the remainder, and great bytes are deletes, if the case has some."""
+    """Ops are bytes: keys come alike, or low ones more often; great bytes are deletes, if the case has some."""
     count = draw(st.integers(2, 24))
     most = draw(st.sampled_from([1, 1, 7, 100]))
+    skewed = draw(st.booleans())
     sizes = [1 + byte % most for byte in draw(st.binary(min_size=count, max_size=count))]
     parents = [byte % (key + 1) - 1 for key, byte in enumerate(draw(st.binary(min_size=count, max_size=count)))]
-    ops = draw(st.binary(min_size=draw(st.sampled_from([0, 100])), max_size=300))
+    ops = draw(st.binary(min_size=draw(st.sampled_from([0, 200])), max_size=400))
+    keys = [byte * byte * count >> 16 if skewed else byte % count for byte in ops]
     last = draw(st.sampled_from([255, 255, 230]))
     capacity = sum(sizes) * draw(st.integers(1, 100)) // 100
-    return Case(max(capacity, 1), [byte % count for byte in ops], [byte > last for byte in ops], sizes, parents)
+    return Case(max(capacity, 1), keys, [byte > last for byte in ops], sizes, parents)
 
 
 def test_every_policy_has_an_oracle() -> None:
@@ -60,7 +63,7 @@ def test_every_policy_has_an_oracle() -> None:
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(case=cases())
 def test_policies_evict_what_their_oracles_evict(name: str, case: Case) -> None:
     ours, tier = case.run(name), case.tier()
@@ -69,6 +72,20 @@ def test_policies_evict_what_their_oracles_evict(name: str, case: Case) -> None:
     assert (ours.hits, ours.misses) == (theirs.hits, theirs.misses)
     assert (ours.bypasses, ours.deletes) == (theirs.bypasses, theirs.deletes)
     assert ours.used == sum(case.sizes[key] for key in tier.inside)
+
+
+@pytest.mark.parametrize(("count", "most", "part"), [(60, 9, 3), (300, 30, 2)])
+@pytest.mark.parametrize("name", ORACLES)
+def test_policies_evict_what_their_oracles_evict_in_long_runs(name: str, count: int, most: int, part: int) -> None:
+    """Few keys halve the sketch more than once; many fill the window with objects that win a place they do not fit."""
+    draw = random.Random(18)
+    sizes = [draw.randint(1, most) for _ in range(count)]
+    parents = [draw.randint(-1, key - 1) for key in range(count)]
+    keys = [int(count * draw.random() ** 2) for _ in range(4000)]
+    case = Case(sum(sizes) // part, keys, [False] * len(keys), sizes, parents)
+    theirs = run_oracle(ORACLES[name], case.tier(), keys, case.deletes)
+    assert case.run(name).evicted == theirs.evicted
+    assert len(theirs.evicted) > 500
 
 
 @pytest.mark.parametrize("name", ORACLES)

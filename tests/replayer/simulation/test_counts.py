@@ -18,7 +18,6 @@ from replayer.simulation.grid import GridCell
 from tests.replayer import waterfall_oracle
 from tests.replayer.ordering import strategies
 from tests.replayer.simulation.counting_oracle import Decided, Oracle
-from tests.replayer.test_waterfall import as_oracle
 from tests.support import traces
 from tests.support.arrangements import arranged
 from tracegen.schema import ENUMS, Columns, Trace
@@ -95,6 +94,12 @@ def test_a_drop_is_free_if_a_slower_tier_holds_the_object() -> None:
     assert (cell["free_drops_cpu"], cell["drops_cpu"], cell["evictions_cpu"]) == (0, 1, 1)
 
 
+def as_oracle(batch: Columns) -> list[waterfall_oracle.Op]:
+    words = {name: [ENUMS[name][code] for code in batch[name].tolist()] for name in ("op", "phase")}
+    columns = (batch["op_id"], words["op"], batch["key"], batch["tokens"], words["phase"], batch["request_id"])
+    return list(zip(*(list(column) for column in columns), strict=True))
+
+
 ARRANGEMENTS = st.one_of(
     st.builds(arranged, st.sampled_from(["waterfall", "spillover"]), st.booleans()),
     st.builds(
@@ -142,6 +147,9 @@ def test_counts_are_those_of_the_moves(
     for code, tier in enumerate(("gpu", "cpu", "nvme")):
         assert cell[f"peak_bytes_{tier}"] == getattr(summary.peak_bytes, tier)
         assert cell[f"peak_objects_{tier}"] == summary.peak_objects[code]
+    if not follows_reference and not arrangement.chunk_tokens:
+        for name in ("ops", "tokens", "requests"):
+            assert (cell[f"hit_rate_{name}"] or 0) <= (cell[f"bound_{name}"] or 0)
 
 
 @settings(max_examples=40, deadline=None)
