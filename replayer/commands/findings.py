@@ -22,7 +22,7 @@ def render_findings(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def list_findings(findings: Sequence[Finding]) -> list[dict[str, object]]:
+def tabulate_findings(findings: Sequence[Finding]) -> list[dict[str, object]]:
     """Return findings as `--json` has them: their fields, and the sentence."""
     texts = _phrase(findings)
     pairs = zip(findings, texts, strict=True)

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from replayer.arrangements.loading import describe_arrangement
-from replayer.commands.findings import list_findings, render_findings
+from replayer.commands.findings import render_findings, tabulate_findings
 from replayer.commands.resolving import resolve_time
 from replayer.commands.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
@@ -61,7 +61,7 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
     made, summary, offered, findings = _simulate(opened, options, moves)
     if as_json:
         content = _to_json(made, summary, offered, opened)
-        click.echo(json.dumps(content | {"findings": list_findings(findings)}, indent=2))
+        click.echo(json.dumps(content | {"findings": tabulate_findings(findings)}, indent=2))
         return
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
     rules = describe_arrangement(options.arrangement)

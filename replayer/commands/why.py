@@ -7,7 +7,7 @@ from typing import Any, cast
 import click
 
 from replayer.arrangements.loading import describe_arrangement
-from replayer.commands.findings import list_findings, render_findings
+from replayer.commands.findings import render_findings, tabulate_findings
 from replayer.commands.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
@@ -41,7 +41,7 @@ def why(trace: Path, as_json: bool, **flags: Any) -> None:
             "plan_fingerprint": summary.plan_fingerprint,
             "reads": evidence.reads,
             "hits": hits,
-            "findings": list_findings(findings),
+            "findings": tabulate_findings(findings),
         }
         click.echo(json.dumps(shown, indent=2))
         return
