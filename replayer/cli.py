@@ -12,6 +12,7 @@ from replayer.commands.plan import plan
 from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
 from replayer.commands.simulate import simulate
+from replayer.commands.size import size
 from replayer.commands.sweep import sweep
 from tracegen.console.command_line import Commands
 
@@ -35,5 +36,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (model, plan, simulate, arrangements, run, *SERIES):
+for command in (model, plan, simulate, size, arrangements, run, *SERIES):
     main.add_command(command)

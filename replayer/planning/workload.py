@@ -169,6 +169,16 @@ class Workload:
         tokens: NDArray[np.int32] = self._key["tokens"][keys]
         return tokens
 
+    def op_tokens(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the tokens of the objects of the ops of these rows, shape as `rows`."""
+        tokens: NDArray[np.int32] = self._op["tokens"][rows]
+        return tokens
+
+    def spared_tokens(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the tokens that a hit on each of these objects spares, shape as `keys`."""
+        tokens: NDArray[np.int32] = self._key["stored"][keys]
+        return tokens
+
     def arrivals(self) -> NDArray[np.int64]:
         """Return when each request arrives in the trace, in ns; shape (requests,).
 
