@@ -14,7 +14,7 @@ import msgspec
 from replayer.commands.run_console import make_bar
 from replayer.flags.flag_types import DecimalNumber
 from replayer.flags.plan_flags import PLAN_OPTIONS, add_options
-from replayer.planning.model import MODELS, find_model
+from replayer.models.known import MODELS, find_model
 from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import UNLIMITED, PlanSettings, resolve_plan
 from replayer.sizing import text

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 
 
 @dataclass(frozen=True)

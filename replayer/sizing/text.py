@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.sizing.answer import Answer, Judged
 from replayer.sizing.break_even import BreakEven
 from replayer.sizing.halves import By
