@@ -257,7 +257,8 @@ def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
 
 def _name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
     """Name configurations by what distinguishes them; a single one by its main conditions."""
-    shown = {"model", *_TIERS, "workers", "pace"} if len(keys) == 1 else _choose_distinguishing(keys)
+    main = {"model", *_TIERS, "workers", "pace"}
+    shown = main if len(keys) == 1 else _choose_distinguishing(keys)
     if "model" in shown:
         shown.discard("bytes_per_token")
     has_traces = len({key[0] for key in keys}) > 1
@@ -276,7 +277,10 @@ def _name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Tria
 
 
 def _choose_distinguishing(keys: Sequence[Key]) -> set[str]:
-    """Return the conditions that differ, without those that only follow from others, such as an engine's rules."""
+    """Return the conditions that differ, without those that only follow from others.
+
+    An engine's rules follow from its name.
+    """
     differing = find_differing(*(dict(key[1]) for key in keys))
     leading = set(drop_followers(differing))
     told_apart = {(key[0], *(pair for pair in key[1] if pair[0] in leading)) for key in keys}
@@ -286,8 +290,8 @@ def _choose_distinguishing(keys: Sequence[Key]) -> set[str]:
 def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:
     """Return a short name for each set of runs that distinguishes it from the others.
 
-    It is what the names of its runs have in common, else of their folders, else the value in the names of cases of a
-    sweep with one list, such as vllm of chat-engine=vllm, else A, B, ….
+    It is what the names of its runs have in common, else of their folders, else the value in the
+    names of cases of a sweep with one list, such as vllm of chat-engine=vllm, else A, B, ….
     """
     absolute = [[path.absolute() for path in runs] for runs in sets]
     top = _common_folder(run.parent for runs in absolute for run in runs)
