@@ -219,14 +219,26 @@ def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:
     return tuple(name for name in _AXIS_COLUMNS if differs(name))
 
 
-def check_table_path(path: Path, *, force: bool) -> None:
-    """Refuse an output that would replace something unasked.
+def check_table_path(path: Path, trace: Path, *, force: bool) -> None:
+    """Refuse an output that would replace something unasked, or that cannot be written.
+
+    Args:
+        path: the file.
+        trace: the trace that is planned, which must not change.
+        force: whether another file that exists may be replaced.
 
     Raises:
-        InputError: it exists and is not to be replaced, or it is a folder.
+        InputError: it exists and is not to be replaced, it belongs to the trace, or it is a folder
+            or in none.
     """
     if path.is_dir():
         raise InputError("is a folder", "name a file", subject=path, setting="output")
+    if not path.parent.is_dir():
+        remedy = f"make {path.parent}, or name a file elsewhere"
+        raise InputError("its folder does not exist", remedy, subject=path, setting="output")
+    if trace.resolve() in (path.resolve(), *path.resolve().parents):
+        problem = "belongs to the trace, which must not change"
+        raise InputError(problem, "name a file elsewhere", subject=path, setting="output")
     if path.exists() and not force:
         remedy = "choose another name, or pass `force` to replace it"
         raise InputError("exists already", remedy, subject=path, setting="output")
