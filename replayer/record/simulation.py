@@ -1,5 +1,6 @@
 """The table that `replayer simulate` writes: a row per cell. Its columns, metadata and reading."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -263,7 +264,8 @@ def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) ->
         pq.write_table(table, partial.absolute(), compression="zstd")
         partial.replace(path)
     except OSError as error:
-        problem = f"cannot be written ({error.strerror or error})"
+        reason = os.strerror(error.errno) if error.errno else error  # Arrow's own text is long
+        problem = f"cannot be written ({reason})"
         raise InputError(problem, "name another file", subject=path, setting="output") from None
     finally:
         partial.unlink(missing_ok=True)
