@@ -26,6 +26,15 @@ def has_chunks(conditions: Conditions) -> bool:
     return bool(rules.get("chunk_tokens") or rules.get("unsaved_tokens"))
 
 
+def describe_rules(conditions: Conditions) -> str:
+    """Describe the arrangement of a run for tables and reports; its rules in full are in run.json."""
+    name = conditions.arrangement or "waterfall"
+    if conditions.rules is None:
+        return f"{name}, promoting" if conditions.promote else name
+    copies = "inclusive" if is_inclusive(conditions) else "exclusive"
+    return f"{name} ({copies}, rules in run.json)"
+
+
 def describe_order(conditions: Conditions) -> str:
     """Describe the order in words, for tables and reports."""
     kind = kind_of(conditions)

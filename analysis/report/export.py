@@ -139,7 +139,8 @@ def _describe_run(summary: Summary) -> str:
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
         f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"
-        f" {conditions.pace}, {orders.describe_order(conditions)}; trace {trace}, plan {plan}"
+        f" {conditions.pace}, {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)};"
+        f" trace {trace}, plan {plan}"
     )
 
 

@@ -29,7 +29,8 @@ _READING: Final = (
     "Each point is a cell. A cliff is where halving the capacity loses the most, from"
     f" {CLIFF_POINTS:g} percentage points on. A knee is the point furthest above the straight line"
     f" between the ends of a curve, from {KNEE_RISE:.0%} of its height on; the capacity counts as"
-    " its logarithm (Kneedle). No cell is above the bound, which is the rate with unlimited memory."
+    " its logarithm (Kneedle). The bound is the rate with unlimited memory. In the trace's order,"
+    " and without chunks, no cell is above it."
     " Capacities that are 0 or unlimited are in the table only."
 )
 

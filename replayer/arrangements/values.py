@@ -50,6 +50,8 @@ class Share:
 
 
 _MAX_TTL_S: Final = 1e9
+_MAX_TOUCHES: Final = 127
+"""The compiled core counts the touches of an object in a tier up to here (`TOUCHES`)."""
 
 RULES: Final[Mapping[str, Words | Whole | Share]] = {
     "copies": Words(get_args(Copies)),
@@ -67,7 +69,7 @@ RULES: Final[Mapping[str, Words | Whole | Share]] = {
 
 TIER_RULES: Final[Mapping[str, Words | Whole | Share]] = {
     "down": Words(get_args(Down)),
-    "touches": Whole(1),
+    "touches": Whole(1, _MAX_TOUCHES),
     "admit_touches": Whole(1),
     "admit_table": Whole(0),
     "up": Words(get_args(Up)),

@@ -97,7 +97,7 @@ def simulate(
     """
     opened = Trace(trace)
     if output is not None:
-        check_table_path(output, force=force)
+        check_table_path(output, trace, force=force)
     if sort is not None:
         check_column(sort)
     threads = threads or len(os.sched_getaffinity(0))
@@ -108,15 +108,15 @@ def simulate(
     grid = make_grid(opened, axes, settings)
     cells, span_s = _plan(opened, grid, threads, hashes=fingerprints)
     info = _describe_grid(opened, grid, cells, flags, span_s)
-    if output is not None:
-        write_simulation(cells, info, output)
     shown = cells if sort is None else sort_cells(cells, sort)
     if as_json:
         click.echo(json.dumps({**msgspec.to_builtins(info), "cells": shown}, indent=2))
-        return
-    click.echo("\n".join(render_cells(shown, info, rows)))
-    if output is not None:
-        click.echo(f"{output}: {format_count(len(cells), 'cell')}")
+    else:
+        click.echo("\n".join(render_cells(shown, info, rows)))
+    if output is not None:  # after the table, which is not lost if the disk is full
+        write_simulation(cells, info, output)
+        if not as_json:
+            click.echo(f"{output}: {format_count(len(cells), 'cell')}")
 
 
 for _option in simulate.params:

@@ -4,7 +4,12 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Final
 
-from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement
+from replayer.arrangements.arrangement import (
+    SPILLOVER,
+    WATERFALL,
+    Arrangement,
+    ArrangementRecord,
+)
 from replayer.arrangements.loading import make_arrangement
 from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order, make_reference, read_order
@@ -94,9 +99,14 @@ def _arrangement(run: Path, conditions: Conditions) -> Arrangement:
     name = conditions.arrangement or WATERFALL.name
     if conditions.rules is not None:
         try:
-            return make_arrangement(name, conditions.rules)
+            arrangement = make_arrangement(name, conditions.rules)
         except InputError as error:
             raise _error(run, f"in its rules, {error.problem}", _COPY_AGAIN) from None
+        recorded = ArrangementRecord(name, conditions.rules, bool(conditions.promote))
+        if arrangement.to_record() != recorded:  # a reader would take it for something else
+            problem = "its arrangement, rules and promote are not what a run records"
+            raise _error(run, problem, _COPY_AGAIN)
+        return arrangement
     known = {one.name: one for one in (WATERFALL, SPILLOVER)}
     if name not in known:
         raise _error(run, f"it does not record the rules of {name}", _COPY_AGAIN)

@@ -1,5 +1,6 @@
 """The table that `replayer simulate` writes: a row per cell. Its columns, metadata and reading."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,14 +220,26 @@ def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:
     return tuple(name for name in _AXIS_COLUMNS if differs(name))
 
 
-def check_table_path(path: Path, *, force: bool) -> None:
-    """Refuse an output that would replace something unasked.
+def check_table_path(path: Path, trace: Path, *, force: bool) -> None:
+    """Refuse an output that would replace something unasked, or that cannot be written.
+
+    Args:
+        path: the file.
+        trace: the trace that is planned, which must not change.
+        force: whether another file that exists may be replaced.
 
     Raises:
-        InputError: it exists and is not to be replaced, or it is a folder.
+        InputError: it exists and is not to be replaced, it belongs to the trace, or it is a folder
+            or in none.
     """
     if path.is_dir():
         raise InputError("is a folder", "name a file", subject=path, setting="output")
+    if not path.parent.is_dir():
+        remedy = f"make {path.parent}, or name a file elsewhere"
+        raise InputError("its folder does not exist", remedy, subject=path, setting="output")
+    if trace.resolve() in (path.resolve(), *path.resolve().parents):
+        problem = "belongs to the trace, which must not change"
+        raise InputError(problem, "name a file elsewhere", subject=path, setting="output")
     if path.exists() and not force:
         remedy = "choose another name, or pass `force` to replace it"
         raise InputError("exists already", remedy, subject=path, setting="output")
@@ -251,7 +264,8 @@ def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) ->
         pq.write_table(table, partial.absolute(), compression="zstd")
         partial.replace(path)
     except OSError as error:
-        problem = f"cannot be written ({error.strerror or error})"
+        reason = os.strerror(error.errno) if error.errno else error  # Arrow's own text is long
+        problem = f"cannot be written ({reason})"
         raise InputError(problem, "name another file", subject=path, setting="output") from None
     finally:
         partial.unlink(missing_ok=True)

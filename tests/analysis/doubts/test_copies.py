@@ -59,6 +59,11 @@ def test_an_honest_run_is_what_its_trace_gives(trace: Trace, tmp_path: Path, way
     assert not list(check_rows(tmp_path / "run", read_run(tmp_path / "run")))
 
 
+def test_the_summary_names_the_arrangement(trace: Trace, tmp_path: Path) -> None:
+    replayed(trace, tmp_path, WRITE_THROUGH)
+    assert ", arrangement through (inclusive, rules in run.json)" in call("summary", tmp_path / "run").stdout
+
+
 def row(
     position: int, seq: int, move: str, tiers: tuple[str | None, str | None], start: int, end: int
 ) -> dict[str, Any]:

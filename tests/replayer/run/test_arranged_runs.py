@@ -71,6 +71,10 @@ def test_the_command_plans_like_a_run_and_checks_it(trace: Trace, tmp_path: Path
         ({"rules": {"cpu": 3}}, "in its rules, `cpu` is not a table"),
         ({"rules": {"copies": []}}, r"in its rules, `copies` is \[\]"),
         ({"arrangement": "lmcache"}, "it does not record the rules of lmcache"),
+        ({"rules": {}}, "its arrangement, rules and promote are not what a run records"),
+        ({"rules": {"unsaved_tokens": 3}}, "are not what a run records"),
+        ({"rules": {"cpu": {"policy": "arc"}, "lookup": "contiguous"}}, "are not what a run records"),
+        ({"rules": {"cpu": {"policy": "arc"}}, "promote": True}, "are not what a run records"),
     ],
 )
 def test_a_record_that_is_no_arrangement_is_refused(

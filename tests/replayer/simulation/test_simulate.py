@@ -159,6 +159,10 @@ def test_what_cannot_be_planned_is_refused_before_any_work(trace: Path, tmp_path
     assert "names 1 twice" in refused(trace, *MODEL, "--cpu-mem-gb", "1,2,1")
     assert "--engine vllm: is named twice" in refused(trace, *MODEL, "--engine", "vllm", "--arrangement", "vllm")
     assert "is a folder" in refused(trace, *MODEL, "-o", tmp_path)
+    assert "its folder does not exist; make" in refused(trace, *MODEL, "-o", tmp_path / "none" / "grid.parquet")
+    before = trace.read_bytes()
+    assert "belongs to the trace, which must not change" in refused(trace, *MODEL, "-o", trace, "--force")
+    assert trace.read_bytes() == before
     assert "--sort hits_dram" in refused(trace, *MODEL, "--cpu-mem-gb", "1", "--sort", "hits_dram")
     many = ",".join(map(str, range(1, 102)))
     text = refused(trace, *MODEL, "--cpu-mem-gb", many, "--storage-capacity-gb", many)
