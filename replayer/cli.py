@@ -14,6 +14,7 @@ from replayer.commands.scenarios import scenarios
 from replayer.commands.simulate import simulate
 from replayer.commands.size import size
 from replayer.commands.sweep import sweep
+from replayer.commands.why import why
 from tracegen.console.command_line import Commands
 
 SERIES: Final = (sweep, scenarios, autoscale)
@@ -36,5 +37,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (model, plan, simulate, size, arrangements, run, *SERIES):
+for command in (model, plan, why, simulate, size, arrangements, run, *SERIES):
     main.add_command(command)

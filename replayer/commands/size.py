@@ -22,7 +22,7 @@ from replayer.sizing.answer import Answer, Choice, Sizing
 from replayer.sizing.halves import BYS, By
 from replayer.sizing.planned import SizePlanner
 from replayer.sizing.rounds import Rounds
-from replayer.sizing.search import Targets
+from replayer.sizing.search import SizeTargets
 from tracegen.console.command_line import GIB_S, Quantity, Unit
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -167,14 +167,14 @@ def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
     click.echo("\n".join([title, *text.format_answer(answer)]))
 
 
-def _read_targets(flags: Flags) -> Targets:
+def _read_targets(flags: Flags) -> SizeTargets:
     rate = flags["hit_rate"]
     if rate is None:
         raise InputError("no hit rate is asked for", "pass one, such as `hit_rate=0.9`")
     if not 0 < rate <= 1:
         problem = "is not a share from 0 to 1"
         raise InputError(problem, "write 0.9 for 90%", subject=rate, setting="hit_rate")
-    return Targets(rate, cast("By", flags["by"]), flags["dwpd"], flags["nvme_gib_s"])
+    return SizeTargets(rate, cast("By", flags["by"]), flags["dwpd"], flags["nvme_gib_s"])
 
 
 def _read_choice(flags: Flags) -> Choice:

@@ -290,6 +290,7 @@ def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> P
         plan_checkpoints=tuple(fingerprint.checkpoints),
         peak_objects=account.peak_objects,
         largest_object=account.largest_object,
+        offers=account.offers,
     )
 
 
@@ -338,12 +339,7 @@ class Planner:
         """Return the waterfall's account of its tiers up to the last stretch."""
         account = AccountStruct()
         _placement_account(_planner_placement(self.handle), compiled.reference(account))
-        return Account(
-            tuple(account.used),
-            tuple(account.peak),
-            tuple(account.peak_objects),
-            account.largest,
-        )
+        return Account.of(account)
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:

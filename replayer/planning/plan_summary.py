@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.bindings import compiled
-from replayer.bindings.compiled import TotalsStruct, address, call
+from replayer.bindings.compiled import AccountStruct, TotalsStruct, address, call
 from replayer.planning.moves import (
     BYPASS,
     COPY,
@@ -38,6 +38,7 @@ class PlanSummary(PlanInfo, frozen=True, kw_only=True):
         plan_checkpoints: digests of the moves up to every 65,536th position.
         peak_objects: the most objects at a time in gpu, cpu and nvme.
         largest_object: bytes of the largest object that the plan stores.
+        offers: what rules of admission and of asking decided.
     """
 
     peak_bytes: PeakBytes
@@ -45,10 +46,28 @@ class PlanSummary(PlanInfo, frozen=True, kw_only=True):
     plan_checkpoints: tuple[str, ...]
     peak_objects: tuple[int, int, int]
     largest_object: int
+    offers: "Offers"
 
     def to_info(self) -> PlanInfo:
         """Return the part of the summary that run.json records."""
         return PlanInfo(**{name: getattr(self, name) for name in PlanInfo.__struct_fields__})
+
+
+@dataclass(frozen=True)
+class Offers:
+    """Decisions by rules of admission and of asking; tuples are in the order gpu, cpu, nvme.
+
+    Attributes:
+        admitted: offers that a tier took, if it takes only what was touched several times.
+        refused: offers that it did not take.
+        fetches: requests that asked a tier, if a limit says which ones may.
+        fetches_refused: requests that the limit kept from asking.
+    """
+
+    admitted: tuple[int, int, int] = (0, 0, 0)
+    refused: tuple[int, int, int] = (0, 0, 0)
+    fetches: tuple[int, int, int] = (0, 0, 0)
+    fetches_refused: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -60,12 +79,30 @@ class Account:
         peak_bytes: the most bytes at a time.
         peak_objects: the most objects at a time.
         largest_object: bytes of the largest object so far.
+        offers: what rules of admission and of asking decided.
     """
 
     used_bytes: tuple[int, int, int]
     peak_bytes: tuple[int, int, int]
     peak_objects: tuple[int, int, int]
     largest_object: int
+    offers: Offers
+
+    @classmethod
+    def of(cls, account: AccountStruct) -> "Account":
+        """Return an account as compiled code keeps it."""
+        return cls(
+            tuple(account.used),
+            tuple(account.peak),
+            tuple(account.peak_objects),
+            account.largest,
+            Offers(
+                tuple(account.admitted),
+                tuple(account.refused),
+                tuple(account.fetches),
+                tuple(account.fetches_refused),
+            ),
+        )
 
 
 class MoveTotals:

@@ -22,7 +22,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import Selection
 from tracegen.errors import InputError
-from tracegen.schema import DTYPES, Columns, Trace
+from tracegen.schema import DTYPES, ENUMS, Columns, Trace
 
 BATCH_OPS: Final = 1 << 18
 _MAX_NUMBER: Final = (1 << 31) - 1  # rows, keys and requests are numbered with 31 bits
@@ -168,6 +168,25 @@ class Workload:
         """Return the tokens of these objects, shape as `keys`."""
         tokens: NDArray[np.int32] = self._key["tokens"][keys]
         return tokens
+
+    def requests_of(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the request of each of these rows, shape as `rows`."""
+        requests: NDArray[np.int32] = self._op["request"][rows]
+        return requests
+
+    def prompts(self) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.bool_]]:
+        """Return request, key and whether the key is used again, for each op of a prompt.
+
+        Prompts are prefill reads and writes, in the order of the trace. A key is used again if any
+        op before, decode ops included, is on it.
+        """
+        first = np.zeros(self.keys, np.int64)
+        first[self._op["key"][::-1]] = np.arange(self.ops)[::-1]  # the last assignment stays
+        is_delete = self._op["op"] == ENUMS["op"].index("delete")
+        is_prefill = self._op["phase"] == ENUMS["phase"].index("prefill")
+        rows = np.flatnonzero(is_prefill & ~is_delete)
+        keys = self._op["key"][rows]
+        return self._op["request"][rows], keys, first[keys] < rows
 
     def op_tokens(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the tokens of the objects of the ops of these rows, shape as `rows`."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from replayer.sizing.break_even import BreakEven, weigh_loading
 from replayer.sizing.halves import Part
-from replayer.sizing.planned import Memory, SizePlanner
-from replayer.sizing.search import Missed, Search, Targets
+from replayer.sizing.planned import MemorySize, SizePlanner
+from replayer.sizing.search import Missed, SizeSearch, SizeTargets
 from replayer.sizing.sizes import halve, index_of, size_gib
 
 _DOUBLINGS, _HALVINGS = 2, 6
@@ -36,7 +36,7 @@ class Choice:
     price_nvme: Decimal | None = None
     prefill_tok_s: float | None = None
 
-    def cost(self, memory: Memory) -> float | None:
+    def cost(self, memory: MemorySize) -> float | None:
         """Return what memory costs; None if a price is unknown."""
         if self.price_dram is None or self.price_nvme is None or memory.nvme is None:
             return None
@@ -109,7 +109,7 @@ class Answer:
         plans: number of plans made.
     """
 
-    targets: Targets
+    targets: SizeTargets
     bound: Judged
     chosen: Judged | None
     binds: tuple[Missed, ...]
@@ -133,12 +133,12 @@ class Sizing:
         choice: what the user has decided.
     """
 
-    def __init__(self, planner: SizePlanner, targets: Targets, choice: Choice) -> None:
+    def __init__(self, planner: SizePlanner, targets: SizeTargets, choice: Choice) -> None:
         self._planner = planner
         self._targets = targets
         self._choice = choice
         self._headroom = planner.headroom
-        self._search = Search(planner, targets)
+        self._search = SizeSearch(planner, targets)
 
     def answer(self) -> Answer:
         """Return the answer."""
@@ -173,7 +173,7 @@ class Sizing:
             plans=len(self._planner.made),
         )
 
-    def _judge(self, memory: Memory, part: Part | None = None) -> Judged:
+    def _judge(self, memory: MemorySize, part: Part | None = None) -> Judged:
         """Return what the plan for these sizes does in a part of the trace; by default in all."""
         part = part or self._search.part(memory)
         return Judged(
@@ -186,7 +186,7 @@ class Sizing:
             self._choice.cost(memory),
         )
 
-    def _find_pairs(self) -> Iterator[Memory]:
+    def _find_pairs(self) -> Iterator[MemorySize]:
         """Yield sizes of DRAM with the least NVMe that reaches the targets, or comes closest."""
         choice = self._choice
         if choice.nvme is not None:
@@ -217,21 +217,21 @@ class Sizing:
             else:
                 least = index
 
-    def _find_nvme(self, cpu_index: int, near: Memory) -> Memory:
+    def _find_nvme(self, cpu_index: int, near: MemorySize) -> MemorySize:
         """Find the least NVMe for a DRAM; begin where both together hold as much as `near`."""
         cpu = size_gib(cpu_index)
         guess = (near.nvme or _ZERO) + (near.cpu - cpu) * self._headroom
         return self._search.find_nvme(cpu, _index(max(guess, _ZERO))).memory
 
-    def _cheapest(self, reached: Sequence[Memory]) -> Memory:
+    def _cheapest(self, reached: Sequence[MemorySize]) -> MemorySize:
         """Return the cheapest sizes; without prices, those with the least DRAM, then NVMe."""
 
-        def rank(memory: Memory) -> tuple[float, Decimal, Decimal]:
+        def rank(memory: MemorySize) -> tuple[float, Decimal, Decimal]:
             return (self._choice.cost(memory) or 0.0, memory.cpu, memory.nvme or _ZERO)
 
         return min(reached, key=rank)
 
-    def _shrink(self, memory: Memory) -> Memory:
+    def _shrink(self, memory: MemorySize) -> MemorySize:
         """Make the sizes that are to be found smaller, until one step less misses a target."""
         for _ in range(_MAX_ROUNDS):
             before = memory
@@ -243,7 +243,7 @@ class Sizing:
                 break
         return memory
 
-    def _halve(self, chosen: Memory) -> tuple[str, tuple[Judged, ...]]:
+    def _halve(self, chosen: MemorySize) -> tuple[str, tuple[Judged, ...]]:
         """Return the tier that is halved again and again, and what each size does."""
         nvme = chosen.nvme or _ZERO
         halves_nvme = nvme > chosen.cpu * self._headroom
@@ -255,9 +255,9 @@ class Sizing:
         memories = [replace(chosen, **{tier: size}) for size in dict.fromkeys(sizes)]
         return tier, tuple(self._judge(memory) for memory in memories)
 
-    def _judge_halves(self, chosen: Memory) -> OnHalves:
+    def _judge_halves(self, chosen: MemorySize) -> OnHalves:
         """Choose the tier that is to be found on the first half, and judge it on the second."""
-        search = Search(self._planner, self._targets, "first")
+        search = SizeSearch(self._planner, self._targets, "first")
         if self._choice.nvme is None and chosen.nvme:
             found = search.find_nvme(chosen.cpu, _index(chosen.nvme)).memory
         else:
@@ -268,7 +268,7 @@ class Sizing:
         missed_by = None if rate is None else float(self._targets.hit_rate) - rate
         return OnHalves(self._judge(found, parts["first"]), second, missed_by)
 
-    def _weigh_loading(self, chosen: Memory) -> BreakEven | None:
+    def _weigh_loading(self, chosen: MemorySize) -> BreakEven | None:
         """Compare loading from the nvme found with computing again."""
         nvme_gib_s, prefill_tok_s = self._targets.nvme_gib_s, self._choice.prefill_tok_s
         if nvme_gib_s is None or prefill_tok_s is None:
@@ -278,7 +278,7 @@ class Sizing:
 
     def _find_reversal(self) -> Reversal | None:
         """Find the two sizes tried for which more memory hits the least in comparison."""
-        worst: tuple[float, Memory, Memory] | None = None
+        worst: tuple[float, MemorySize, MemorySize] | None = None
         memories = sorted(self._planner.made, key=_order)
         rates = {memory: self._search.part(memory).rate(self._targets.by) for memory in memories}
         for at, smaller in enumerate(memories):
@@ -290,7 +290,7 @@ class Sizing:
         return Reversal(self._judge(worst[1]), self._judge(worst[2])) if worst else None
 
 
-def _order(memory: Memory) -> tuple[Decimal, Decimal]:
+def _order(memory: MemorySize) -> tuple[Decimal, Decimal]:
     return memory.cpu, Decimal("inf") if memory.nvme is None else memory.nvme
 
 
@@ -298,7 +298,7 @@ def _index(gib: Decimal) -> int:
     return index_of(-int(-gib * 2**30))
 
 
-def _step_down(memory: Memory) -> list[Memory]:
+def _step_down(memory: MemorySize) -> list[MemorySize]:
     """Return the sizes one step smaller in either tier."""
     smaller = []
     if memory.cpu:

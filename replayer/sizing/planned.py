@@ -15,7 +15,7 @@ Parts = dict[Half, Part]
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemorySize:
     """Capacities in GiB, in the order in which they are preferred: less DRAM first.
 
     Attributes:
@@ -50,7 +50,7 @@ class SizePlanner:
         self._plan = plan
         self._advance = advance
         self._halves = Halves(plan.workload)
-        self.made: dict[Memory, Parts] = {}
+        self.made: dict[MemorySize, Parts] = {}
         self.footprint = int(plan.workload.sizes().sum())
         self.headroom = plan.options.headroom
         self.bytes_per_token = plan.options.bytes_per_token.per_token
@@ -66,11 +66,11 @@ class SizePlanner:
         return index_of(self.footprint)
 
     @property
-    def everything(self) -> Memory:
+    def everything(self) -> MemorySize:
         """Memory that never evicts: every tier holds all objects."""
-        return Memory(size_gib(self.most_cpu), None)
+        return MemorySize(size_gib(self.most_cpu), None)
 
-    def make(self, memory: Memory) -> Parts:
+    def make(self, memory: MemorySize) -> Parts:
         """Return what the plan for these sizes does."""
         if memory not in self.made:
             counts = self.count(memory)
@@ -79,7 +79,7 @@ class SizePlanner:
             self._advance(1)
         return self.made[memory]
 
-    def count(self, memory: Memory) -> RequestCounts:
+    def count(self, memory: MemorySize) -> RequestCounts:
         """Plan the trace for these sizes, and count per request; without any tier, no read hits."""
         options = self._plan.options
         gpu = options.capacity_gib[0]

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from replayer.sizing.halves import By, Half, Part
-from replayer.sizing.planned import Memory, SizePlanner
+from replayer.sizing.planned import MemorySize, SizePlanner
 from replayer.sizing.sizes import index_of, size_gib
 
 Missed = Literal["hit rate", "drive writes", "bandwidth"]
@@ -16,7 +16,7 @@ _ZERO: Final = Decimal(0)
 
 
 @dataclass(frozen=True)
-class Targets:
+class SizeTargets:
     """Targets of a search.
 
     Attributes:
@@ -41,7 +41,7 @@ class Targets:
         writes = part.drive_writes(nvme_bytes)
         return self.dwpd is None or writes is None or writes <= self.dwpd
 
-    def missed(self, part: Part, memory: Memory) -> tuple[Missed, ...]:
+    def missed(self, part: Part, memory: MemorySize) -> tuple[Missed, ...]:
         """Return the targets that a plan for these sizes misses in a part of the trace."""
         gib_s = part.nvme_gib_s
         is_slow = self.nvme_gib_s is None or gib_s is None or gib_s <= self.nvme_gib_s
@@ -62,11 +62,11 @@ class Found:
         missed: the targets that no size reaches; empty if `memory` reaches all.
     """
 
-    memory: Memory
+    memory: MemorySize
     missed: tuple[Missed, ...] = ()
 
 
-class Search:
+class SizeSearch:
     """Finds sizes for the requests of one part of a trace.
 
     Bisection finds the least size if a larger one never does worse. Where that does not hold, it
@@ -79,16 +79,16 @@ class Search:
         half: the part of the trace on which sizes are chosen.
     """
 
-    def __init__(self, planner: SizePlanner, targets: Targets, half: Half = "whole") -> None:
+    def __init__(self, planner: SizePlanner, targets: SizeTargets, half: Half = "whole") -> None:
         self._planner = planner
         self._targets = targets
         self._half: Half = half
 
-    def part(self, memory: Memory) -> Part:
+    def part(self, memory: MemorySize) -> Part:
         """Return what the plan for these sizes does in this part of the trace."""
         return self._planner.make(memory)[self._half]
 
-    def missed(self, memory: Memory) -> tuple[Missed, ...]:
+    def missed(self, memory: MemorySize) -> tuple[Missed, ...]:
         """Return the targets that these sizes miss."""
         return self._targets.missed(self.part(memory), memory)
 
@@ -96,13 +96,13 @@ class Search:
         """Find the least DRAM for a given NVMe."""
 
         def is_enough(index: int) -> bool:
-            return not self.missed(Memory(size_gib(index), nvme))
+            return not self.missed(MemorySize(size_gib(index), nvme))
 
         most = self._planner.most_cpu
         if not is_enough(most):
-            largest = Memory(size_gib(most), nvme)
+            largest = MemorySize(size_gib(most), nvme)
             return Found(largest, self.missed(largest))
-        return Found(Memory(size_gib(_find_least(is_enough, most, guess)), nvme))
+        return Found(MemorySize(size_gib(_find_least(is_enough, most, guess)), nvme))
 
     def find_nvme(self, cpu: Decimal, guess: int | None = None) -> Found:
         """Find the least NVMe for a given DRAM.
@@ -112,22 +112,22 @@ class Search:
         """
 
         def is_enough(index: int) -> bool:
-            memory = Memory(cpu, size_gib(index))
+            memory = MemorySize(cpu, size_gib(index))
             part = self.part(memory)
             spares_drive = self._targets.spares_drive(part, memory.nvme_bytes)
             return self._targets.reaches_rate(part) and spares_drive
 
         most = self._most_nvme(cpu)
         if not is_enough(most):
-            largest = Memory(cpu, size_gib(most))
+            largest = MemorySize(cpu, size_gib(most))
             return Found(largest, self.missed(largest))
-        least = Memory(cpu, size_gib(_find_least(is_enough, most, guess)))
+        least = MemorySize(cpu, size_gib(_find_least(is_enough, most, guess)))
         return Found(least, self.missed(least))
 
     def _most_nvme(self, cpu: Decimal) -> int:
         """Return the index of a size above which more nvme changes nothing."""
         most = self._planner.most_nvme
-        part = self.part(Memory(cpu, size_gib(most)))
+        part = self.part(MemorySize(cpu, size_gib(most)))
         if not self._targets.dwpd or not part.span_s:
             return most
         per_day = part.written / part.span_s * _DAY_S

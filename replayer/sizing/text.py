@@ -8,7 +8,7 @@ from replayer.sizing.answer import Answer, Judged
 from replayer.sizing.break_even import BreakEven
 from replayer.sizing.halves import By
 from replayer.sizing.rounds import Rounds
-from replayer.sizing.search import Targets
+from replayer.sizing.search import SizeTargets
 
 _COUNTED: Final[dict[By, str]] = {"ops": "reads", "tokens": "prompt tokens", "requests": "requests"}
 _GB: Final = 10**9
@@ -43,7 +43,7 @@ def format_answer(answer: Answer) -> list[str]:
     return lines
 
 
-def _describe_targets(targets: Targets) -> str:
+def _describe_targets(targets: SizeTargets) -> str:
     wanted = [f"hits for {float(targets.hit_rate) * 100:.6g}% of {_COUNTED[targets.by]}"]
     if targets.dwpd is not None:
         wanted.append(f"at most {targets.dwpd:g} drive writes per day")

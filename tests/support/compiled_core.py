@@ -42,6 +42,7 @@ def library() -> CDLL:
     return CDLL(found.origin)
 
 
+PLANNED_FIELDS: Final = len(PLANNED.names or ())
 _CORE: Final = library()
 _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "new": (c_void_p, (c_void_p, POINTER(c_int64), POINTER(Load), c_void_p, c_bool)),
@@ -135,7 +136,7 @@ class Scheduler:
         _CORE.scheduler_begin(self._handle, now)
 
     def admit(self, position: int, row: int, role: int, moves: Sequence[Planned] | NDArray[Any], now: int) -> None:
-        planned = np.array([(*move, 0)[: len(PLANNED)] for move in moves], PLANNED)
+        planned = np.array([(*move, 0)[:PLANNED_FIELDS] for move in moves], PLANNED)
         _CORE.scheduler_admit(self._handle, position, row, role, address(planned), len(planned), now)
 
     def release(self, now: int) -> None:

@@ -11,8 +11,8 @@ from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.sizing.answer import Answer, Choice, Sizing
 from replayer.sizing.halves import BYS
-from replayer.sizing.planned import Memory, SizePlanner
-from replayer.sizing.search import Search, Targets
+from replayer.sizing.planned import MemorySize, SizePlanner
+from replayer.sizing.search import SizeSearch, SizeTargets
 from replayer.sizing.sizes import halve, index_of, size_gib, size_mib
 from tests.support import traces
 from tracegen.schema import Trace
@@ -39,7 +39,7 @@ def planner_of(trace: Trace, **settings: object) -> SizePlanner:
 
 def answer(trace: Trace, rate: str, *, choice: Choice | None = None, **targets: object) -> Answer:
     by = targets.pop("by", "ops")
-    wanted = Targets(Decimal(rate), by, **targets)  # type: ignore[arg-type]
+    wanted = SizeTargets(Decimal(rate), by, **targets)  # type: ignore[arg-type]
     return Sizing(planner_of(trace), wanted, choice or Choice()).answer()
 
 
@@ -66,29 +66,29 @@ def test_every_size_has_an_index_and_steps_are_at_most_a_32nd() -> None:
 def test_the_size_found_is_the_least_of_all(by: str, rate: str) -> None:
     trace = make_trace()
     planner = planner_of(trace)
-    targets = Targets(Decimal(rate), by)  # type: ignore[arg-type]
+    targets = SizeTargets(Decimal(rate), by)  # type: ignore[arg-type]
     reached = [
         index
         for index in range(planner.most_cpu + 1)
         if not targets.missed(
-            planner.make(Memory(size_gib(index), Decimal(0)))["whole"], Memory(Decimal(0), Decimal(0))
+            planner.make(MemorySize(size_gib(index), Decimal(0)))["whole"], MemorySize(Decimal(0), Decimal(0))
         )
     ]
-    found = Search(planner_of(trace), targets).find_cpu(Decimal(0))
+    found = SizeSearch(planner_of(trace), targets).find_cpu(Decimal(0))
     if not reached:
         assert found.missed == ("hit rate",)
         return
     assert reached == list(range(reached[0], planner.most_cpu + 1)), "LRU is monotone for equal sizes"
     assert mib(found.memory.cpu) == size_mib(reached[0])
     for guess in range(0, planner.most_cpu + 5, 7):
-        assert Search(planner_of(trace), targets).find_cpu(Decimal(0), guess) == found
+        assert SizeSearch(planner_of(trace), targets).find_cpu(Decimal(0), guess) == found
 
 
 def test_counts_are_those_of_a_plan() -> None:
     trace = make_trace()
     planner = planner_of(trace)
     for cpu, nvme in ((0, 7), (5, 0), (5, 7), (0, 0)):
-        memory = Memory(Decimal(cpu) / 1024, Decimal(nvme) / 1024)
+        memory = MemorySize(Decimal(cpu) / 1024, Decimal(nvme) / 1024)
         parts = planner.make(memory)
         if not cpu and not nvme:
             assert parts["whole"].hits == (0, 0, 0)
@@ -217,7 +217,7 @@ def test_more_memory_that_hits_less_is_named() -> None:
         steps.append(("r" if key in seen else "w", key, 8))
         seen.add(key)
     planner = planner_of(traces.Held(traces.columns(steps)), policy="fifo", cpu_mem_gb=Decimal(1))
-    found = Sizing(planner, Targets(Decimal("0.3"), "ops"), Choice(nvme=Decimal(0))).answer()
+    found = Sizing(planner, SizeTargets(Decimal("0.3"), "ops"), Choice(nvme=Decimal(0))).answer()
     assert found.reversal is not None
     assert (mib(found.reversal.smaller.cpu_gib), mib(found.reversal.larger.cpu_gib)) == (3, 4)
     assert found.reversal.smaller.hit_rate == 3 / 7
