@@ -60,9 +60,11 @@ void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m
     if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE ||
         m->kind == COPY)
         t->moved_bytes += m->size;
-    /* A hit spares what is stored; the rest of the object is computed again. */
-    if (m->kind == HIT || m->kind == PROMOTE)
-        t->recomputed_tokens += w->key[m->key].tokens - w->key[m->key].stored;
+    /* A hit spares what is stored; the rest of the object is computed again. An object that ends a
+     * chunk is stored with tokens of those before it; a hit on it alone computes nothing. */
+    const TraceKey *key = &w->key[m->key];
+    if ((m->kind == HIT || m->kind == PROMOTE) && key->tokens > key->stored)
+        t->recomputed_tokens += key->tokens - key->stored;
     /* An op that missed and was bypassed recomputes its tokens once. */
     if (m->kind == MISS || (m->kind == BYPASS && !seq))
         t->recomputed_tokens += w->key[m->key].tokens;
