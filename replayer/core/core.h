@@ -130,7 +130,8 @@ typedef struct {
     int64_t counts[MOVE_KINDS][4][4], bytes[MOVE_KINDS][4][4];
 } Totals;
 void totals_op(Totals *t, int role);
-void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m);
+/* Add a move of the op of a row, the `seq`-th. */
+void totals_move(Totals *t, const Workload *w, int64_t row, int64_t seq, const PlannedMove *m);
 
 /* ---- scheduler.c: for executing a plan, and for deciding placement during the run. ---- */
 typedef struct {

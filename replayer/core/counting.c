@@ -84,7 +84,7 @@ void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const
         if (op->phase == PREFILL && ops[i].role != REMOVE)
             c->prompt_tokens[op->source] += w->key[op->key].tokens;
         for (int64_t seq = 0; seq < ops[i].moves; seq++, moves++) {
-            totals_move(c->totals, w, seq, moves);
+            totals_move(c->totals, w, ops[i].row, seq, moves);
             count_move(c, w, op, moves, bytes);
         }
     }

@@ -279,7 +279,7 @@ static void retire_ops(Engine *e) {
         for (int32_t move = op->first_move; move != NONE; seq++) {
             const Move *m = scheduler_move(e->scheduler, move);
             PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to, m->background};
-            totals_move(&e->totals, e->ops, seq, &planned);
+            totals_move(&e->totals, e->ops, op->row, seq, &planned);
             int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
             memcpy(append(&e->rows, sizeof row), row, sizeof row);
             move = m->next;

@@ -54,16 +54,17 @@ void totals_op(Totals *t, int role) {
     t->reads += role == READ;
 }
 
-void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m) {
+void totals_move(Totals *t, const Workload *w, int64_t row, int64_t seq, const PlannedMove *m) {
     t->counts[m->kind][m->from & 3][m->to & 3]++;
     t->bytes[m->kind][m->from & 3][m->to & 3] += m->size;
     if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE ||
         m->kind == COPY)
         t->moved_bytes += m->size;
-    /* A hit spares what is stored; the rest of the object is computed again. An object that ends a
-     * chunk is stored with tokens of those before it; a hit on it alone computes nothing. */
+    /* A hit of a prompt spares what is stored; the rest of the object is computed again. An object
+     * that ends a chunk is stored with tokens of those before it, so its hit spares more than its
+     * own tokens: those that the misses before it counted. */
     const TraceKey *key = &w->key[m->key];
-    if ((m->kind == HIT || m->kind == PROMOTE) && key->tokens > key->stored)
+    if ((m->kind == HIT || m->kind == PROMOTE) && w->op[row].phase == PREFILL)
         t->recomputed_tokens += key->tokens - key->stored;
     /* An op that missed and was bypassed recomputes its tokens once. */
     if (m->kind == MISS || (m->kind == BYPASS && !seq))
@@ -77,7 +78,7 @@ void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const 
     for (int64_t i = 0; i < count; i++) {
         totals_op(totals, (int)ops[i].role);
         for (int64_t seq = 0; seq < ops[i].moves; seq++, moves++, rows += 7) {
-            totals_move(totals, w, seq, moves);
+            totals_move(totals, w, ops[i].row, seq, moves);
             rows[0] = w->op[ops[i].row].op_id;
             rows[1] = seq;
             rows[2] = moves->kind;

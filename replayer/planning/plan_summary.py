@@ -149,7 +149,8 @@ class MoveTotals:
             promotions=int(counts[PROMOTE].sum()),
             drops=int(counts[DROP].sum()),
             bypasses=int(counts[BYPASS].sum()),
-            recomputed_tokens=self.struct.recomputed_tokens,
+            # Hits on the ends of chunks alone spare more than was asked for.
+            recomputed_tokens=max(0, self.struct.recomputed_tokens),
             read_bytes=_by_tier(size[[HIT, PROMOTE, DEMOTE, COPY]].sum(axis=(0, 2))),
             write_bytes=_by_tier(self._entered(size)),
         )
