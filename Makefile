@@ -37,7 +37,7 @@ help:  ## list the targets
 
 setup: $(READY)  ## make or update .venv, for the demo and the tests
 
-$(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* tracegen/core/*)
+$(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* replayer/core/policies/* tracegen/core/*)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev$(if $(EXTRAS),$(,)$(EXTRAS))]'
 	@touch $@

@@ -5,11 +5,16 @@ from typing import Final
 
 import click
 
+from replayer.commands.arrangements import arrangements
 from replayer.commands.autoscale import autoscale
+from replayer.commands.model import model
 from replayer.commands.plan import plan
 from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
+from replayer.commands.simulate import simulate
+from replayer.commands.size import size
 from replayer.commands.sweep import sweep
+from replayer.commands.why import why
 from tracegen.console.command_line import Commands
 
 SERIES: Final = (sweep, scenarios, autoscale)
@@ -32,5 +37,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (plan, run, *SERIES):
+for command in (model, plan, why, simulate, size, arrangements, run, *SERIES):
     main.add_command(command)

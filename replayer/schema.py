@@ -7,6 +7,7 @@ names is in `replayer.record`.
 from replayer.record.code_digests import code_digests
 from replayer.record.columns import (
     ADDED,
+    ARRANGED_PLAN_VERSION,
     CHECKPOINT_OPS,
     DEVICE_ADDED,
     DEVICE_SCHEMA,
@@ -38,11 +39,17 @@ from replayer.record.run_info import (
     TraceInfo,
     Window,
 )
+from replayer.record.simulation import (
+    SIMULATION_COLUMNS,
+    SimulationInfo,
+    read_simulation,
+)
 from replayer.record.warning_kinds import typed_warnings
 from replayer.record.wording import causes_of, commonest, drive, plain_model
 
 __all__ = [
     "ADDED",
+    "ARRANGED_PLAN_VERSION",
     "CHECKPOINT_OPS",
     "DEVICE_ADDED",
     "DEVICE_SCHEMA",
@@ -55,6 +62,7 @@ __all__ = [
     "PLANNED_COLUMNS",
     "PLAN_VERSION",
     "RUN_VERSION",
+    "SIMULATION_COLUMNS",
     "STATUSES",
     "TIERS",
     "WAITS",
@@ -64,6 +72,7 @@ __all__ = [
     "PlanInfo",
     "RanksInfo",
     "RunInfo",
+    "SimulationInfo",
     "Status",
     "Storage",
     "Totals",
@@ -79,6 +88,7 @@ __all__ = [
     "plain_model",
     "read_ranks",
     "read_run",
+    "read_simulation",
     "to_plain",
     "typed_warnings",
 ]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from analysis.commands.directories import find_runs
 from analysis.commands.target_options import target_options
@@ -10,6 +11,9 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
+from analysis.sweeps import export as sweep_export
+from analysis.sweeps.sweep import is_sweep, open_sweep
+from tracegen.errors import InputError
 
 
 @click.command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -46,13 +50,48 @@ def report(
 
     The page is one file that needs neither network nor scripts.
 
+    A file that `replayer simulate` wrote gets a page of its own: hit rates over capacities, their
+    knees and cliffs, and bytes written against hits.
+
     Runs of one configuration on one machine are trials; other runs are shown next to each other.
     md, csv and json are printed on the terminal without -o.
     """
+    if any(is_sweep(path) for path in runs):
+        _report_sweep(runs, output, form, force=force)
+        return
     paths = find_runs(runs)
     form = export.choose_format(form, output, paths, force=force)
     data = gather(paths, targets, baseline, progress=show_progress)
     content = export.as_html(data, show_progress) if form == "html" else export.FORMATS[form](data)
+    _deliver(content, output)
+
+
+def _report_sweep(
+    runs: tuple[Path, ...],
+    output: Path | None,
+    form: str | None,
+    *,
+    force: bool,
+) -> None:
+    """Write the report of a sweep."""
+    if len(runs) > 1:
+        raise InputError("a sweep is reported alone", "name only this file", subject=runs[0])
+    context = click.get_current_context()
+    for param in context.command.params:
+        is_given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if is_given and param.name not in ("runs", "output", "form", "force"):
+            raise InputError("says nothing about a sweep", "leave it out", setting=param.name)
+    form = export.choose_format(form, output, runs, force=force)
+    sweep_export.check_format(form)
+    sweep = open_sweep(runs[0])
+    if form == "html":
+        _deliver(sweep_export.make_html(sweep, show_progress), output)
+    else:
+        _deliver(sweep_export.FORMATS[form](sweep), output)
+
+
+def _deliver(content: bytes, output: Path | None) -> None:
+    """Write the report to its file, or print it."""
     if output is None:
         echo(content.decode(), nl=False)
     else:

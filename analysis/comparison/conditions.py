@@ -45,6 +45,7 @@ def check_varied(vary: Iterable[str], systems: Systems) -> None:
 
 LEADERS: Final = {
     "drain_s": "duration_s",
+    "rules": "arrangement",
     "direct": "usable_bytes.nvme",
     "io_engine": "usable_bytes.nvme",
     "gpu_device": "usable_bytes.gpu",

@@ -1,6 +1,7 @@
 """Matching: runs of several systems that did the same work under the same conditions."""
 
 import itertools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ LABEL: Final = 24
 """Most characters of a name that a system is given."""
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
 _PLANNED_BY: Final = (
-    *("model", "bytes_per_token", "usable_bytes", "headroom", "arrangement", "promote", "lookup"),
-    *("decode", "users", "part", "cycles", "ranks", "order", "placement"),
+    *("model", "bytes_per_token", "usable_bytes", "headroom", "arrangement", "rules", "promote"),
+    *("lookup", "decode", "users", "part", "cycles", "ranks", "order", "placement"),
 )
 """Conditions that determine a plan, together with the trace."""
 _ORDERED_BY: Final = (
@@ -71,7 +72,10 @@ class Configuration:
 
         Only then does a tier's rate depend on the system alone.
         """
-        tiers = {(c.usable_bytes, c.arrangement, c.promote) for c in self._all_conditions()}
+        tiers = {
+            (c.usable_bytes, c.arrangement, c.promote, json.dumps(c.rules, sort_keys=True))
+            for c in self._all_conditions()
+        }
         return len(tiers) == 1
 
     @property
@@ -253,10 +257,8 @@ def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
 
 def _name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
     """Name configurations by what distinguishes them; a single one by its main conditions."""
-    if len(keys) == 1:
-        shown = {"model", *_TIERS, "workers", "pace"}
-    else:
-        shown = set(find_differing(*(dict(key[1]) for key in keys)))
+    main = {"model", *_TIERS, "workers", "pace"}
+    shown = main if len(keys) == 1 else _choose_distinguishing(keys)
     if "model" in shown:
         shown.discard("bytes_per_token")
     has_traces = len({key[0] for key in keys}) > 1
@@ -274,16 +276,29 @@ def _name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Tria
     return names
 
 
+def _choose_distinguishing(keys: Sequence[Key]) -> set[str]:
+    """Return the conditions that differ, without those that only follow from others.
+
+    An engine's rules follow from its name.
+    """
+    differing = find_differing(*(dict(key[1]) for key in keys))
+    leading = set(drop_followers(differing))
+    told_apart = {(key[0], *(pair for pair in key[1] if pair[0] in leading)) for key in keys}
+    return leading if len(told_apart) == len(keys) else set(differing)
+
+
 def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:
     """Return a short name for each set of runs that distinguishes it from the others.
 
-    It is what the names of its runs have in common, else of their folders, else A, B, ….
+    It is what the names of its runs have in common, else of their folders, else the value in the
+    names of cases of a sweep with one list, such as vllm of chat-engine=vllm, else A, B, ….
     """
     absolute = [[path.absolute() for path in runs] for runs in sets]
     top = _common_folder(run.parent for runs in absolute for run in runs)
     stems = [_common_stem([run.name for run in runs]) for runs in absolute]
     folders = [str(_common_folder(run.parent for run in runs).relative_to(top)) for runs in absolute]
-    for names in (stems, folders):
+    values = [name.partition("=")[2] or name for name in folders]
+    for names in (stems, folders, values):
         is_distinct = len(set(names)) == len(names) and not {"", "."} & set(names)
         if is_distinct and max(map(len, names)) <= LABEL:
             return names

@@ -9,6 +9,9 @@ _COUNTED_KINDS = {"misses": "miss", "promotions": "promote", "drops": "drop", "b
 """The kinds of move that are counted without a tier."""
 
 
+_PAIRS = [(upper, lower) for place, upper in enumerate(TIERS) for lower in TIERS[place + 1 :]]
+
+
 def count_moves(cells: pl.DataFrame) -> dict[str, int]:
     """Count the moves of a log as `replayer plan` does.
 
@@ -36,17 +39,17 @@ def _op_counts() -> dict[str, pl.Expr]:
 
 
 def _tier_counts() -> dict[str, pl.Expr]:
-    """Return the counts of hits, stores and demotions by tier."""
+    """Return the counts of hits, stores, demotions and copies by tier."""
     move, rows = pl.col("move"), pl.col("rows")
     from_tier, to_tier = pl.col("from_tier"), pl.col("to_tier")
     served = move.is_in(["hit", "promote"])
-    pairs = [(upper, lower) for place, upper in enumerate(TIERS) for lower in TIERS[place + 1 :]]
     return {
         **{f"hits.{tier}": rows.filter(served & (from_tier == tier)) for tier in TIERS},
         **{f"stores.{tier}": rows.filter((move == "store") & (to_tier == tier)) for tier in TIERS},
         **{
-            f"demotions.{upper}>{lower}": rows.filter((move == "demote") & (from_tier == upper) & (to_tier == lower))
-            for upper, lower in pairs
+            f"{name}.{upper}>{lower}": rows.filter((move == kind) & (from_tier == upper) & (to_tier == lower))
+            for name, kind in (("demotions", "demote"), ("copies", "copy"))
+            for upper, lower in _PAIRS
         },
     }
 
@@ -54,7 +57,8 @@ def _tier_counts() -> dict[str, pl.Expr]:
 def _tier_bytes() -> dict[str, pl.Expr]:
     """Return the bytes read from and written to each tier."""
     move, size = pl.col("move"), pl.col("size_bytes")
-    reads, writes = move.is_in(["hit", "promote", "demote"]), move.is_in(["store", "demote"])
+    reads = move.is_in(["hit", "promote", "demote", "copy"])
+    writes = move.is_in(["store", "demote", "copy"])
     return {
         **{f"read_bytes.{tier}": size.filter(reads & (pl.col("from_tier") == tier)) for tier in TIERS},
         **{f"write_bytes.{tier}": size.filter(writes & (pl.col("to_tier") == tier)) for tier in TIERS},
@@ -84,8 +88,13 @@ def sum_lost_time(cells: pl.DataFrame) -> dict[str, tuple[int, int, int]]:
 
 
 def flatten_totals(totals: Totals | None) -> dict[str, int]:
-    """Return the counts of a plan, or of its execution, by dotted names, without missing counts."""
-    plain = {} if totals is None else to_plain(totals)
+    """Return the counts of a plan, or of its execution, by dotted names, without missing counts.
+
+    Copies that are left out are 0.
+    """
+    if totals is None:
+        return {}
+    plain = {"copies": {f"{upper}>{lower}": 0 for upper, lower in _PAIRS}} | to_plain(totals)
     nested = {name: value if isinstance(value, dict) else {"": value} for name, value in plain.items()}
     counts = {f"{name}.{key}" if key else name: count for name, of in nested.items() for key, count in of.items()}
     return {name: count for name, count in counts.items() if isinstance(count, int)}

@@ -16,10 +16,14 @@ FIRST_TOUCH: Final = (pl.col("op") == "write") & pl.col("move").is_in(["store", 
 """The row of a write op that is not an eviction: no cache could have held its object before."""
 PROMPT: Final = (pl.col("phase") == "prefill") & (READS | (FIRST_TOUCH & (pl.col("source") != "rag")))
 """Rows of prompts: reads and first touches. Documents that RAG ingests do not belong to a prompt."""
-EVICTION: Final = pl.col("move") == "demote"
-FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop"])
-"""Evictions: a request makes room for others, and the next request waits for that room, too."""
-OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # rows of the same op may follow
+_IS_DEMOTE: Final = pl.col("move") == "demote"
+_IS_COPY: Final = pl.col("move") == "copy"
+CAUSE: Final = pl.when(_IS_DEMOTE).then(1).when(_IS_COPY).then(2).otherwise(0)
+"""Why bytes are moved: 0 for the request, 1 to make room, 2 to have a copy in a slower tier."""
+CAUSE_NAMES: Final = ("foreground", "eviction", "copy")
+FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop", "copy"])
+"""Evictions and copies, which a request makes for others; the next one waits for that room, too."""
+OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # its op has more rows
 QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
 PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
 IO: Final = pl.col("end_ns") - pl.col("start_ns")
@@ -32,10 +36,10 @@ SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).cli
 """Size class n: objects of at least 4^n and less than 4^(n+1) bytes."""
 
 TOUCHES: Final = {
-    "read": ("from_tier", OK & pl.col("move").is_in(["hit", "promote", "demote"])),
-    "write": ("to_tier", OK & pl.col("move").is_in(["store", "demote"])),
+    "read": ("from_tier", OK & pl.col("move").is_in(["hit", "promote", "demote", "copy"])),
+    "write": ("to_tier", OK & pl.col("move").is_in(["store", "demote", "copy"])),
 }
-"""By direction: the column that names the tier, and the moves that touch it, evictions included."""
+"""By direction: the column that names the tier, and all moves that touch it."""
 SIDES: Final = {
     f"{tier}_{side}": touching & (pl.col(column) == tier)
     for tier in TIERS

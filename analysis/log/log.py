@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from analysis.log import requests
 from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
-from analysis.log.columns import EVICTION, QUEUE, SIZE, SIZE_CLASS, TOUCHES
+from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE, SIZE_CLASS, TOUCHES
 from analysis.log.quantiles import Classes, Sorted, sort
 from analysis.log.requests import REQUEST_TIMES, UNTIMED
 from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
@@ -27,7 +27,7 @@ AT_ONCE: Final = 3 << 26
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SPLITS: Final[dict[str, dict[int, str]]] = {
     "all": {0: "all"},
-    "cause": {0: "foreground", 1: "eviction"},
+    "cause": dict(enumerate(CAUSE_NAMES)),
     "qos": dict(enumerate(LOG_ENUMS["qos"])),
     "phase": dict(enumerate(LOG_ENUMS["phase"])),
     "size": {n: f"{4**n >> 10 * (n // 5)} {_UNITS[n // 5]}" for n in range(32)},
@@ -39,7 +39,7 @@ The name of a size class is its lower bound.
 SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0)
 """The shares at which curves of distributions are drawn."""
 _SPLIT_CLASSES: Final[Classes] = {
-    "cause": (EVICTION, 2),
+    "cause": (CAUSE, len(CAUSE_NAMES)),
     "qos": make_class("qos"),
     "phase": make_class("phase"),
     "size": (SIZE_CLASS, 32),

@@ -57,7 +57,7 @@ class _Aggregates:
 
 
 def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
-    """Sum the moves of each request of each rank, except evictions for others.
+    """Sum the moves of each request of each rank, except evictions and copies.
 
     Args:
         stretches: the rows of the log.
@@ -161,17 +161,24 @@ def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> p
 def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], token_ns: int) -> pl.LazyFrame:
     """Add the generation of ops with several rows to done_ns.
 
-    An op generates when its last row has ended; its tokens are on its first row.
+    An op generates when its last own row has ended; its tokens are on its first row. After a hit,
+    further rows of its own are those that store the object in faster tiers.
     """
-    opens = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0) & OPENS
     ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
-    rows = [
-        stretch.filter(opens | (pl.col("seq") > 0) & ~FOR_OTHERS)
-        .select(_REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
-        .collect(engine="streaming")
-        for stretch in stretches
-    ]
-    ops = pl.concat(rows).lazy().group_by("request", "position").agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
+    columns = (_REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
+
+    def collect(which: pl.Expr) -> pl.LazyFrame:
+        rows = [stretch.filter(which).select(columns) for stretch in stretches]
+        return pl.concat(one.collect(engine="streaming") for one in rows).lazy()
+
+    later = collect((pl.col("seq") > 0) & ~FOR_OTHERS)
+    first = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0)
+    op = ("request", "position")
+    is_hit = first & (pl.col("move") == "hit")
+    hits = [stretch.filter(is_hit).select(columns) for stretch in stretches]
+    lifted = [rows.join(later, on=op, how="semi").collect(engine="streaming") for rows in hits]
+    rows = pl.concat([collect(first & OPENS), later, *(one.lazy() for one in lifted)])
+    ops = rows.group_by(op).agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
     done = (pl.col("end_ns") + pl.col("new_tokens") * token_ns).max().alias("op_done_ns")
     last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
     joined = requests.join(last, on="request", how="left")

@@ -19,7 +19,7 @@ def data(log: Log) -> pl.LazyFrame:
     prefill_write_bytes: Σ bytes of stores, including those of recomputed KV and of promoted
         objects.
     {tier}_prefill_write_bytes: the part of prefill_write_bytes that went to the tier.
-    nvme_tokens_processed: Σ tokens of moves from or to nvme, including demotions.
+    nvme_tokens_processed: Σ tokens of moves from or to nvme, including demotions and copies.
     nvme_tok_s: nvme_tokens_processed / elapsed_s.
     """
     decode, stored = OK & SERVED & (pl.col("phase") == "decode"), OK & STORED

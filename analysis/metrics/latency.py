@@ -31,7 +31,8 @@ def latency(log: Log) -> pl.LazyFrame:
         host's.
     {tier}_{direction}_queue_{stat}_ms: start − ready, before the total: no worker, buffer or permit
         was free.
-    {tier}_{direction}_foreground_{stat}_ms: total time of moves that are not demotes.
+    {tier}_{direction}_foreground_{stat}_ms: total time of moves that are neither demotes nor
+        copies.
     {tier}_{direction}_eviction_{stat}_ms: total time of demotes.
     """
     rows: dict[tuple[str, ...], dict[str, float]] = {
@@ -69,7 +70,7 @@ METRICS: Final[Declared] = {
         _declare("device_", "in the device per object", short="{direction} {stat} ms"),
         _declare("host_", "in the host per object"),
         _declare("queue_", "in the queue per object"),
-        _declare("foreground_", "per object, evictions left out", counted=False),
+        _declare("foreground_", "per object, evictions and copies left out", counted=False),
         _declare("eviction_", "per evicted object", counted=False),
     ),
 }

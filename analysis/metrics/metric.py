@@ -27,7 +27,9 @@ machine: whatever else the machine did.
 
 COUNT_UNITS: Final = ("bytes", "moves", "objects", "ops", "requests", "tokens", "users")
 """Units of whole numbers. Other units are quotients and times; "" is the unit of a word or a flag."""
-MOVE_COUNTS: Final = {kind: {"miss": "misses", "bypass": "bypasses"}.get(kind, f"{kind}s") for kind in MOVES}
+MOVE_COUNTS: Final = {
+    kind: {"miss": "misses", "bypass": "bypasses", "copy": "copies"}.get(kind, f"{kind}s") for kind in MOVES
+}
 """The metric that counts the moves of each kind."""
 
 _STAT_LABELS: Final = {"p999": "P99.9", "p9999": "P99.99", "mean": "mean", "max": "max"}

@@ -17,7 +17,8 @@ def moves(log: Log) -> pl.LazyFrame:
 
     {moves}: rows of that kind of move.
     {tier}_hits: hits and promotions that the tier served.
-    {tier}_{direction}s: moves that read or wrote the tier, including evictions.
+    {tier}_{direction}s: moves that read or wrote the tier, including evictions
+        and copies.
     {tier}_{direction}_bytes: Σ bytes of the same moves.
     logged_ops: ops, counted by their first rows.
     evictions: demotes + drops.
@@ -59,12 +60,12 @@ def _count(cells: pl.LazyFrame) -> pl.LazyFrame:
 def contents(log: Log) -> pl.LazyFrame:
     """Objects that each tier holds after the last move, including what the warm-up left there.
 
-    {tier}_left_objects: moves into the tier (stores, demotes) − moves out of it (demotes, drops,
-        promotes, deletes), without failed moves.
+    {tier}_left_objects: moves into the tier (stores, demotes, copies) − moves out of it (demotes,
+        drops, promotes, deletes), without failed moves.
     {tier}_left_bytes: Σ bytes of the same moves, in − out.
     {tier}_left_share: left_objects / left_objects of all tiers; null if no tier holds an object.
     """
-    moves_in = pl.col("move").is_in(["store", "demote"])
+    moves_in = pl.col("move").is_in(["store", "demote", "copy"])
     moves_out = pl.col("move").is_in(["demote", "drop", "promote", "delete"])
 
     def remaining(value: pl.Expr, tier: str) -> pl.Expr:

@@ -17,7 +17,7 @@ _KEPT_SHARE = 0.95
 
 
 def waits(log: Log) -> pl.LazyFrame:
-    """Times per request without its evictions, over all requests; null under pace asap except two.
+    """Times per request without its evictions and copies, over all requests; null under pace asap except two.
 
     requests: requests in the log, under any pace.
     io_{stat}_ms: time in which at least one of the request's moves was between start and end; moves

@@ -19,6 +19,7 @@ Row = dict[str, Any]
 
 SYSTEMS: Final = ("blue", "red", "green", "purple", "yellow", "cyan", "brown", "grey")
 PARTS: Final = {"device": "blue", "host": "purple", "queue": "yellow", "eviction": "grey"}
+COPIES: Final = {"copy": "brown"}
 SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True))
 TIME: Final = Axis("time since the first move, s")
 MS: Final = Axis("time per object, ms (log scale)", log=True)
@@ -256,19 +257,21 @@ def draw_time_spent(data: Gathered, width: int) -> Plot | None:
         rows,
         lambda row: f"{row['run']}, {row['tier']}: {format_number(row['value'])} s {row['part']}",
     ).filter(pl.col("value") > 0)
-    return draw_bars(rows, Bars(Axis("seconds, summed over moves"), Look(PARTS)), width)
+    copies = COPIES if "copy" in set(rows["part"]) else {}
+    return draw_bars(rows, Bars(Axis("seconds, summed over moves"), Look(PARTS | copies)), width)
 
 
 def draw_traffic(data: Gathered, width: int) -> Plot | None:
-    """Draw GiB by tier, direction and source, with evictions as a part of their own."""
-    part = pl.when(pl.col("cause") == "eviction").then(pl.lit("eviction")).otherwise("source").alias("part")
+    """Draw GiB by tier, direction and source, with evictions and copies as parts of their own."""
+    part = pl.when(pl.col("cause") == "foreground").then("source").otherwise("cause").alias("part")
     found = arrange_bars(data, "traffic", _DIRECTIONS)
     rows = found.group_by("run", "tier", "side", "panel", "y", part, maintain_order=True).agg(value=pl.col("gib").sum())
     rows = add_notes(
         rows,
         lambda row: f"{row['run']}, {row['tier']} {row['side']}s: {format_number(row['value'])} GiB {row['part']}",
     )
-    return draw_bars(rows, Bars(Axis("GiB"), _select_look(rows, SOURCES | {"eviction": "grey"})), width)
+    look = _select_look(rows, SOURCES | {"eviction": "grey"} | COPIES)
+    return draw_bars(rows, Bars(Axis("GiB"), look), width)
 
 
 def draw_hits(data: Gathered, width: int) -> Plot | None:

@@ -101,19 +101,19 @@ def as_xlsx(data: Gathered) -> bytes:
 
 def as_markdown(data: Gathered) -> bytes:
     """Return verdict, doubts, headline figures, ranking and machine as Markdown, for an issue."""
-    names = [_escape(run.name) for run in data.runs]
+    names = [escape_text(run.name) for run in data.runs]
     lines = [f"**{wording.format_state(data)}**", ""]
     lines += [
-        f"- {_escape(f'{name}: {state}: {headline}')}" for name, state, headline in wording.summarise_systems(data)
+        f"- {escape_text(f'{name}: {state}: {headline}')}" for name, state, headline in wording.summarise_systems(data)
     ]
     if len(data.runs) > 1:
-        lines.append(f"- {_escape(format_verdicts(data.summaries)[-1])}")
+        lines.append(f"- {escape_text(format_verdicts(data.summaries)[-1])}")
     lines += [
-        f"- {name}: {_escape(wording.format_break_even(run.summary))}"
+        f"- {name}: {escape_text(wording.format_break_even(run.summary))}"
         for name, run in zip(names, data.runs, strict=True)
     ]
     lines += [
-        f"- {'**Invalidates**' if invalidates else 'Doubt'}: {kind}: {_escape(text)}. *{_escape(advice)}.*"
+        f"- {'**Invalidates**' if invalidates else 'Doubt'}: {kind}: {escape_text(text)}. *{escape_text(advice)}.*"
         for invalidates, kind, text, advice in wording.list_doubts(data)
     ]
     lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
@@ -121,10 +121,10 @@ def as_markdown(data: Gathered) -> bytes:
     lines += ["", *told] if (told := note(REPORT, [summary.metrics for summary in data.summaries])) else []
     if data.ranking:
         lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---:|---|"]
-        lines += [f"| {' | '.join(map(_escape, row))} |" for row in wording.tabulate_ranking(data)]
+        lines += [f"| {' | '.join(map(escape_text, row))} |" for row in wording.tabulate_ranking(data)]
     lines += [
         "",
-        *(f"- {name}: {_escape(_describe_run(run.summary))}" for name, run in zip(names, data.runs, strict=True)),
+        *(f"- {name}: {escape_text(_describe_run(run.summary))}" for name, run in zip(names, data.runs, strict=True)),
     ]
     return ("\n".join(lines) + "\n").encode()
 
@@ -139,11 +139,12 @@ def _describe_run(summary: Summary) -> str:
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
         f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"
-        f" {conditions.pace}, {orders.describe_order(conditions)}; trace {trace}, plan {plan}"
+        f" {conditions.pace}, {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)};"
+        f" trace {trace}, plan {plan}"
     )
 
 
-def _escape(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape the characters of a text that Markdown interprets."""
     return "".join(f"\\{char}" if char in "\\|`*_<>[]#" else char for char in " ".join(text.split()))
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.log.columns import GIB, OK, READS, SERVED, SIZE, TOUCHES
+from analysis.log.columns import CAUSE, CAUSE_NAMES, GIB, OK, READS, SERVED, SIZE, TOUCHES
 from analysis.log.log import SPLITS, Log
 from analysis.log.quantiles import sort
 from analysis.metrics.metric import PLACES
@@ -53,10 +53,10 @@ def requests(log: Log) -> pl.DataFrame:
 def traffic(log: Log) -> pl.DataFrame:
     """Data moved.
 
-    By tier, side, source and cause (foreground, eviction): moves, gib, tokens.
+    By tier, side, source and cause (foreground, eviction, copy): moves, gib, tokens.
     """
-    eviction = pl.when(pl.col("move") == "demote").then(pl.lit("eviction"))
-    cause = eviction.otherwise(pl.lit("foreground")).alias("cause")
+    names = dict(enumerate(CAUSE_NAMES))
+    cause = CAUSE.replace_strict(names, return_dtype=pl.String).alias("cause")
     tables = [
         log.cells.filter(touching)
         .group_by(pl.col(tier).alias("tier"), pl.lit(direction).alias("side"), "source", cause)
@@ -108,22 +108,25 @@ def break_even(log: Log) -> pl.DataFrame:
 def time_spent(log: Log) -> pl.DataFrame:
     """Time of the moves.
 
-    By the tier touched first, and part (queue, host, device, eviction): seconds.
+    By the tier touched first, and part (queue, host, device, eviction; copy if there are copies): seconds.
     """
     work = pl.col("read_ns") + pl.col("write_ns")
     device = pl.col("device_read_ns") + pl.col("device_write_ns")
-    is_own = pl.col("move") != "demote"
+    is_own = CAUSE == 0
     parts = {
         "queue": pl.col("queue_ns").filter(is_own).sum(),
         "host": (work - device).filter(is_own).sum().clip(0),
         "device": device.filter(is_own).sum(),
-        "eviction": work.filter(~is_own).sum(),
+        "eviction": work.filter(pl.col("move") == "demote").sum(),
+        "copy": work.filter(pl.col("move") == "copy").sum(),
     }
     tier = pl.coalesce("from_tier", "to_tier").alias("tier")
-    rows = log.cells.filter(OK & pl.col("move").is_in(["hit", "promote", "store", "demote"]))
+    touching = pl.any_horizontal(which for _, which in TOUCHES.values())
+    rows = log.cells.filter(touching)
     table = rows.group_by(tier).agg(**{name: value / 1e9 for name, value in parts.items()})
     long = table.unpivot(index="tier", variable_name="part", value_name="seconds")
-    return long.sort("tier", "part").collect()
+    has_time = (pl.col("part") != "copy") | (pl.col("seconds") > 0)
+    return long.filter(has_time).sort("tier", "part").collect()
 
 
 def bandwidth_over_time(log: Log) -> pl.DataFrame:
@@ -205,7 +208,7 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
         )
         .agg(gib=SIZE.sum() * sign / GIB)
         for tier, kinds, sign in (
-            ("to_tier", ["store", "demote"], 1),
+            ("to_tier", ["store", "demote", "copy"], 1),
             ("from_tier", ["demote", "drop", "promote", "delete"], -1),
         )
     ]

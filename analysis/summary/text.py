@@ -205,7 +205,8 @@ def _conditions(summary: Summary) -> str:
     return (
         f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
-        f" {orders.describe_order(conditions)}{direct}, verify {conditions.verify}{storage}"
+        f" {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)}{direct},"
+        f" verify {conditions.verify}{storage}"
     )
 
 

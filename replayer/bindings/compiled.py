@@ -32,10 +32,45 @@ class WorkloadStruct(Structure):
     )
 
 
-class Rules(Structure):
-    """Rules of placement: capacities in bytes, and flags."""
+class TierRulesStruct(Structure):
+    """Rules of a tier, as `TierRules` in core.h."""
 
-    _fields_ = (("usable", c_int64 * 3), ("capacity", c_int64 * 3), *_numbers("promote contiguous first_writes spills"))
+    _fields_ = (
+        *_numbers("usable capacity down touches admit_touches admit_table up policy high low"),
+        *_numbers("evict_ppm fetch_tokens fetch_in_flight user_quota"),
+    )
+
+
+class Rules(Structure):
+    """Rules of placement, as `Rules` in core.h."""
+
+    _fields_ = (
+        ("tier", TierRulesStruct * 3),
+        *_numbers("inclusive contiguous first_writes with_room touch_all tail_first ttl_ns pinned"),
+    )
+
+
+class AccountStruct(Structure):
+    """The account of a placement so far, per tier; see `Account` in core.h."""
+
+    _fields_ = (
+        *(
+            (name, c_int64 * 3)
+            for name in [
+                "used",
+                "resident",
+                "peak",
+                "peak_objects",
+                "admitted",
+                "refused",
+                "read_objects",
+                "read_bytes",
+                "fetches",
+                "fetches_refused",
+            ]
+        ),
+        ("largest", c_int64),
+    )
 
 
 class Load(Structure):
@@ -64,8 +99,22 @@ class TotalsStruct(Structure):
 
     _fields_ = (
         *_numbers("ops reads recomputed_tokens moved_bytes"),
-        ("counts", c_int64 * (8 * 4 * 4)),
-        ("bytes", c_int64 * (8 * 4 * 4)),
+        ("counts", c_int64 * (9 * 4 * 4)),
+        ("bytes", c_int64 * (9 * 4 * 4)),
+    )
+
+
+class CountsStruct(Structure):
+    """The counts of a plan, as `Counts` in core.h: tables per source, per tier, or per both."""
+
+    _fields_ = (
+        ("reads", c_int64 * 5),
+        ("hits", c_int64 * 15),
+        ("prompt_tokens", c_int64 * 5),
+        ("spared_tokens", c_int64 * 15),
+        *_numbers("requests reading_requests missing_requests"),
+        *((name, c_int64 * 3) for name in ("entries", "read_entries", "drops", "free_drops")),
+        *((name, c_void_p) for name in ("totals", "bytes", "minute", "request", "key")),
     )
 
 
@@ -149,10 +198,23 @@ TRACE_REQUEST: Final = np.dtype(
         *((name, np.int32) for name in ("turn", "next", "begin", "count")),
     ]
 )
-TRACE_KEY: Final = np.dtype([("size", np.int64), ("tokens", np.int32), ("has_write", np.int32)])
+TRACE_KEY: Final = np.dtype(
+    [
+        ("size", np.int64),
+        *((name, np.int32) for name in ("tokens", "stored", "has_write")),
+    ],
+    align=True,
+)
 PLANNED_OP: Final = np.dtype([(name, np.int64) for name in ("row", "role", "moves")])
 PLANNED: Final = np.dtype(
-    [("size", np.int64), ("key", np.uint32), ("move", np.int8), ("from_tier", np.int8), ("to_tier", np.int8)],
+    [
+        ("size", np.int64),
+        ("key", np.uint32),
+        ("move", np.int8),
+        ("from_tier", np.int8),
+        ("to_tier", np.int8),
+        ("background", np.int8),
+    ],
     align=True,
 )
 RECORD: Final = np.dtype(
@@ -180,13 +242,19 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
-    "waterfall_new": (_P, (_P, _P)),
-    "waterfall_free": (_VOID, (_P,)),
-    "waterfall_account": (_VOID, (_P, _P)),
+    "stretch_count": (_VOID, (_P, _P, _I, _P, _P)),
+    "placement_new": (_P, (_P, _P, _P)),
+    "workload_store": (_VOID, (_P, _P, _I, c_int, _I, _P)),
+    "policy_find": (_P, (c_char_p,)),
+    "policy_count": (_I, ()),
+    "policy_at": (_P, (_I,)),
+    "placement_free": (_VOID, (_P,)),
+    "placement_account": (_VOID, (_P, _P)),
     "planner_new": (_P, (_P, _P, _I, _P, _I, _P, _P, _I)),
     "planner_free": (_VOID, (_P,)),
     "planner_next": (_I, (_P, _I, _P, _P)),
-    "planner_waterfall": (_P, (_P,)),
+    "planner_placement": (_P, (_P,)),
+    "policy_run": (_VOID, (_I, _I, _P, _P, _P, _P, _I, _P, _P)),
     "payload_new": (_P, (_P,)),
     "payload_free": (_VOID, (_P,)),
     "payload_fill": (_VOID, (_P, _P, c_uint64, _I, _I)),

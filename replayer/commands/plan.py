@@ -9,8 +9,13 @@ from typing import Any, cast
 import click
 import msgspec
 
+from replayer.arrangements.loading import describe_arrangement
+from replayer.commands.findings import render_findings, tabulate_findings
 from replayer.commands.resolving import resolve_time
 from replayer.commands.run_console import make_bar
+from replayer.diagnosis.diagnose import diagnose
+from replayer.diagnosis.evidence import Observation, PlanEvidence
+from replayer.diagnosis.finding import Finding
 from replayer.flags.plan_flags import plan_options
 from replayer.planning import offered_load
 from replayer.planning.like_run import read_options
@@ -22,10 +27,12 @@ from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.planning.plan_table import PlannedMoves
 from replayer.record.columns import TIERS
-from replayer.record.run_info import Demotions, PlanInfo, TierCounts
+from replayer.record.run_info import PairCounts, PlanInfo, TierCounts
 from replayer.run.preflight import describe_disk_use, describe_time
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
+
+_Simulated = tuple[Plan, PlanSummary, Offered, list[Finding]]
 
 
 @click.command(epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
@@ -51,14 +58,18 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
         _refuse_plan_flags(list(flags))
         model, options = read_options(like, opened)
     options.usable()  # refuses bad capacities before any planning
-    made, summary, offered = _simulate(opened, options, moves)
+    made, summary, offered, findings = _simulate(opened, options, moves)
     if as_json:
-        click.echo(json.dumps(_to_json(made, summary, offered, opened), indent=2))
+        content = _to_json(made, summary, offered, opened)
+        click.echo(json.dumps(content | {"findings": tabulate_findings(findings)}, indent=2))
         return
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
-    title = f"{trace} for {model}, {bytes_per_token}{_describe_order(options)}"
+    rules = describe_arrangement(options.arrangement)
+    title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{_describe_order(options)}"
     time = None if like is not None else Span(*resolve_time(opened))
     click.echo("\n".join([title, *_render(made, summary, offered, time)]))
+    if findings:
+        click.echo("\n".join(["", "  why a tier brings little:", *render_findings(findings)]))
 
 
 def _refuse_plan_flags(names: list[str]) -> None:
@@ -69,8 +80,8 @@ def _refuse_plan_flags(names: list[str]) -> None:
             raise InputError("that run decides how to plan", f"leave out `{name}`", setting="like")
 
 
-def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> tuple[Plan, PlanSummary, Offered]:
-    """Plan a trace under a progress bar.
+def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> _Simulated:
+    """Plan a trace under a progress bar, and find why tiers bring little.
 
     Args:
         trace: what is planned.
@@ -79,21 +90,25 @@ def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> tuple[P
     """
     with make_bar("planning", trace.ops, "op") as bar:
         made = Plan(trace, options)
-        load = offered_load.OfferedLoad(made.workload)
+        observation = Observation(made.workload)
         with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
-            listeners: list[Callable[..., object]] = [load.add]
+            listeners: list[Callable[..., object]] = [observation.add]
             if table is not None:
                 listeners.append(table.add)
             summary = made.simulate(bar.update, listeners)
-    return made, summary, load.summarise(options)
+        findings = diagnose(PlanEvidence(made, summary, observation, bar.update))
+    return made, summary, observation.counts.load.summarise(options), findings
 
 
 def _to_json(made: Plan, summary: PlanSummary, offered: Offered, trace: Trace) -> dict[str, Any]:
     """Return what `--json` prints of a plan."""
     content: dict[str, Any] = msgspec.to_builtins(summary.to_info())
     del content["plan_checkpoints"]
+    arrangement = made.options.arrangement.to_record()
     return content | {
         "trace_fingerprint": trace.metadata.fingerprint,
+        "arrangement": arrangement.name,
+        "rules": arrangement.rules,
         "order": msgspec.to_builtins(made.options.order.to_info()),
         "offered": msgspec.to_builtins(offered),
     }
@@ -154,14 +169,15 @@ def _render_totals(totals: PlanInfo) -> list[str]:
         ]
     )
     others = f"{totals.promotions:,} promotions, {totals.drops:,} drops, {totals.bypasses:,} bypasses"
+    copies = f"; copies {_render_pairs(totals.copies)}" if totals.copies else ""
     return [
         f"  {totals.ops:,} ops, {totals.reads or 0:,} reads: {counts}",
-        f"  {others}; demotions {_render_demotions(totals.demotions)}",
+        f"  {others}; demotions {_render_pairs(totals.demotions)}{copies}",
     ]
 
 
-def _render_demotions(demotions: Demotions) -> str:
-    return ", ".join(f"{way} {count:,}" for way, count in msgspec.to_builtins(demotions).items())
+def _render_pairs(counts: PairCounts) -> str:
+    return ", ".join(f"{way} {count:,}" for way, count in msgspec.to_builtins(counts).items())
 
 
 def _render_tiers(totals: PlanInfo) -> list[str]:

@@ -119,15 +119,18 @@ class RunBar:
         self.bar.reset(self._total)
 
 
-def make_bar(task: str, total: int, unit: str) -> "tqdm[Any]":
-    """Make a bar on stderr, hidden without a terminal or without work; seconds have no rate."""
+def make_bar(task: str, total: int | None, unit: str) -> "tqdm[Any]":
+    """Make a bar on stderr, hidden without a terminal or without work; seconds have no rate.
+
+    Without a total, it counts.
+    """
     seconds_form = "{l_bar}{bar}| {n_fmt}/{total_fmt} s [{elapsed}{postfix}]"
     return tqdm(
         desc=task,
         total=total,
         unit=unit,
         unit_scale=True,
-        disable=None if total else True,
+        disable=True if total == 0 else None,
         leave=False,
         bar_format=seconds_form if unit == "s" else None,
         ncols=get_terminal_size().columns,  # some terminals report 0, which hides the bar

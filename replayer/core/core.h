@@ -1,11 +1,12 @@
 /* The compiled core: the declarations that its files share. docs/waterfall.md, docs/ordering.md and
  * docs/core.md describe what it does.
  *
- * The files: heap.h, numbers.h (a set whose least number is found at once), memory.h, waterfall.c
- * (which tier holds which object), scheduler.c (which moves may run, and when ops are due),
- * devices.c (shared bandwidth on the virtual clock), planner.c (a plan in some order), payload.c,
- * extents.c, tiers.c, uring.c (I/O), engine.c (workers on the real clock). Times are nanoseconds.
- * Indices of moves and ops are pool slots; -1: none.
+ * The files: heap.h, numbers.h (a set whose least number is found at once), memory.h, placement.c
+ * (which tier holds which object), policies/ (which object is evicted), scheduler.c (which moves may
+ * run, and when ops are due), devices.c (shared bandwidth on the virtual clock), planner.c (a plan
+ * in some order), counting.c (counts of a plan), payload.c, extents.c, tiers.c, uring.c (I/O),
+ * engine.c (workers on the real clock). Times are nanoseconds. Indices of moves and ops are pool
+ * slots; -1: none.
  *
  * No file knows Python: replayer/bindings/compiled.py calls these functions through ctypes, which
  * releases the GIL.
@@ -20,7 +21,7 @@
 #include <sys/types.h>
 
 enum { GPU, CPU, NVME, TIERS };
-enum { HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE };
+enum { HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE, COPY, MOVE_KINDS };
 enum { WRITE, READ, REMOVE };   /* what an op asks for: `op` of a trace */
 enum { PREFILL, DECODE };
 enum { OK, ERROR, UPSTREAM };
@@ -47,8 +48,9 @@ typedef struct {
     int32_t begin, count;       /* its ops in `rows` */
 } TraceRequest;
 typedef struct {
-    int64_t size;               /* in bytes */
+    int64_t size;               /* in bytes, of the tokens that are stored */
     int32_t tokens;
+    int32_t stored;             /* tokens of it that are stored (docs/arrangements.md, Chunks) */
     int32_t has_write;          /* one of the ops writes it */
 } TraceKey;
 typedef struct {
@@ -71,33 +73,65 @@ typedef struct {
     int64_t size;
     uint32_t key;
     int8_t kind, from, to;      /* tiers; -1: the host */
+    int8_t background;          /* flag: its request does not wait for it */
 } PlannedMove;
 
-/* ---- waterfall.c ---- */
-typedef struct Waterfall Waterfall;
+/* ---- placement.c: an arrangement of the tiers (docs/arrangements.md). ---- */
+enum { ON_EVICT, ON_STORE, ON_TOUCH };      /* down */
+enum { STAY, MOVE_UP, COPY_UP, COPY_TOP };  /* up */
 typedef struct {
-    int64_t usable[TIERS];      /* UNLIMITED; 0: no such tier */
-    int64_t capacity[TIERS];    /* usable plus the headroom, which holds objects in transit */
-    int64_t promote, contiguous; /* flags */
+    int64_t usable;             /* bytes; UNLIMITED; 0: no such tier */
+    int64_t capacity;           /* usable plus the headroom, which holds objects in transit */
+    int64_t down, touches;      /* touches: of ON_TOUCH */
+    int64_t admit_touches;      /* 1: always */
+    int64_t admit_table;        /* keys; 0: all */
+    int64_t up;
+    int64_t policy;             /* its index in the table of policies */
+    int64_t high, low;          /* bytes; high UNLIMITED: nothing is evicted in the background */
+    int64_t evict_ppm;          /* millionths of the bytes used, instead of down to `low`; 0: none */
+    int64_t fetch_tokens;
+    int64_t fetch_in_flight;    /* tokens; UNLIMITED */
+    int64_t user_quota;         /* bytes; UNLIMITED */
+} TierRules;
+typedef struct {
+    TierRules tier[TIERS];
+    int64_t inclusive, contiguous; /* flags */
     int64_t first_writes;       /* flag: the first op on a key writes it */
-    int64_t spills;             /* flag: a store takes the fastest tier with room; no demotions */
+    int64_t with_room;          /* flag: a store takes the fastest tier with room; no demotions */
+    int64_t touch_all;          /* flag: a hit touches the object in all its tiers */
+    int64_t tail_first;         /* flag: of a prompt's objects the last is the least recent */
+    int64_t ttl_ns;             /* 0: objects do not expire */
+    int64_t pinned;             /* bit s: objects of source s are never evicted */
 } Rules;
 
-Waterfall *waterfall_new(const Workload *workload, const Rules *rules);
-void waterfall_free(Waterfall *w);
+static inline void capacities(const Rules *rules, int64_t *out) {
+    for (int tier = 0; tier < TIERS; tier++) out[tier] = rules->tier[tier].capacity;
+}
+
+typedef struct Placement Placement;
+Placement *placement_new(const Workload *workload, const Rules *rules, const int32_t *rows);
+void placement_free(Placement *p);
 /* Decide the op of a row, the next in order. Returns its role (WRITE, READ, REMOVE); its moves are
  * valid until the next call. */
-int waterfall_decide(Waterfall *w, int64_t row, const PlannedMove **moves, int64_t *count);
-/* Write 13 numbers: used, resident, peak bytes, peak objects per tier; the largest object. */
-void waterfall_account(const Waterfall *w, int64_t *out);
+int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64_t *count);
+/* What a placement has done so far, per tier. */
+typedef struct {
+    int64_t used[TIERS], resident[TIERS], peak[TIERS], peak_objects[TIERS];
+    int64_t admitted[TIERS], refused[TIERS];    /* offers to a tier with admit_touches above 1 */
+    int64_t read_objects[TIERS], read_bytes[TIERS]; /* entries read before they left the tier */
+    int64_t fetches[TIERS], fetches_refused[TIERS]; /* requests that asked, or could not ask */
+    int64_t largest;            /* bytes of the largest object asked for */
+} Account;
+void placement_account(const Placement *p, Account *out);
 
 /* ---- Sums over moves: counts and bytes per (move, from, to); tier -1 is the last of four. ---- */
 typedef struct {
     int64_t ops, reads, recomputed_tokens, moved_bytes;
-    int64_t counts[8][4][4], bytes[8][4][4];
+    int64_t counts[MOVE_KINDS][4][4], bytes[MOVE_KINDS][4][4];
 } Totals;
 void totals_op(Totals *t, int role);
-void totals_move(Totals *t, const Workload *w, int64_t seq, const PlannedMove *m);
+/* Add a move of the op of a row, the `seq`-th. */
+void totals_move(Totals *t, const Workload *w, int64_t row, int64_t seq, const PlannedMove *m);
 
 /* ---- scheduler.c: for executing a plan, and for deciding placement during the run. ---- */
 typedef struct {
@@ -111,7 +145,9 @@ enum { ASAP, CLOSED, OPEN };
 
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;
-    int32_t row, request, first_move, last_move, left, next, moves;
+    int32_t row, request, first_move, last_move, next, moves;
+    int32_t left;               /* moves that are not done */
+    int32_t foreground;         /* of them, those that its request waits for */
     int8_t qos, role;
     int8_t is_due;              /* of a plan */
     int8_t retired;
@@ -126,11 +162,14 @@ typedef struct {
     int32_t needs;              /* of a plan: moves that it waited for when it was admitted */
     int32_t seq;
     int8_t kind, from, to, waited_for;
+    int8_t background;          /* as planned */
 } Move;
 
 typedef struct Scheduler Scheduler;
+/* `inclusive`: several tiers may hold an object, so moves are ordered per key and tier; else per
+ * key. */
 Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
-                         Waterfall *decides);
+                         Placement *decides, bool inclusive);
 void scheduler_free(Scheduler *s);
 void scheduler_begin(Scheduler *s, int64_t now);
 void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role,
@@ -178,7 +217,26 @@ void planner_free(Planner *p);
 /* Plan about `most` more ops; they and their moves are valid until the next call. Returns the
  * number of ops; 0: the plan is complete; -1: no op can proceed, which would be a defect. */
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
-const Waterfall *planner_waterfall(const Planner *p);
+const Placement *planner_placement(const Planner *p);
+
+/* ---- counting.c: what a simulation counts of a plan (docs/simulating.md). ---- */
+enum { SOURCES = 5 };           /* `source` of a trace has so many words */
+typedef struct {
+    int64_t reads[SOURCES], hits[SOURCES][TIERS];
+    int64_t prompt_tokens[SOURCES];             /* of prefill ops */
+    int64_t spared_tokens[SOURCES][TIERS];      /* of prefill reads that hit */
+    /* with an op; with a read; with a read that missed */
+    int64_t requests, reading_requests, missing_requests;
+    int64_t entries[TIERS], read_entries[TIERS];    /* objects that came; that were read there */
+    int64_t drops[TIERS], free_drops[TIERS];    /* free: a slower tier holds the object */
+    Totals *totals;
+    int64_t *bytes;             /* [minute][read or write][tier] */
+    const int32_t *minute;      /* per request: when it arrives */
+    uint8_t *request, *key;     /* per request and key: flags, 0 at the start */
+} Counts;
+/* Add a batch of a plan, the next in order. */
+void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
+                   Counts *c);
 
 /* ---- payload.c ---- */
 enum { SECTOR = 512, BLOCK = 1 << 20 };

@@ -59,6 +59,7 @@ struct Engine {
     Tier *tiers[TIERS];
     const Payload *payload;
     int64_t cores;
+    bool inclusive;             /* several tiers may hold an object */
     Planner *planner;           /* the feeder's alone; NULL: placement is decided during the run */
 
     pthread_mutex_t lock;       /* guards all fields below, and what they point to */
@@ -69,7 +70,7 @@ struct Engine {
     pthread_cond_t prefilled;   /* for the main thread: the window is full, the clock may start */
     pthread_cond_t drained;     /* for workers: the main thread has taken the records */
     Scheduler *scheduler;
-    Waterfall *live;            /* decides placement during the run; NULL: a plan is executed */
+    Placement *live;            /* decides placement during the run; NULL: a plan is executed */
     int64_t began;              /* clock_ns() at the run's time 0 */
     int64_t timer_due;          /* what the leader waits for; FAR: there is no leader */
     int64_t idle;               /* followers that wait */
@@ -85,7 +86,8 @@ struct Engine {
     int64_t faults_count, faults_room;
 
     /* Atomic: not guarded by the lock. */
-    uint8_t *lost;              /* per key: a move failed, and no store has replaced the object */
+    uint8_t *lost;              /* per key: bits of copies (copy_bit) that a failed move lost and
+                                   none has replaced */
     Delay *delays;              /* per worker */
 };
 
@@ -98,14 +100,17 @@ static void new_condition(pthread_cond_t *condition) {
 }
 
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,
-                   Planner *planner, Waterfall *live, const Rules *rules, Tier *const *tiers,
+                   Planner *planner, Placement *live, const Rules *rules, Tier *const *tiers,
                    const Payload *payload) {
     Engine *e = calloc(1, sizeof *e);
     e->ops = ops;
     e->set = *settings;
     e->planner = planner;
     e->live = live;
-    e->scheduler = scheduler_new(ops, rules->capacity, load, live);
+    int64_t capacity[TIERS];
+    capacities(rules, capacity);
+    e->inclusive = rules->inclusive != 0;
+    e->scheduler = scheduler_new(ops, capacity, load, live, e->inclusive);
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
     e->lost = calloc((size_t)ops->keys + 1, 1);
@@ -273,8 +278,8 @@ static void retire_ops(Engine *e) {
         totals_op(&e->totals, op->role);
         for (int32_t move = op->first_move; move != NONE; seq++) {
             const Move *m = scheduler_move(e->scheduler, move);
-            PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to};
-            totals_move(&e->totals, e->ops, seq, &planned);
+            PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to, m->background};
+            totals_move(&e->totals, e->ops, op->row, seq, &planned);
             int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
             memcpy(append(&e->rows, sizeof row), row, sizeof row);
             move = m->next;
@@ -331,7 +336,36 @@ static bool is_chunked(const Engine *e, int tier) {
     return tier >= 0 && tier_chunked(e->tiers[tier]);
 }
 static bool transfers(int kind) {
-    return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE;
+    return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE || kind == COPY;
+}
+static bool leaves_source(int64_t kind) {
+    return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE;
+}
+
+/* ---- Copies that failed moves lost. ---- */
+/* Return the bit of `lost` for the copy in a tier; 0: no tier is named. If only one tier may hold
+ * an object, the object is lost as a whole. */
+static uint8_t copy_bit(const Engine *e, int64_t tier) {
+    if (!e->inclusive) return 1;
+    return tier < 0 ? 0 : (uint8_t)(1 << tier);
+}
+
+/* A failed move loses the copy that it begins, else the copy that it reads or ends. */
+static void note_lost(Engine *e, const Job *job) {
+    uint8_t bit = copy_bit(e, job->to >= 0 ? job->to : job->from);
+    __atomic_fetch_or(&e->lost[job->key], bit, __ATOMIC_RELAXED);
+}
+
+/* Return whether a move starts from a lost copy; then the copy that it begins is lost, too. */
+static bool starts_lost(Engine *e, const Job *job) {
+    if (job->kind == MISS || job->kind == BYPASS) return false;
+    uint8_t lost = __atomic_load_n(&e->lost[job->key], __ATOMIC_RELAXED);
+    bool is_lost = job->kind != STORE && lost & copy_bit(e, job->from);
+    if (job->to < 0) return is_lost;
+    uint8_t bit = copy_bit(e, job->to);
+    if (is_lost) __atomic_fetch_or(&e->lost[job->key], bit, __ATOMIC_RELAXED);
+    else __atomic_fetch_and(&e->lost[job->key], (uint8_t)~bit, __ATOMIC_RELAXED);
+    return is_lost;
 }
 
 static void wait_for_log(Engine *e) {
@@ -406,10 +440,7 @@ static void describe_move(Engine *e, int32_t move, int64_t worker, Record *r, Jo
         .waited_for = m->waited_for,
     };
     *job = (Job){.kind = m->kind, .key = m->key, .from = m->from, .to = m->to, .size = m->size};
-    if (m->kind == STORE) __atomic_store_n(&e->lost[m->key], 0, __ATOMIC_RELAXED);
-    else if (m->kind != MISS && m->kind != BYPASS &&
-             __atomic_load_n(&e->lost[m->key], __ATOMIC_RELAXED))
-        job->status = UPSTREAM;
+    if (starts_lost(e, job)) job->status = UPSTREAM;
 }
 
 /* ---- Moves. ---- */
@@ -519,10 +550,6 @@ static int transfer(Engine *e, Job *job, char *buffer, PendingCheck *left) {
     return error;
 }
 
-static bool leaves_source(int64_t kind) {
-    return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE;
-}
-
 /* Remove a lost key from the tiers that the move takes it out of or brings it into. */
 static void discard_lost(Engine *e, const Job *job) {
     Fault ignored;  /* the move's own row carries the error */
@@ -541,7 +568,7 @@ static void make_move(Engine *e, Job *job, char *buffer, PendingCheck *left) {
             error = object_discard(e->tiers[job->from], (uint64_t)job->key, &job->fault);
         if (error) {
             job->status = ERROR;
-            __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
+            note_lost(e, job);
             discard_lost(e, job);
             left->due = false;
         }
@@ -640,7 +667,7 @@ int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) 
     if (!resumed) worker_begins(e, worker);
     pthread_mutex_lock(&e->lock);
     if (resumed) {
-        if (job->status == ERROR) __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
+        if (job->status == ERROR) note_lost(e, job);
         complete_move(e, in_hand.move, job);
         finish_record(e, &in_hand.record, job, 0);
     }
@@ -658,7 +685,7 @@ int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) 
             pthread_mutex_unlock(&e->lock);
             if (check_bytes(e, job, left.offset, left.length, buffer)) {
                 job->status = ERROR;
-                __atomic_store_n(&e->lost[job->key], 1, __ATOMIC_RELAXED);
+                note_lost(e, job);
             }
             pthread_mutex_lock(&e->lock);
         }
@@ -758,8 +785,9 @@ void engine_fault(Engine *e, int64_t number, Fault *out) {
 int64_t core_sizes(int64_t *out) {
     const int64_t sizes[] = {
         sizeof(TraceOp),     sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload),
-        sizeof(PlannedMove), sizeof(Rules),        sizeof(Totals),   sizeof(Load),
-        sizeof(Op),          sizeof(Move),         sizeof(Device),   sizeof(PlannedOp),
+        sizeof(PlannedMove), sizeof(TierRules),    sizeof(Rules),    sizeof(Account),
+        sizeof(Totals),      sizeof(Load),
+        sizeof(Op),          sizeof(Move),         sizeof(Device),   sizeof(PlannedOp), sizeof(Counts),
         sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
         sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),
     };

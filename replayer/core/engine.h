@@ -38,7 +38,7 @@ typedef struct {
 
 typedef struct Engine Engine;
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,
-                   Planner *planner, Waterfall *live, const Rules *rules, Tier *const *tiers,
+                   Planner *planner, Placement *live, const Rules *rules, Tier *const *tiers,
                    const Payload *payload);
 void engine_free(Engine *e);
 /* Plan ahead, in a thread of its own, until the plan is complete. */

@@ -6,7 +6,7 @@
 
 struct Planner {
     const Workload *ops;
-    Waterfall *waterfall;
+    Placement *placement;
     int64_t order, at, count;
     const int32_t *rows;
     /* of a reference system */
@@ -25,12 +25,15 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
                      int64_t workers) {
     Planner *p = calloc(1, sizeof *p);
     p->ops = workload;
-    p->waterfall = waterfall_new(workload, rules);
+    p->placement = placement_new(workload, rules, order == BY_ROWS ? rows : NULL);
     p->order = order;
     p->rows = rows;
     p->count = count;
     if (order == BY_REFERENCE) {
-        p->scheduler = scheduler_new(workload, rules->capacity, load, p->waterfall);
+        int64_t capacity[TIERS];
+        capacities(rules, capacity);
+        p->scheduler =
+            scheduler_new(workload, capacity, load, p->placement, rules->inclusive != 0);
         p->devices = devices_new(devices);
         p->workers = workers;
         p->ended = malloc((size_t)workers * sizeof *p->ended);
@@ -41,7 +44,7 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
 
 void planner_free(Planner *p) {
     if (!p) return;
-    waterfall_free(p->waterfall);
+    placement_free(p->placement);
     scheduler_free(p->scheduler);
     devices_free(p->devices);
     free(p->ended);
@@ -50,7 +53,7 @@ void planner_free(Planner *p) {
     free(p);
 }
 
-const Waterfall *planner_waterfall(const Planner *p) { return p->waterfall; }
+const Placement *planner_placement(const Planner *p) { return p->placement; }
 
 static PlannedMove *reserve_moves(Planner *p, int64_t count) {
     if (p->moves_used + count > p->moves_room) {
@@ -78,7 +81,7 @@ static void hand_out_decided(Planner *p) {
         PlannedMove *out = reserve_moves(p, op->moves);
         for (int32_t move = op->first_move; move != NONE;) {
             const Move *m = scheduler_move(p->scheduler, move);
-            *out++ = (PlannedMove){m->size, m->key, m->kind, m->from, m->to};
+            *out++ = (PlannedMove){m->size, m->key, m->kind, m->from, m->to, m->background};
             move = m->next;
         }
     }
@@ -91,7 +94,8 @@ static void start_moves(Planner *p) {
         hand_out_decided(p);
         if (move == NONE) return;
         Move *m = scheduler_move(p->scheduler, move);
-        if (m->kind == HIT || m->kind == PROMOTE || m->kind == STORE || m->kind == DEMOTE) {
+        if (m->kind == HIT || m->kind == PROMOTE || m->kind == STORE || m->kind == DEMOTE ||
+            m->kind == COPY) {
             p->busy++;
             devices_start(p->devices, move, m->kind == STORE ? NONE : m->from, m->to, m->size,
                           p->now);
@@ -137,7 +141,7 @@ int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Plan
     for (; p->order != BY_REFERENCE && p->out_count < most && p->at < p->count; p->at++) {
         int64_t row = p->order == BY_ROWS ? p->rows[p->at] : p->at, count;
         const PlannedMove *decided;
-        int role = waterfall_decide(p->waterfall, row, &decided, &count);
+        int role = placement_decide(p->placement, row, &decided, &count);
         p->out_ops[p->out_count++] = (PlannedOp){row, role, count};
         memcpy(reserve_moves(p, count), decided, (size_t)count * sizeof *decided);
     }

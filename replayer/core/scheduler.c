@@ -26,18 +26,20 @@ typedef struct {
 
 typedef struct { int32_t move, next; int8_t why; } Edge;
 typedef struct { int64_t number; int32_t move, next; } Need;
-typedef struct { int32_t left, waiter, next; } Group;  /* hits of a key since its last other move */
+typedef struct { int32_t left, waiter, next; } Group;  /* reads since the last barrier */
 typedef struct { int64_t bytes; int32_t move; } LedgerEntry;
 typedef struct { LedgerEntry *entries; int64_t head, tail, room; bool bounded; } Ledger;
 
-/* What later moves of a key wait for: its last move that is no hit, and the group of its hits
- * since. Both are indices plus one; 0: none. */
+/* What later moves of a key wait for: its barrier, which is the last move that did not only read,
+ * and the group of reads since. If several tiers may hold an object, each has its own. Both are
+ * indices plus one; 0: none. */
 typedef struct { int32_t barrier, group; } KeyOrder;
 
 struct Scheduler {
     const Workload *ops;
-    Waterfall *decides;         /* NULL: a plan is executed */
+    Placement *decides;         /* NULL: a plan is executed */
     Load load;
+    bool inclusive;             /* several tiers may hold an object */
     double prefill_ns, token_ns;
     RequestState *requests;
     int64_t *freed;             /* `depth` times per request */
@@ -55,18 +57,23 @@ struct Scheduler {
     Need *need_pool;
     int32_t free_op, free_move, free_edge, free_group, free_need;
     int64_t op_room, move_room, edge_room, group_room, need_room;
-    KeyOrder *keys;             /* per key */
+    KeyOrder *keys;             /* per key; if inclusive, per key and tier */
     Ledger ledgers[TIERS];
     int32_t *order;             /* ring of ops by position */
     int64_t head, tail, order_room;
     int64_t decided, no_more, number, window_bytes;
 };
 
+static int64_t key_orders(const Scheduler *s) {
+    return s->inclusive ? s->ops->keys * TIERS : s->ops->keys;
+}
+
 Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
-                         Waterfall *decides) {
+                         Placement *decides, bool inclusive) {
     Scheduler *s = checked(calloc(1, sizeof *s));
     s->ops = workload;
     s->decides = decides;
+    s->inclusive = inclusive;
     s->load = *load;
     s->token_ns = load->token_ms * 1e6;
     s->prefill_ns = load->prefill_tok_s > 0 ? 1e9 / load->prefill_tok_s : 0;
@@ -83,7 +90,7 @@ Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, cons
     }
     s->permits = load->allocs ? load->allocs : INT64_MAX;
     s->free_op = s->free_move = s->free_edge = s->free_group = s->free_need = NONE;
-    s->keys = array((size_t)workload->keys + 1, sizeof *s->keys);
+    s->keys = array((size_t)key_orders(s) + 1, sizeof *s->keys);
     for (int tier = 0; tier < TIERS; tier++) {
         Ledger *l = &s->ledgers[tier];
         l->bounded = capacity[tier] != UNLIMITED;
@@ -168,7 +175,7 @@ void scheduler_account(const Scheduler *s, int64_t *out) {
     out[TIERS + 3] = used_group(s);
     out[TIERS + 4] = used_need(s);
     out[TIERS + 5] = 0;
-    for (int64_t key = 0; key < s->ops->keys; key++)
+    for (int64_t key = 0; key < key_orders(s); key++)
         out[TIERS + 5] += s->keys[key].barrier || s->keys[key].group;
 }
 
@@ -217,27 +224,32 @@ static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Mov
     heap_push(&s->ready, (uint64_t)s->op_pool[m->op].qos << QOS_SHIFT | (uint64_t)m->number, move);
 }
 
-/* Hits share a key; any other move on the key waits for them, and later moves wait for it. */
-static void order_by_key(Scheduler *s, int32_t move) {
-    Move *m = &s->move_pool[move];
-    if (m->kind == MISS || m->kind == BYPASS) return;
-    KeyOrder *key = &s->keys[m->key];
+/* Return the order of a key in a tier; NULL: there is none, because no tier is named. */
+static KeyOrder *order_in(Scheduler *s, uint32_t key, int tier) {
+    if (!s->inclusive) return &s->keys[key];
+    return tier < 0 ? NULL : &s->keys[(int64_t)key * TIERS + tier];
+}
+
+/* Reads share an object; they wait for its barrier. */
+static void read_in_order(Scheduler *s, int32_t move, KeyOrder *key) {
     int32_t barrier = key->barrier - 1, group = key->group - 1;
-    if (m->kind == HIT) {
-        if (group == NONE) {
-            group = new_group(s);
-            s->group_pool[group].left = 0;
-            s->group_pool[group].waiter = NONE;
-            key->group = group + 1;
-        }
-        s->group_pool[group].left++;
-        m->group = group;
-        if (barrier != NONE) wait_for(s, move, barrier, WAIT_DATA);
-        return;
+    if (group == NONE) {
+        group = new_group(s);
+        s->group_pool[group].left = 0;
+        s->group_pool[group].waiter = NONE;
+        key->group = group + 1;
     }
+    s->group_pool[group].left++;
+    s->move_pool[move].group = group;
+    if (barrier != NONE) wait_for(s, move, barrier, WAIT_DATA);
+}
+
+/* A move that begins or ends a copy waits for the reads of it, and later moves wait for the move. */
+static void change_in_order(Scheduler *s, int32_t move, KeyOrder *key) {
+    int32_t barrier = key->barrier - 1, group = key->group - 1;
     if (group != NONE) {
         s->group_pool[group].waiter = move;
-        m->blockers++;
+        s->move_pool[move].blockers++;
         key->group = 0;
     } else if (barrier != NONE) {
         wait_for(s, move, barrier, WAIT_DATA);
@@ -245,15 +257,26 @@ static void order_by_key(Scheduler *s, int32_t move) {
     key->barrier = move + 1;
 }
 
+static void order_by_key(Scheduler *s, int32_t move) {
+    const Move *m = &s->move_pool[move];
+    if (m->kind == MISS || m->kind == BYPASS) return;
+    bool reads = m->kind == HIT || m->kind == COPY;
+    KeyOrder *from = order_in(s, m->key, m->from), *to = order_in(s, m->key, m->to);
+    if (from && reads) read_in_order(s, move, from);
+    else if (from) change_in_order(s, move, from);
+    if (to && to != from) change_in_order(s, move, to);
+}
+
 static void finish_on_key(Scheduler *s, int32_t move, int64_t end_ns) {
     Move *m = &s->move_pool[move];
-    KeyOrder *key = &s->keys[m->key];
-    if (key->barrier == move + 1) key->barrier = 0;
-    if (m->kind != HIT) return;
+    KeyOrder *from = order_in(s, m->key, m->from), *to = order_in(s, m->key, m->to);
+    if (from && from->barrier == move + 1) from->barrier = 0;
+    if (to && to->barrier == move + 1) to->barrier = 0;
+    if (m->group == NONE) return;
     Group *group = &s->group_pool[m->group];
     if (--group->left) return;
     if (group->waiter != NONE) unblock(s, group->waiter, end_ns, WAIT_DATA, m);
-    if (key->group == m->group + 1) key->group = 0;
+    if (from->group == m->group + 1) from->group = 0;
     free_group(s, m->group);
 }
 
@@ -307,6 +330,18 @@ static bool frees(const Move *m) {
 }
 
 /* ---- An op gets its position and its moves. ---- */
+static bool has_miss(const PlannedMove *moves, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (moves[i].kind == MISS || moves[i].kind == BYPASS) return true;
+    return false;
+}
+
+static int32_t count_foreground(const PlannedMove *moves, int64_t count) {
+    int32_t foreground = 0;
+    for (int64_t i = 0; i < count; i++) foreground += !moves[i].background;
+    return foreground;
+}
+
 static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const PlannedMove *moves,
                      int64_t count, int64_t now) {
     Op *op = &s->op_pool[at];
@@ -314,11 +349,12 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
     op->role = (int8_t)role;
     op->admitted_ns = now;
     op->left = op->moves = (int32_t)count;
+    op->foreground = count_foreground(moves, count);
     op->first_move = op->last_move = NONE;
     const TraceOp *asked = &s->ops->op[op->row];
     bool computed =
-        role == WRITE ? asked->phase != DECODE
-                      : role == READ && count && (moves[0].kind == MISS || moves[0].kind == BYPASS);
+        role == WRITE ? asked->phase != DECODE : role == READ && has_miss(moves, count);
+    int32_t served = NONE;
     op->wait_ns = (int64_t)((double)asked->new_tokens * s->token_ns +
                             (computed ? (double)asked->tokens : 0) * s->prefill_ns);
     for (int64_t i = 0; i < count; i++) {
@@ -342,6 +378,7 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
             .from = moves[i].from,
             .to = moves[i].to,
             .waited_for = WAIT_NONE,
+            .background = moves[i].background,
         };
         op = &s->op_pool[at];
         if (i) s->move_pool[op->last_move].next = move;
@@ -349,6 +386,11 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
         op->last_move = move;
         if (m->to >= 0) s->window_bytes += m->size;
         order_by_key(s, move);
+        m = &s->move_pool[move];
+        if (m->kind == HIT) served = move;
+        /* It stores in another tier what the hit reads. */
+        if (m->kind == STORE && served != NONE && s->inclusive)
+            wait_for(s, move, served, WAIT_DATA);
         m = &s->move_pool[move];
         if (m->to >= 0 && s->ledgers[m->to].bounded) draw_room(s, move, &s->ledgers[m->to]);
         m = &s->move_pool[move];
@@ -417,7 +459,7 @@ static void decide(Scheduler *s) {
     int32_t at = dequeue(s, &s->requests[heap_pop(&s->waiting).value]);
     const PlannedMove *moves;
     int64_t count, due = s->op_pool[at].due_ns;
-    int role = waterfall_decide(s->decides, s->op_pool[at].row, &moves, &count);
+    int role = placement_decide(s->decides, s->op_pool[at].row, &moves, &count);
     admit_op(s, at, s->decided, role, moves, count, due);
     for (int32_t move = s->op_pool[at].first_move; move != NONE; move = s->move_pool[move].next)
         unblock(s, move, due, WAIT_NONE, NULL);
@@ -568,6 +610,7 @@ static void free_op_and_moves(Scheduler *s, int32_t at) {
     free_op(s, at);
 }
 
+/* The moves that its request waits for are done. */
 static void finish_op(Scheduler *s, int32_t at, int64_t now) {
     Op *op = &s->op_pool[at];
     int32_t request = op->request;
@@ -579,7 +622,6 @@ static void finish_op(Scheduler *s, int32_t at, int64_t now) {
         s->freed[request * s->depth + (r->freed + r->freed_count) % s->depth] = op->end_ns;
         r->freed_count++;
     }
-    if (op->retired) free_op_and_moves(s, at);
     if (r->next < s->ops->request[request].count) advance_request(s, request, now);
     else if (!r->running) end_request(s, request, now);
 }
@@ -646,8 +688,12 @@ void scheduler_complete(Scheduler *s, int32_t move, int64_t end_ns, int64_t now)
     if (m->kind != MISS && m->kind != BYPASS) finish_on_key(s, move, end_ns);
     if (frees(m) && s->ledgers[m->from].bounded) release_room(s, move, &s->ledgers[m->from]);
     Op *op = &s->op_pool[at];
-    if (end_ns > op->end_ns) op->end_ns = end_ns;
-    if (--op->left == 0) finish_op(s, at, now);
+    bool background = m->background;
+    op->left--;
+    if (!background && end_ns > op->end_ns) op->end_ns = end_ns;
+    if (!background && --op->foreground == 0) finish_op(s, at, now);
+    op = &s->op_pool[at];
+    if (!op->left && op->retired) free_op_and_moves(s, at);
 }
 
 int32_t scheduler_lowest(const Scheduler *s) {

@@ -13,7 +13,7 @@ void workload_add(const TraceColumns *c, int64_t count, TraceOp *ops, TraceReque
             c->source[i],
         };
         TraceKey *key = &keys[c->key[i]];
-        key->tokens = c->tokens[i];
+        key->tokens = key->stored = c->tokens[i];
         key->has_write |= c->op[i] == WRITE;
         TraceRequest *request = &requests[c->request_id[i]];
         if (!request->count++)
@@ -49,6 +49,28 @@ void workload_index(const Workload *w, TraceRequest *requests, int32_t *rows, in
     }
 }
 
+void totals_op(Totals *t, int role) {
+    t->ops++;
+    t->reads += role == READ;
+}
+
+void totals_move(Totals *t, const Workload *w, int64_t row, int64_t seq, const PlannedMove *m) {
+    t->counts[m->kind][m->from & 3][m->to & 3]++;
+    t->bytes[m->kind][m->from & 3][m->to & 3] += m->size;
+    if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE ||
+        m->kind == COPY)
+        t->moved_bytes += m->size;
+    /* A hit of a prompt spares what is stored; the rest of the object is computed again. An object
+     * that ends a chunk is stored with tokens of those before it, so its hit spares more than its
+     * own tokens: those that the misses before it counted. */
+    const TraceKey *key = &w->key[m->key];
+    if ((m->kind == HIT || m->kind == PROMOTE) && w->op[row].phase == PREFILL)
+        t->recomputed_tokens += key->tokens - key->stored;
+    /* An op that missed and was bypassed recomputes its tokens once. */
+    if (m->kind == MISS || (m->kind == BYPASS && !seq))
+        t->recomputed_tokens += w->key[m->key].tokens;
+}
+
 /* Add a batch of a plan to the totals, and write what the fingerprint covers: seven numbers per
  * move. */
 void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
@@ -56,7 +78,7 @@ void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const 
     for (int64_t i = 0; i < count; i++) {
         totals_op(totals, (int)ops[i].role);
         for (int64_t seq = 0; seq < ops[i].moves; seq++, moves++, rows += 7) {
-            totals_move(totals, w, seq, moves);
+            totals_move(totals, w, ops[i].row, seq, moves);
             rows[0] = w->op[ops[i].row].op_id;
             rows[1] = seq;
             rows[2] = moves->kind;
@@ -76,7 +98,7 @@ void stretch_offer(const Workload *w, const PlannedOp *ops, int64_t count, const
         int64_t(*of)[TIERS] =
             (int64_t(*)[TIERS])bytes + 2 * (int64_t) class[w->op[ops[i].row].request];
         for (const PlannedMove *end = moves + ops[i].moves; moves < end; moves++) {
-            bool demoted = moves->kind == DEMOTE;
+            bool demoted = moves->kind == DEMOTE || moves->kind == COPY;
             if (demoted || moves->kind == HIT || moves->kind == PROMOTE)
                 of[0][moves->from] += moves->size;
             if (demoted || moves->kind == STORE) of[1][moves->to] += moves->size;

@@ -112,7 +112,13 @@ class Sizes:
         return self.seconds / self.trials
 
 
-def size_scenarios(hardware: Hardware, bytes_per_token: int, seconds: float, trials: int = DEFAULT_TRIALS) -> Sizes:
+def size_scenarios(
+    hardware: Hardware,
+    bytes_per_token: int,
+    seconds: float,
+    trials: int = DEFAULT_TRIALS,
+    state_bytes: int = 0,
+) -> Sizes:
     """Return sizes that fit a machine.
 
     The working set fits each tier alone and has enough objects; the users' objects in flight take
@@ -123,12 +129,14 @@ def size_scenarios(hardware: Hardware, bytes_per_token: int, seconds: float, tri
         bytes_per_token: of the model.
         seconds: of each scenario.
         trials: of each scenario.
+        state_bytes: of each object, beside those of its tokens.
     """
     rooms = [size for size in (hardware.gpu, hardware.cpu, hardware.nvme) if size // 4 >= _MIN_WORKING_SET]
     working_set = min(_MAX_WORKING_SET, min(rooms, default=0) // 4)
-    longest = int(working_set / _MIN_OBJECTS / bytes_per_token / _MEAN_PROMPT)
+    room = working_set / _MIN_OBJECTS - state_bytes
+    longest = int(room / bytes_per_token / _MEAN_PROMPT)
     prompt = max(_MIN_PROMPT, min(_MAX_PROMPT, longest))
-    object_bytes = prompt * _MEAN_PROMPT * bytes_per_token
+    object_bytes = prompt * _MEAN_PROMPT * bytes_per_token + state_bytes
     many = int(max(4, min(_MAX_IN_FLIGHT / object_bytes, _USERS_PER_CORE * hardware.cores, _MAX_USERS)))
     few = max(2, many // 4)
     requests = max(8, int(working_set / object_bytes))

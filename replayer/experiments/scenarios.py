@@ -15,7 +15,7 @@ from replayer.experiments.scenario_table import BASELINE, RECIPES, SCENARIOS, SE
 from replayer.experiments.search_settings import THROUGHPUT, SearchSettings, describe_metric
 from replayer.experiments.steps import Step
 from replayer.flags.forwarded_flags import flag_words
-from replayer.planning import model as models
+from replayer.models import known as models
 from replayer.planning.plan import Plan, PlanOptions
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
@@ -119,8 +119,9 @@ def plan_suite(
         if "nvme" in hardware.absent:
             remedy += ", or pass `cache_dir` with a directory that has room"
         raise InputError(f"cannot run here: {skipped[name]}", remedy, subject=name)
-    bytes_per_token = models.find_model(model).sizes("fp16", 1).per_token
-    sizes = size_scenarios(hardware, bytes_per_token, budget_s / len(possible), trials)
+    each = models.find_model(model).sizes("fp16")
+    seconds = budget_s / len(possible)
+    sizes = size_scenarios(hardware, each.per_token, seconds, trials, each.state)
     return Suite(possible, skipped, sizes, hardware, model)
 
 

@@ -49,6 +49,30 @@ class UnlimitedOr(click.ParamType[Any]):
         return self._limited.convert(value, param, ctx)
 
 
+class ListOf(click.ParamType[tuple[Any, ...]]):
+    """Values of another type, separated by commas, none of them twice."""
+
+    def __init__(self, item: click.ParamType[Any]) -> None:
+        self._item = item
+        self.name = f"{item.name} list"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[Any, ...]:
+        """Parse the values."""
+        if isinstance(value, tuple):
+            return value
+        texts = [text.strip() for text in str(value).split(",")]
+        items = tuple(self._item.convert(text, param, ctx) for text in texts)
+        for text, item in zip(texts, items, strict=True):
+            if items.count(item) > 1:
+                self.fail(f"{value!r} names {text} twice.", param, ctx)
+        return items
+
+
 class WholeNumber(click.ParamType[int]):
     """A whole number in a range."""
 

@@ -13,10 +13,11 @@ from replayer.flags.flag_types import (
     UnlimitedOr,
     WholeNumber,
 )
-from replayer.planning import model as models
+from replayer.models.geometry import DTYPE_BYTES
+from replayer.models.known import MODELS
 from replayer.planning.pace import TOKEN_MS
-from replayer.record.options import Arrangement, Decode, Lookup, PaceKind
-from tracegen.console.command_line import MILLISECONDS, Quantity
+from replayer.record.options import POLICIES, Decode, Lookup, PaceKind
+from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 
 _TOKEN_TIMES: Final = ", ".join(f"{name} {milliseconds:g} ms" for name, milliseconds in TOKEN_MS.items())
 
@@ -26,11 +27,11 @@ PLAN_OPTIONS: Final = (
         "--model",
         metavar="NAME|FILE",
         help="Model whose KV cache is replayed: a Hugging Face config.json, or one of"
-        f" {', '.join(models.MODELS)}; vendors' spellings work, too.  [default: the trace's]",
+        f" {', '.join(MODELS)}; vendors' spellings work, too.  [default: the trace's]",
     ),
     click.option(
         "--kv-dtype",
-        type=click.Choice(list(models.DTYPE_BYTES)),
+        type=click.Choice(list(DTYPE_BYTES)),
         default="fp16",
         show_default=True,
         help="Data type of keys and values.",
@@ -42,6 +43,14 @@ PLAN_OPTIONS: Final = (
         show_default=True,
         metavar="N",
         help="GPUs that share the KV heads; the replay moves the bytes of one of them.",
+    ),
+    click.option(
+        "--pipeline-parallel",
+        type=int,
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Stages that share the layers; the replay moves the bytes of the largest.",
     ),
     click.option(
         "--gpu-mem-gb",
@@ -74,11 +83,33 @@ PLAN_OPTIONS: Final = (
     ),
     click.option(
         "--arrangement",
-        type=click.Choice(get_args(Arrangement)),
-        default="waterfall",
-        show_default=True,
-        help="Where new objects go. waterfall: to the fastest tier, which demotes old ones."
-        " spillover: to the fastest tier with room; nothing moves down.",
+        metavar="NAME|FILE",
+        help="Rules by which objects enter, move through and leave the tiers: waterfall, spillover,"
+        " or a TOML file; `replayer arrangements` lists all.  [default: waterfall]",
+    ),
+    click.option(
+        "--engine",
+        metavar="NAME",
+        help="Rules of a serving engine, such as vllm or lmcache, instead of --arrangement.",
+    ),
+    click.option(
+        "--policy",
+        metavar="NAME|TIER=NAME,…",
+        help="Which object is evicted first, in all tiers or by tier, as in gpu=lru,cpu=s3fifo:"
+        f" {', '.join(POLICIES)}.  [default: the arrangement's]",
+    ),
+    click.option(
+        "--ttl",
+        type=Quantity(SECONDS),
+        metavar="S",
+        help="Let objects expire so long after their last use, in seconds or with a unit: 90s, 1h."
+        " 0: never.  [default: the arrangement's]",
+    ),
+    click.option(
+        "--chunk-tokens",
+        type=WholeNumber(0),
+        metavar="N",
+        help="Store prompts in chunks of N tokens; 0: as in the trace.  [default: the arrangement's]",
     ),
     click.option(
         "--promote",

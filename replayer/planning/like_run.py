@@ -4,7 +4,14 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Final
 
-from replayer.planning.model import TokenBytes
+from replayer.arrangements.arrangement import (
+    SPILLOVER,
+    WATERFALL,
+    Arrangement,
+    ArrangementRecord,
+)
+from replayer.arrangements.loading import make_arrangement
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order, make_reference, read_order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import PlanOptions, Usable
@@ -52,8 +59,7 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
             bytes_per_token=_bytes_per_token(run, conditions),
             capacity_gib=_capacities(conditions),
             headroom=_headroom(conditions),
-            arrangement=conditions.arrangement or "waterfall",
-            promote=bool(conditions.promote),
+            arrangement=_arrangement(run, conditions),
             lookup=conditions.lookup,
             selection=_selection(conditions),
             order=_order(run, conditions),
@@ -79,12 +85,32 @@ def _headroom(conditions: Conditions) -> Decimal:
 
 
 def _bytes_per_token(run: Path, conditions: Conditions) -> TokenBytes:
-    """Return the bytes per token as recorded; runs of earlier releases record no windows."""
+    """Return the bytes per token as recorded; absent are those that the model does not have."""
     windowed = conditions.windowed_bytes_per_token or 0
     window = conditions.attention_window or 0
     if windowed > conditions.bytes_per_token:
         raise _error(run, "windowed_bytes_per_token is above bytes_per_token", _COPY_AGAIN)
-    return TokenBytes(conditions.bytes_per_token - windowed, windowed, window)
+    state = conditions.state_bytes_per_object or 0
+    return TokenBytes(conditions.bytes_per_token - windowed, windowed, window, state)
+
+
+def _arrangement(run: Path, conditions: Conditions) -> Arrangement:
+    """Return the arrangement as recorded; runs of earlier releases record no rules."""
+    name = conditions.arrangement or WATERFALL.name
+    if conditions.rules is not None:
+        try:
+            arrangement = make_arrangement(name, conditions.rules)
+        except InputError as error:
+            raise _error(run, f"in its rules, {error.problem}", _COPY_AGAIN) from None
+        recorded = ArrangementRecord(name, conditions.rules, bool(conditions.promote))
+        if arrangement.to_record() != recorded:  # a reader would take it for something else
+            problem = "its arrangement, rules and promote are not what a run records"
+            raise _error(run, problem, _COPY_AGAIN)
+        return arrangement
+    known = {one.name: one for one in (WATERFALL, SPILLOVER)}
+    if name not in known:
+        raise _error(run, f"it does not record the rules of {name}", _COPY_AGAIN)
+    return known[name].with_promotion() if conditions.promote else known[name]
 
 
 def _usable(conditions: Conditions) -> Usable:

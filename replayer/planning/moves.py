@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from replayer.record.columns import MOVES, TIERS
 
-HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE = range(len(MOVES))
+HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE, COPY = range(len(MOVES))
 GPU, CPU, NVME = range(len(TIERS))
 
 

@@ -48,18 +48,39 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     nvme_drive_writes_per_day: float | None = None
 
 
-class OfferedLoad:
-    """Bytes per minute, tier and direction; a move counts when its request arrives in the trace."""
+class Minutes:
+    """The minutes of a trace's own time in which requests arrive.
+
+    Only minutes with a request are numbered: a trace may span years.
+
+    Attributes:
+        span_s: seconds from the first request to the last.
+        count: number of minutes.
+        of_request: number of each request's minute, shape (requests,).
+    """
 
     def __init__(self, workload: Workload) -> None:
         times = workload.arrivals()
         since_first = times - times.min(initial=_FAR_FUTURE)
-        # Only minutes with a request take memory: a trace may span years.
         minutes, minute = np.unique(since_first // _MINUTE_NS, return_inverse=True)
+        self.span_s = float(np.ptp(times)) / 1e9 if len(times) else 0.0
+        self.count = len(minutes)
+        self.of_request = minute.astype(np.int32)
+
+
+class OfferedLoad:
+    """Bytes per minute, tier and direction; a move counts when its request arrives in the trace.
+
+    Attributes:
+        bytes: of each minute by direction (read, write) and tier; shape (minutes, 2, tiers).
+    """
+
+    def __init__(self, workload: Workload, minutes: Minutes | None = None) -> None:
+        minutes = minutes or Minutes(workload)
         self._workload = workload
-        self._span_s = float(np.ptp(times)) / 1e9 if len(times) else 0.0
-        self._minute = minute.astype(np.int32)
-        self._bytes = np.zeros((len(minutes), 2, len(TIERS)), np.int64)
+        self._span_s = minutes.span_s
+        self._minute = minutes.of_request
+        self.bytes = np.zeros((minutes.count, 2, len(TIERS)), np.int64)
 
     def add(self, stretch: Stretch, *_: object) -> None:
         """Add a stretch of the plan."""
@@ -69,7 +90,7 @@ class OfferedLoad:
             len(stretch.ops),
             address(stretch.moves),
             address(self._minute),
-            address(self._bytes),
+            address(self.bytes),
         )
 
     def summarise(self, options: PlanOptions) -> Offered:
@@ -80,8 +101,8 @@ class OfferedLoad:
         """
         if not self._span_s:
             return Offered(span_s=0.0)
-        gib = self._bytes / GIB
-        per_day = float(self._bytes[:, _WRITE, NVME].sum()) / self._span_s * _DAY_S
+        gib = self.bytes / GIB
+        per_day = float(self.bytes[:, _WRITE, NVME].sum()) / self._span_s * _DAY_S
         usable = options.usable()[NVME]
         return Offered(
             span_s=self._span_s,

@@ -1,7 +1,7 @@
 """The plan of a trace for a model, tiers and an order: its moves and their summary.
 
 `docs/waterfall.md` and `docs/ordering.md` give the rules; compiled code applies them
-(`core/waterfall.c`, `core/planner.c`). Planning does no I/O and depends on no clock and no
+(`core/placement.c`, `core/planner.c`). Planning does no I/O and depends on no clock and no
 randomness.
 """
 
@@ -15,17 +15,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
+from replayer.arrangements.rules import make_rules
 from replayer.bindings import compiled
 from replayer.bindings.compiled import (
     PLANNED,
     PLANNED_OP,
-    UNLIMITED,
+    AccountStruct,
     Rules,
     address,
     call,
     view,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
@@ -33,8 +35,8 @@ from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import Account, MoveTotals, PlanSummary
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
-from replayer.record.columns import CHECKPOINT_OPS, TIERS
-from replayer.record.options import Arrangement, Lookup
+from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS, TIERS
+from replayer.record.options import Lookup
 from replayer.record.run_info import PeakBytes
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -56,10 +58,10 @@ that the fingerprint covers, shape (moves, 7)."""
 _planner_new = call("planner_new")
 _planner_free = call("planner_free")
 _planner_next = call("planner_next")
-_planner_waterfall = call("planner_waterfall")
-_waterfall_new = call("waterfall_new")
-_waterfall_free = call("waterfall_free")
-_waterfall_account = call("waterfall_account")
+_planner_placement = call("planner_placement")
+_placement_new = call("placement_new")
+_placement_free = call("placement_free")
+_placement_account = call("placement_account")
 
 
 @dataclass(frozen=True)
@@ -70,25 +72,23 @@ class PlanOptions:
         bytes_per_token: KV cache bytes of a token of the model.
         capacity_gib: GiB of gpu, cpu and nvme; 0: no such tier; None: unlimited.
         headroom: usable share of gpu and cpu.
-        promote: move an object that is read to the fastest tier that can hold it.
-        lookup: whether objects hit one by one or as a prefix; None: the trace's default.
-        arrangement: `waterfall` demotes objects to make room; `spillover` stores new objects in the
-            fastest tier with room.
+        lookup: whether objects hit one by one or as a prefix; None: what the arrangement says, else
+            the trace's default.
+        arrangement: the rules by which objects enter, move through and leave the tiers.
         selection: the ops of the trace that are replayed.
         order: the sequence in which ops are decided.
         demand: the load under which a reference order is made.
 
     Raises:
-        InputError: a capacity is negative or not finite, the headroom is not in (0, 1], or no tier
-            has any room.
+        InputError: a capacity is negative or not finite, the headroom is not in (0, 1], no tier has
+            any room, or a policy needs an order that is known beforehand.
     """
 
     bytes_per_token: TokenBytes
     capacity_gib: tuple[Decimal, Decimal, Decimal | None]
     headroom: Decimal = Decimal("0.8")
-    promote: bool = False
     lookup: Lookup | None = None
-    arrangement: Arrangement = "waterfall"
+    arrangement: Arrangement = WATERFALL
     selection: Selection = field(default_factory=Selection)
     order: Order = field(default_factory=Order)
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
@@ -114,6 +114,18 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
+        self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
+
+    @property
+    def plan_version(self) -> int:
+        """Version of the plan; its fingerprint begins with it."""
+        is_known = self.arrangement.to_record().rules is None
+        return self.order.plan_version if is_known else ARRANGED_PLAN_VERSION
+
+    def choose_lookup(self, trace: Trace) -> Lookup:
+        """Return how reads are looked up: as given, else by the arrangement or the trace."""
+        is_chained = bool(trace.metadata.prefix_chained)
+        return self.lookup or self.arrangement.choose_lookup(is_chained=is_chained)
 
     def capacity(self) -> Usable:
         """Return the bytes of each tier, headroom included: floor(GiB × 2^30).
@@ -142,21 +154,21 @@ class Plan:
         usable: bytes of each tier without the headroom.
         capacity: bytes of each tier with the headroom.
         lookup: `independent` or `contiguous`, as given or by the trace.
-        workload: the ops that are replayed.
+        workload: the ops that are replayed; the trace is read if the caller does not have them.
 
     Raises:
         InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
             does not fit the trace.
     """
 
-    def __init__(self, trace: Trace, options: PlanOptions) -> None:
+    def __init__(self, trace: Trace, options: PlanOptions, workload: Workload | None = None) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()
         self.capacity = options.capacity()
-        default_lookup: Lookup = "contiguous" if trace.metadata.prefix_chained else "independent"
-        self.lookup: Lookup = options.lookup or default_lookup
-        self.workload = Workload(trace, options.selection, options.bytes_per_token)
+        self.lookup = options.choose_lookup(trace)
+        sizing = (options.bytes_per_token, options.arrangement)
+        self.workload = workload or Workload(trace, options.selection, *sizing)
         self._check_waits(options.demand.pace)
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 
@@ -202,14 +214,14 @@ class Plan:
         return rows.astype(np.int32)
 
     def rules(self) -> Rules:
-        """Return the rules of the waterfall as compiled code reads them."""
-        return Rules(
-            _limits(self.usable),
-            _limits(self.capacity),
-            self.options.promote,
-            self.lookup == "contiguous",
-            self.options.order.kind != "trace",
-            self.options.arrangement == "spillover",
+        """Return the rules of placement as compiled code reads them."""
+        return make_rules(
+            self.options.arrangement,
+            self.usable,
+            self.capacity,
+            self.options.bytes_per_token.per_token,
+            is_contiguous=self.lookup == "contiguous",
+            first_writes=self.options.order.kind != "trace",
         )
 
     def planner(self) -> "Planner":
@@ -219,7 +231,7 @@ class Plan:
     def live(self) -> int:
         """Make a waterfall that decides ops while they are executed; free it with `free_live`."""
         workload = compiled.reference(self.workload.struct)
-        return int(_waterfall_new(workload, compiled.reference(self.rules())))
+        return int(_placement_new(workload, compiled.reference(self.rules()), None))
 
     def simulate(
         self,
@@ -234,7 +246,7 @@ class Plan:
         """
         totals = MoveTotals()
         planner = self.planner()
-        fingerprint = PlanHash(self.options.order.plan_version)
+        fingerprint = PlanHash(self.options.plan_version)
         planned = 0
         with ThreadPoolExecutor(1) as pool:  # hashing releases the GIL, as planning does
             hashing: Future[None] | None = None
@@ -264,11 +276,7 @@ class Plan:
 
 def free_live(waterfall: int) -> None:
     """Free a waterfall that `Plan.live` made."""
-    _waterfall_free(waterfall)
-
-
-def _limits(limits: Usable) -> "ctypes.Array[ctypes.c_int64]":
-    return (ctypes.c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in limits))
+    _placement_free(waterfall)
 
 
 def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> PlanSummary:
@@ -282,6 +290,7 @@ def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> P
         plan_checkpoints=tuple(fingerprint.checkpoints),
         peak_objects=account.peak_objects,
         largest_object=account.largest_object,
+        offers=account.offers,
     )
 
 
@@ -328,10 +337,9 @@ class Planner:
 
     def account(self) -> Account:
         """Return the waterfall's account of its tiers up to the last stretch."""
-        numbers = np.zeros(13, np.int64)
-        _waterfall_account(_planner_waterfall(self.handle), address(numbers))
-        used, _, peak, objects = (tuple(numbers[at : at + 3].tolist()) for at in (0, 3, 6, 9))
-        return Account(used, peak, objects, int(numbers[12]))
+        account = AccountStruct()
+        _placement_account(_planner_placement(self.handle), compiled.reference(account))
+        return Account.of(account)
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:

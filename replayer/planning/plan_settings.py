@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, TypedDict
 
-from replayer.planning.model import MODELS, find_model
+from replayer.arrangements.arrangement import Arrangement
+from replayer.arrangements.choosing import choose_arrangement
+from replayer.models.known import MODELS, find_model
 from replayer.planning.order import Order, parse_order
 from replayer.planning.pace import PACES, TOKEN_MS, Demand, Pace
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.record.options import Arrangement, Decode, Lookup, PaceKind, Placement
+from replayer.record.options import Decode, Lookup, PaceKind, Placement
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -29,11 +31,20 @@ class PlanSettings(TypedDict, total=False):
         model: name of a model, or path of a Hugging Face config.json.
         kv_dtype: type of keys and values; fp16 by default.
         tensor_parallel: number of ranks that share the KV heads; 1 by default.
+        pipeline_parallel: number of stages that share the layers; 1 by default.
         gpu_mem_gb: GPU memory for KV cache; 0 by default.
         cpu_mem_gb: host memory for KV cache; 0 by default.
         storage_capacity_gb: room on NVMe; unlimited by default.
         headroom: usable share of gpu and cpu; 0.8 by default.
-        arrangement: waterfall or spillover; see `PlanOptions`.
+        arrangement: name of an arrangement that ships with the tool, or path of a TOML file;
+            waterfall by default.
+        engine: name of a serving engine whose arrangement counts instead.
+        policy: which object a tier evicts first: lru, or policies by tier as in gpu=lru,cpu=s3fifo;
+            the arrangement's by default.
+        ttl: seconds after its last touch at which an object expires; 0: never; the arrangement's by
+            default.
+        chunk_tokens: tokens of a chunk in which prompts are stored; 0: as in the trace; the
+            arrangement's by default.
         promote: move an object that is read to the fastest tier that can hold it.
         lookup: whether objects hit one by one or as a prefix.
         decode: decode reads that are replayed; see `Selection`.
@@ -54,11 +65,16 @@ class PlanSettings(TypedDict, total=False):
     model: str | None
     kv_dtype: str
     tensor_parallel: int
+    pipeline_parallel: int
     gpu_mem_gb: Gib | None
     cpu_mem_gb: Gib | None
     storage_capacity_gb: Gib | None
     headroom: Gib
-    arrangement: Arrangement
+    arrangement: str | Arrangement | None
+    engine: str | None
+    policy: str | None
+    ttl: float | None
+    chunk_tokens: int | None
     promote: bool
     lookup: Lookup | None
     decode: Decode
@@ -191,6 +207,7 @@ def resolve_plan(
         bytes_per_token=model.sizes(
             settings.get("kv_dtype", "fp16"),
             settings.get("tensor_parallel", 1),
+            settings.get("pipeline_parallel", 1),
         ),
         capacity_gib=(
             _capacity(trace, settings, "gpu_mem_gb") or Decimal(0),
@@ -198,8 +215,7 @@ def resolve_plan(
             _capacity(trace, settings, "storage_capacity_gb"),
         ),
         headroom=Decimal(str(settings.get("headroom", "0.8"))),
-        arrangement=settings.get("arrangement", "waterfall"),
-        promote=settings.get("promote", False),
+        arrangement=choose_arrangement(settings),
         lookup=settings.get("lookup"),
         selection=Selection(
             settings.get("decode", "reread"),

@@ -1,11 +1,14 @@
 """The ops of a replay in memory, as compiled code reads them: 36 bytes per op."""
 
+import copy
 import ctypes
+import functools
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.bindings.compiled import (
     TRACE_KEY,
     TRACE_OP,
@@ -15,11 +18,11 @@ from replayer.bindings.compiled import (
     call,
     reference,
 )
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import Selection
 from tracegen.errors import InputError
-from tracegen.schema import DTYPES, Columns, Trace
+from tracegen.schema import DTYPES, ENUMS, Columns, Trace
 
 BATCH_OPS: Final = 1 << 18
 _MAX_NUMBER: Final = (1 << 31) - 1  # rows, keys and requests are numbered with 31 bits
@@ -31,6 +34,7 @@ _COLUMNS: Final = (
 
 _add_columns = call("workload_add")
 _index_requests = call("workload_index")
+_store_chunks = call("workload_store")
 
 
 class Workload:
@@ -48,7 +52,13 @@ class Workload:
             than can be numbered.
     """
 
-    def __init__(self, trace: Trace, selection: Selection, bytes_per_token: TokenBytes) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        selection: Selection,
+        bytes_per_token: TokenBytes,
+        arrangement: Arrangement = WATERFALL,
+    ) -> None:
         max_ops = trace.ops * selection.cycles
         if max_ops > _MAX_NUMBER:
             raise InputError(
@@ -73,8 +83,8 @@ class Workload:
         self._request = self._request[: self.requests]
         self._key = self._key[: self.keys]
         self.users = int(self._request["user"].max(initial=-1)) + 1
-        self._key["size"] = bytes_per_token.object_bytes(self._key["tokens"])
         self._index()
+        self._key["size"] = bytes_per_token.object_bytes(self._held_tokens(arrangement))
 
     def _take(self, batch: Columns, trace: Trace) -> None:
         """Add the ops of a batch."""
@@ -99,20 +109,56 @@ class Workload:
         """Link the ops of each request and the requests of each user."""
         self._rows = np.empty(self.ops, np.int32)
         self._first_request = np.full(self.users, -1, np.int32)
-        self.struct = WorkloadStruct(
-            self.ops,
-            self.requests,
-            self.users,
-            self.keys,
-            *map(address, (self._op, self._request, self._key, self._rows, self._first_request)),
-        )
+        self.struct = self._make_struct()
         last_request = np.full(self.users, -1, np.int32)
         arrays = (self._request, self._rows, self._first_request, last_request)
         _index_requests(reference(self.struct), *map(address, arrays))
 
+    def _make_struct(self) -> WorkloadStruct:
+        arrays = (self._op, self._request, self._key, self._rows, self._first_request)
+        numbers = (self.ops, self.requests, self.users, self.keys)
+        return WorkloadStruct(*numbers, *map(address, arrays))
+
+    def with_sizes(self, bytes_per_token: TokenBytes, arrangement: Arrangement) -> "Workload":
+        """Return the workload for another model and arrangement; it shares all but the keys.
+
+        Args:
+            bytes_per_token: of the model.
+            arrangement: its chunks count; this workload must be one without chunks.
+        """
+        other = copy.copy(self)
+        other._key = self._key.copy()
+        other.struct = other._make_struct()
+        other._key["size"] = bytes_per_token.object_bytes(other._held_tokens(arrangement))
+        return other
+
+    def _held_tokens(self, arrangement: Arrangement) -> NDArray[np.int32]:
+        """Return the tokens that each object takes in a tier, shape (keys,).
+
+        With chunks, also note how many of its tokens a hit spares.
+        """
+        tokens: NDArray[np.int32] = self._key["tokens"]
+        if not arrangement.chunk_tokens:
+            return tokens
+        held = np.zeros(self.keys, np.int32)
+        _store_chunks(
+            reference(self.struct),
+            address(self._key),
+            arrangement.chunk_tokens,
+            arrangement.tail == "keep",
+            arrangement.unsaved_tokens,
+            address(held),
+        )
+        return held
+
     def sizes(self) -> NDArray[np.int64]:
         """Return the bytes of each object, shape (keys,)."""
         return self._key["size"]
+
+    def spared_tokens(self) -> NDArray[np.int32]:
+        """Return the tokens that a hit on each object spares, shape (keys,)."""
+        spared: NDArray[np.int32] = self._key["stored"]
+        return spared
 
     def op_ids(self) -> NDArray[np.int64]:
         """Return the op_id of each row, shape (ops,)."""
@@ -121,6 +167,30 @@ class Workload:
     def tokens(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the tokens of these objects, shape as `keys`."""
         tokens: NDArray[np.int32] = self._key["tokens"][keys]
+        return tokens
+
+    def requests_of(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the request of each of these rows, shape as `rows`."""
+        requests: NDArray[np.int32] = self._op["request"][rows]
+        return requests
+
+    def prompts(self) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.bool_]]:
+        """Return request, key and whether the key is used again, for each op of a prompt.
+
+        Prompts are prefill reads and writes, in the order of the trace. A key is used again if any
+        op before, decode ops included, is on it.
+        """
+        first = np.zeros(self.keys, np.int64)
+        first[self._op["key"][::-1]] = np.arange(self.ops)[::-1]  # the last assignment stays
+        is_delete = self._op["op"] == ENUMS["op"].index("delete")
+        is_prefill = self._op["phase"] == ENUMS["phase"].index("prefill")
+        rows = np.flatnonzero(is_prefill & ~is_delete)
+        keys = self._op["key"][rows]
+        return self._op["request"][rows], keys, first[keys] < rows
+
+    def op_tokens(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the tokens of the objects of the ops of these rows, shape as `rows`."""
+        tokens: NDArray[np.int32] = self._op["tokens"][rows]
         return tokens
 
     def arrivals(self) -> NDArray[np.int64]:
@@ -136,13 +206,19 @@ class Workload:
 
         It is the sum of the trace's times, thinking, generation and prefill.
         """
-        generated = self._op["new_tokens"].sum(dtype=np.float64)
-        computed = self._op["tokens"].sum(dtype=np.float64)
+        generated, computed = self._token_sums
         think_ns = self._request["think_ns"].sum(dtype=np.float64)
         asked_ns = self._request["time_ns"].max(initial=0) + think_ns
         prefill_ns = 1e9 / pace.prefill_tok_s if pace.prefill_tok_s else 0.0
         generation_ns = generated * pace.token_ms * 1e6
         return float(asked_ns / pace.speedup + generation_ns + computed * prefill_ns)
+
+    @functools.cached_property
+    def _token_sums(self) -> tuple[float, float]:
+        """Tokens that all ops generate, and tokens of their objects."""
+        names = ("new_tokens", "tokens")
+        generated, tokens = (self._op[name].sum(dtype=np.float64) for name in names)
+        return float(generated), float(tokens)
 
     def has_whole_requests(self, rows: NDArray[np.int64]) -> bool:
         """Return whether, in this order of rows, each request of a user ends before the next."""

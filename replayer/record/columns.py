@@ -11,10 +11,12 @@ PLAN_VERSION: Final = 1
 """What the fingerprint of a plan in the trace's order begins with."""
 ORDERED_PLAN_VERSION: Final = 2
 """The same, in any other order."""
+ARRANGED_PLAN_VERSION: Final = 3
+"""The same in every order, under any arrangement but the waterfall and spillover."""
 CHECKPOINT_OPS: Final = 1 << 16
 
 TIERS: Final = ("gpu", "cpu", "nvme")
-MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
+MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete", "copy")
 STATUSES: Final = ("ok", "error", "upstream")
 WAITS: Final = ("data", "eviction", "room")
 """What a move waited for last: its own object, the evictions of its own op, room that other ops freed."""

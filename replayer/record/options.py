@@ -2,10 +2,29 @@
 
 from typing import Final, Literal
 
-Arrangement = Literal["waterfall", "spillover"]
-"""Where new objects go: to the fastest tier, which demotes old ones, or the fastest with room."""
+Copies = Literal["exclusive", "inclusive"]
+"""Whether one tier holds an object, or several may."""
+StorePlace = Literal["fastest", "with-room"]
+"""Where new objects go: to the fastest tier that can hold them, or the fastest that has room."""
+Touch = Literal["serving", "all"]
+"""Which copies of an object a hit touches: the one that serves it, or all."""
+Recency = Literal["op", "tail-first"]
+"""Whether an object is as recent as its op, or the end of a prompt older than its beginning."""
+Tail = Literal["drop", "keep"]
+"""Whether the last chunk of a prompt is left out or stored whole if the prompt ends inside it."""
+Down = Literal["on-evict", "on-store", "on-touch"]
+"""When a tier gets an object of the next faster tier; in the order of the compiled core."""
+Up = Literal["stay", "move", "copy", "copy-top"]
+"""What a hit in a tier does to the object; in the order of the compiled core."""
+POLICIES: Final = (
+    *("lru", "fifo", "lfu", "clock", "sieve", "arc", "slru", "s3fifo", "wtinylfu", "gdsf"),
+    *("leaf-lru", "belady"),
+)
+"""The policies by which a tier evicts; in the order of the compiled core's table."""
 Lookup = Literal["independent", "contiguous"]
 """Whether objects hit or miss one by one, or a prefix ends at its first miss."""
+LookupRule = Literal["trace", "independent", "contiguous"]
+"""The same, or as the trace says."""
 Decode = Literal["reread", "once", "none"]
 """Which decode reads are replayed: all, the first of each request, or no decode read."""
 PaceKind = Literal["asap", "closed", "open"]
@@ -28,3 +47,16 @@ GpuRead = Literal["host", "device"]
 """Where reads from the gpu tier go."""
 RankMode = Literal["replicate", "partition"]
 """Whether every rank replays the whole trace, or its share of the sessions."""
+WarningKind = Literal[
+    "page cache",
+    "page cache served reads",
+    "unchecked reads",
+    "root file system",
+    "emulated tier",
+    "throttled tier",
+    "verification off",
+    "little room",
+    "slow log",
+    "note",
+]
+"""What a warning of a run is about."""

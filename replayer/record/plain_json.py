@@ -7,7 +7,13 @@ import msgspec
 
 from replayer.record.run_info import Conditions, RanksInfo, RunInfo
 
-RARE: Final = ("windowed_bytes_per_token", "attention_window", "gpu")
+RARE: Final = (
+    "windowed_bytes_per_token",
+    "attention_window",
+    "state_bytes_per_object",
+    "gpu",
+    "rules",
+)
 
 
 def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:
@@ -26,7 +32,7 @@ def encode(info: RunInfo | RanksInfo) -> bytes:
 def to_plain(value: msgspec.Struct) -> dict[str, Any]:
     """Convert a part of run.json to what JSON has: dicts, lists, numbers, text and None.
 
-    The fields that only some models and machines have (RARE) are left out if they are None.
+    The fields that only some models, arrangements and machines have (RARE) are left out if they are None.
     """
     plain: dict[str, Any] = json.loads(msgspec.json.encode(value))
     if isinstance(value, Conditions):

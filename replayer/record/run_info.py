@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from replayer.record.columns import TIERS
-from replayer.record.options import DEVICE_LAYOUTS, Arrangement, Decode, Layout, Lookup, PaceKind, Placement, Verify
+from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify, WarningKind
 
 _INT64: Final = 2**63 - 1
 Count = Annotated[int, Meta(ge=0, le=_INT64)]
@@ -22,22 +22,12 @@ Number = Annotated[int, Meta(ge=0, le=10**12)] | Annotated[float, Meta(ge=0, le=
 Seconds = Annotated[int, Meta(ge=0, le=10**9)] | Annotated[float, Meta(ge=0, le=1e9)]
 Milliseconds = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0, le=1e6)]
 
+Table = dict[str, Any]
+"""A table whose keys others define: a recipe, rules, versions of packages."""
 Status = Literal["running", "complete", "incomplete", "failed"]
 Tier = Literal["gpu", "cpu", "nvme"]
 OrderKind = Literal["trace", "reference", "live", "run"]
 IoEngine = Literal["psync", "uring"]
-WarningKind = Literal[
-    "page cache",
-    "page cache served reads",
-    "unchecked reads",
-    "root file system",
-    "emulated tier",
-    "throttled tier",
-    "verification off",
-    "little room",
-    "slow log",
-    "note",
-]
 assert get_args(Tier) == TIERS
 
 
@@ -65,8 +55,8 @@ class PeakBytes(msgspec.Struct, frozen=True, kw_only=True):
     nvme: Count | None = None
 
 
-class Demotions(msgspec.Struct, frozen=True, kw_only=True):
-    """Demotions by the pair of tiers."""
+class PairCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """A count for each pair of tiers."""
 
     gpu_cpu: Count = msgspec.field(name="gpu>cpu")
     gpu_nvme: Count = msgspec.field(name="gpu>nvme")
@@ -74,14 +64,15 @@ class Demotions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of ops and moves, bytes and tokens, of a plan or of its execution."""
+    """Counts of a plan or of its execution; `copies` is left out if nothing is copied."""
 
     ops: Count
     reads: Count | None = None
     hits: TierCounts
     misses: Count
     stores: TierCounts
-    demotions: Demotions
+    demotions: PairCounts
+    copies: PairCounts | msgspec.UnsetType = msgspec.UNSET
     promotions: Count
     drops: Count
     bypasses: Count
@@ -114,7 +105,7 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
     ops: Count | None = None
     seed: int | None = None
-    recipe: dict[str, Any] | None = None
+    recipe: Table | None = None
     generator: str | None = None
     tokenizer: Named | None = None
     block_tokens: Count | None = None
@@ -148,9 +139,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_token: Positive
     windowed_bytes_per_token: Count | None = None
     attention_window: Count | None = None
+    state_bytes_per_object: Count | None = None
     usable_bytes: TierSizes
     headroom: str | None = None
-    arrangement: Arrangement | None = None
+    arrangement: str | None = None
+    rules: Table | None = None
     promote: bool | None = None
     lookup: Lookup | None = None
     decode: Decode | None = None
@@ -185,7 +178,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     window_ops: Count | None = None
     window_bytes: Count | None = None
     ranks: RankCount | None = None
-    unknown: dict[str, Any] | None = None
+    unknown: Table | None = None
 
     @property
     def has_simulated_nvme(self) -> bool:
@@ -229,7 +222,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None = None
     code_sha256: str | None = None
     core_sha256: str | None = None
-    packages: dict[str, Any] | None = None
+    packages: Table | None = None
     storage: Storage | None = None
     gpu: Gpu | None = None
 

@@ -3,7 +3,8 @@
 from typing import Final
 
 from replayer.record import run_info
-from replayer.record.run_info import RunInfo, WarningKind
+from replayer.record.options import WarningKind
+from replayer.record.run_info import RunInfo
 
 _WORDS: Final[dict[str, WarningKind]] = {
     "the page cache": "page cache",

@@ -16,6 +16,7 @@ def make_conditions(
 ) -> Conditions:
     """Return the conditions of a run of `ranks` processes on these tiers."""
     options = plan.options
+    arrangement = options.arrangement.to_record()
     selection = options.selection
     sizes = options.bytes_per_token
     windowed = sizes.windowed or None
@@ -29,10 +30,12 @@ def make_conditions(
         bytes_per_token=sizes.per_token,
         windowed_bytes_per_token=windowed,
         attention_window=sizes.window if windowed else None,
+        state_bytes_per_object=sizes.state or None,
         usable_bytes=TierSizes(gpu=gpu, cpu=cpu, nvme=nvme),
         headroom=str(options.headroom),
-        arrangement=options.arrangement,
-        promote=options.promote,
+        arrangement=arrangement.name,
+        rules=arrangement.rules,
+        promote=arrangement.promote,
         lookup=plan.lookup,
         decode=selection.decode,
         users=selection.users,

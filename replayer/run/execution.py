@@ -13,6 +13,7 @@ from replayer.machine.device_counters import Sampler
 from replayer.planning.plan import Plan
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import PlanSummary
+from replayer.record.options import WarningKind
 from replayer.record.run_directory import RunDirectory
 from replayer.record.run_info import (
     Clock,
@@ -22,7 +23,6 @@ from replayer.record.run_info import (
     Totals,
     Warmup,
     Warning,  # noqa: A004 (run.json's word)
-    WarningKind,
     Window,
 )
 from replayer.record.wording import commonest
@@ -78,7 +78,7 @@ class Execution:
         self._prepared = prepared
         self._ranks = ranks
         self._console = console
-        self._hash = PlanHash(prepared.plan.options.order.plan_version)
+        self._hash = PlanHash(prepared.plan.options.plan_version)
         self._engine = Engine(
             prepared.plan,
             tiers.all,

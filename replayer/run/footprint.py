@@ -5,6 +5,7 @@ from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import TIERS
+from replayer.record.run_info import PairCounts
 from replayer.tiers.base import choose_unit
 
 
@@ -25,6 +26,10 @@ def most_objects(plan: Plan, summary: PlanSummary | None, window: PlanWindow) ->
     return [min(keys, sum(peaks[: tier + 1]) + window.ops) for tier in range(len(TIERS))]
 
 
+def _sum_pairs(counts: PairCounts) -> int:
+    return counts.gpu_cpu + counts.gpu_nvme + counts.cpu_nvme
+
+
 def nvme_room(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> int:
     """Return the most bytes that the nvme tier takes on its disk at a time, padding included.
 
@@ -43,8 +48,10 @@ def nvme_room(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> in
     else:
         size = summary.write_bytes.nvme
         stored = summary.stores.gpu + summary.stores.cpu + summary.stores.nvme
-        demoted = summary.demotions
-        objects = min(objects, stored + demoted.gpu_cpu + demoted.gpu_nvme + demoted.cpu_nvme)
+        entered = stored + _sum_pairs(summary.demotions)
+        if summary.copies:
+            entered += _sum_pairs(summary.copies)
+        objects = min(objects, entered)
         if limit is None and window.bytes is not None:
             size = min(size, (summary.peak_bytes.nvme or 0) + window.bytes)
     if limit is not None:

@@ -13,9 +13,12 @@ STACKS = {
         "__main__ cli commands exchange formats generate derive describe workload sources console files recipe"
         " schema trace randomness arrays times errors"
     ),
-    "replayer": "__main__ cli commands experiments flags run engine tiers planning machine schema record bindings",
+    "replayer": (
+        "__main__ cli commands experiments flags run engine tiers diagnosis sizing simulation planning models"
+        " arrangements machine schema record bindings"
+    ),
     "analysis": (
-        "__main__ cli commands submission report comparison assessment loaded_run sql summary metrics runs doubts log"
+        "__main__ cli commands submission sweeps report comparison assessment loaded_run sql summary metrics runs doubts log"
         " progress"
     ),
 }

@@ -18,7 +18,7 @@ from analysis.summary.summary import check_run, summarise
 from analysis.summary.text import render
 from replayer.machine import device_counters as counters
 from replayer.machine.device_counters import Sampler
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Plan, PlanOptions
 from tests.support import traces

@@ -17,10 +17,16 @@ from tests.support.pages import COMMANDS, SMALL, words
 from tests.support.paths import ROOT
 from tracegen.schema import Trace
 
-PAGES = ("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md")
+PAGES = (
+    *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md"),
+    *("simulating.md", "choosing.md"),
+)
 MPIRUN = f"mpirun --allow-run-as-root --oversubscribe -n 2 {sys.executable} -m replayer"
 SMALLER = {
     r"/mnt/\w+": "cache",
+    "traces/mooncake_excerpt": str(ROOT / "traces" / "mooncake_excerpt"),
+    "simulate chat.parquet": "simulate trace.parquet",
+    "replayer sweep engines": "replayer sweep server.toml",
     "llama3.1-8b": "tiny-1b",
     r"tracegen generate mlperf_\w+ .* -o": "tracegen generate small.toml -o",
     r"tracegen generate --sharegpt ShareGPT.json .* -o": "tracegen generate small.toml --set mix.personas=0 -o",
@@ -64,6 +70,16 @@ def grid(page: str) -> str:
     return text[text.index("trials") :]
 
 
+def smaller_server() -> str:
+    """The sweep of the worked example on a trace of eight ops, without its pauses."""
+    text = block("choosing.md", "toml")
+    small = {"trials = 3": "trials = 1", "mooncake": "trace", "speedup = 4": "speedup = 100", "= 15.625": "= 0.01"}
+    for was, instead in small.items():
+        assert was in text
+        text = text.replace(was, instead)
+    return text
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder with what pages take for granted: a trace, logs of a gateway, the page's program."""
@@ -86,6 +102,8 @@ def place(tmp_path: Path) -> Path:
         assert was in load
         load = load.replace(was, instead)
     (tmp_path / "load.toml").write_text(load)
+    (tmp_path / "sixtyfourth.json").write_text(block("choosing.md", "json"))
+    (tmp_path / "server.toml").write_text(smaller_server())
     return tmp_path
 
 
@@ -112,6 +130,9 @@ def test_every_command_of_the_page_works(page: str, place: Path) -> None:
     if page == "load-curve.md":
         subprocess.run([sys.executable, "-c", block(page)], check=True, cwd=place)
         assert (place / "load-curve.svg").read_text().count("<svg") == 1
+    if page == "choosing.md":
+        subprocess.run([sys.executable, "-c", block(page)], check=True, cwd=place)
+        assert (place / "choosing.svg").read_text().count("<svg") == 1
     if page == "your-own-log.md":
         mine, blocks = (Trace(place / f"{name}.parquet").metadata for name in ("mine", "blocks"))
         assert (mine.counts["requests"], blocks.counts["requests"], blocks.block_tokens) == (12, 12, 512)
@@ -140,7 +161,7 @@ KV_CACHE_PY = """
 
 
 def test_the_page_for_users_of_kv_cache_py_names_each_of_its_flags_once() -> None:
-    text = (ROOT / "docs" / "from-kv-cache-py.md").read_text()
+    text = (ROOT / "docs" / "from-kv-cache-py.md", "choosing.md").read_text()
     table = text[text.index("## Flag by flag") : text.index("## The proposal's")]
     rows = re.findall(r"^\| (`--.*?) \| (.+) \|$", table, re.M)
     named = [flag for first, _ in rows for flag in re.findall(r"`--([a-z-]+)`", first)]

@@ -31,6 +31,18 @@ COMMANDS: dict[str, list[str]] = {
     "scale": ["tracegen", "scale", "{trace}", "--users", "2", *TO],
     "export": ["tracegen", "export", "mooncake", "{trace}", *TO],
     "metrics": ["analysis", "metrics"],
+    "simulate": [
+        "replayer",
+        "simulate",
+        "{trace}",
+        "--model",
+        "tiny-1b",
+        "--cpu-mem-gb",
+        "1,2,3",
+        "--threads",
+        "2",
+        *TO,
+    ],
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
     "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_output"], "after"),
@@ -45,6 +57,10 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "while what is unfinished is removed": ("parts", ["tracegen.files.outputs", "remove"], "before"),
     "before analysis has begun": ("metrics", ["analysis.summary.glossary", "find_terms"], "before"),
     "in analysis": ("metrics", ["analysis.summary.glossary", "find_terms"], "after"),
+    "while a trace is loaded": ("simulate", ["replayer.simulation.cells", "Workload"], "after"),
+    "before cells are planned": ("simulate", ["replayer.simulation.cells", "CellPlanner", "_follow"], "before"),
+    "while cells are planned": ("simulate", ["replayer.simulation.counts", "CellCounts", "add"], "before"),
+    "before the cells have their name": ("simulate", ["pathlib", "Path", "replace"], "before"),
     "before an export": ("export", [*EXPORT, "read_requests"], "before"),
     "in an export": ("export", [*EXPORT, "require_even_blocks"], "after"),
 }

@@ -20,9 +20,10 @@ C_TYPES: dict[str, Any] = {
 }  # fmt: skip
 OURS: dict[str, Any] = {
     "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
-    "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "Rules": compiled.Rules,
+    "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "TierRules": compiled.TierRulesStruct, "Rules": compiled.Rules,
+    "Account": compiled.AccountStruct,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
-    "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Fault": compiled.FaultStruct,
+    "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
 }  # fmt: skip
@@ -36,9 +37,10 @@ NOT_SHARED = {"IoRequest", "TraceColumns"}  # only between tiers.c and uring.c; 
 def declared() -> dict[str, type[ctypes.Structure]]:
     """Lay out the structures that the headers declare, from their text."""
     text = re.sub(r"/\*.*?\*/", "", "\n".join(HEADERS), flags=re.S)
-    tiers = re.search(r"enum \{ (\w+(?:, \w+)*), TIERS \};", text)
-    assert tiers is not None
-    constants = {"TIERS": len(tiers[1].split(", "))}
+    counted = re.findall(r"enum \{ (\w+(?:, \w+)*), (TIERS|MOVE_KINDS) \};", text)
+    constants = {name: len(words.split(", ")) for words, name in counted}
+    assert len(constants) == 2
+    constants |= {name: int(value) for name, value in re.findall(r"enum \{ (\w+) = (\d+) \};", text)}
     found: dict[str, type[ctypes.Structure]] = {}
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
         fields = []

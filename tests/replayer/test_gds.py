@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.run.replay import replay
 from replayer.run.settings import Settings

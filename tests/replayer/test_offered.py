@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.cli import main
+from replayer.models.geometry import TokenBytes
 from replayer.planning import offered_load as offered
-from replayer.planning.model import TokenBytes
 from replayer.planning.offered_load import OfferedLoad
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import MoveTotals

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, Planner, PlanOptions, Usable
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import MoveTotals
 from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
 from tests.replayer import waterfall_oracle
 from tests.support import traces
+from tests.support.arrangements import arranged
 from tests.support.paths import ROOT
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS, Columns
@@ -36,8 +37,8 @@ def waterfall(
     """Ops planned in the order of the trace, for tiers of so many units of `unit` bytes."""
     gpu, cpu, nvme = (None if limit is None else Decimal(limit * unit) / 2**30 for limit in usable)
     options = PlanOptions(
-        TokenBytes(unit), (gpu or Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), promote=promote, lookup=lookup,
-        arrangement=arrangement,
+        TokenBytes(unit), (gpu or Decimal(0), cpu or Decimal(0), nvme), headroom=Decimal(1), lookup=lookup,
+        arrangement=arranged(arrangement, promote),
     )  # fmt: skip
     plan = Plan(traces.Held(batch), options)
     assert plan.usable == tuple(None if limit is None else limit * unit for limit in usable)
@@ -234,5 +235,5 @@ def test_capacities_are_exact_decimals() -> None:
 
 
 def test_codes_are_those_of_the_specification() -> None:
-    assert MOVES == ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete")
+    assert MOVES == ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete", "copy")
     assert TIERS == ("gpu", "cpu", "nvme")

@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Sequence
-from ctypes import CDLL, POINTER, Structure, byref, c_int, c_int8, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import CDLL, POINTER, Structure, byref, c_bool, c_int, c_int8, c_int32, c_int64, c_uint32, c_void_p
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,14 +14,14 @@ from replayer.planning.pace import Demand
 from replayer.planning.plan import Usable
 from replayer.planning.workload import Workload
 
-Planned = tuple[int, int, int, int, int]
-"""(size, key, kind, from_tier, to_tier), as PLANNED."""
+Planned = tuple[int, ...]
+"""(size, key, kind, from_tier, to_tier) and, if not 0, background; as PLANNED."""
 
 
 class OpStruct(Structure):
     _fields_ = (
         *((name, c_int64) for name in "position due_ns end_ns wait_ns admitted_ns".split()),
-        *((name, c_int32) for name in "row request first_move last_move left next moves".split()),
+        *((name, c_int32) for name in "row request first_move last_move next moves left foreground".split()),
         *((name, c_int8) for name in "qos role is_due retired".split()),
     )
 
@@ -31,7 +31,7 @@ class MoveStruct(Structure):
         *((name, c_int64) for name in "number size ready_ns order_ns pulled_ns".split()),
         ("key", c_uint32),
         *((name, c_int32) for name in "op next dependents blockers group ledger needs seq".split()),
-        *((name, c_int8) for name in "kind source target waited_for".split()),
+        *((name, c_int8) for name in "kind source target waited_for background".split()),
     )
 
 
@@ -42,9 +42,10 @@ def library() -> CDLL:
     return CDLL(found.origin)
 
 
+PLANNED_FIELDS: Final = len(PLANNED.names or ())
 _CORE: Final = library()
 _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
-    "new": (c_void_p, (c_void_p, POINTER(c_int64), POINTER(Load), c_void_p)),
+    "new": (c_void_p, (c_void_p, POINTER(c_int64), POINTER(Load), c_void_p, c_bool)),
     "free": (None, (c_void_p,)),
     "begin": (None, (c_void_p, c_int64)),
     "admit": (None, (c_void_p, c_int64, c_int64, c_int, c_void_p, c_int64, c_int64)),
@@ -84,6 +85,7 @@ class Move:
     ready_ns: int
     waited_for: int
     pulled_ns: int
+    background: int
     op: "Op"
 
 
@@ -97,6 +99,7 @@ class Op:
     request: int
     moves: int
     left: int
+    foreground: int
     due_ns: int
     end_ns: int
     admitted_ns: int
@@ -117,18 +120,23 @@ class Account:
 
 
 class Scheduler:
-    """Without a waterfall ops are admitted with their moves; with one (`live`), they are decided when taken."""
+    """Without a waterfall ops are admitted with their moves; with one (`live`), they are decided when taken.
 
-    def __init__(self, workload: Workload, capacity: Usable, demand: Demand, live: int | None = None) -> None:
+    `inclusive`: several tiers may hold an object.
+    """
+
+    def __init__(
+        self, workload: Workload, capacity: Usable, demand: Demand, live: int | None = None, *, inclusive: bool = False
+    ) -> None:
         self._workload, self._load = workload, demand.struct()
         limits = (c_int64 * 3)(*(UNLIMITED if limit is None else limit for limit in capacity))
-        self._handle: int = _CORE.scheduler_new(reference(workload.struct), limits, byref(self._load), live)
+        self._handle: int = _CORE.scheduler_new(reference(workload.struct), limits, byref(self._load), live, inclusive)
 
     def begin(self, now: int) -> None:
         _CORE.scheduler_begin(self._handle, now)
 
     def admit(self, position: int, row: int, role: int, moves: Sequence[Planned] | NDArray[Any], now: int) -> None:
-        planned = np.array(moves, PLANNED)
+        planned = np.array([(*move, 0)[:PLANNED_FIELDS] for move in moves], PLANNED)
         _CORE.scheduler_admit(self._handle, position, row, role, address(planned), len(planned), now)
 
     def release(self, now: int) -> None:
@@ -145,13 +153,13 @@ class Scheduler:
         found = _CORE.scheduler_move(self._handle, slot).contents
         return Move(
             slot, found.number, found.seq, found.size, found.key, found.kind, found.source, found.target,
-            found.ready_ns, found.waited_for, found.pulled_ns, self.op(found.op),
+            found.ready_ns, found.waited_for, found.pulled_ns, found.background, self.op(found.op),
         )  # fmt: skip
 
     def op(self, slot: int) -> Op:
         found = _CORE.scheduler_op(self._handle, slot).contents
         return Op(
-            slot, found.position, found.row, found.request, found.moves, found.left, found.due_ns, found.end_ns,
+            slot, found.position, found.row, found.request, found.moves, found.left, found.foreground, found.due_ns, found.end_ns,
             found.admitted_ns, found.wait_ns,
         )  # fmt: skip
 

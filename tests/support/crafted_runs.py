@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
@@ -119,7 +119,7 @@ def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed
         capacity = (Decimal(0), gib * cpu_objects, None if nvme_objects is None else gib * nvme_objects)
         order = Order("run", "crafted", op_ids=np.arange(len(batch["op_id"]))) if ordered else Order()
         options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order)
-        plan, totals, hashed = Plan(trace, options), MoveTotals(), PlanHash(order.plan_version)
+        plan, totals, hashed = Plan(trace, options), MoveTotals(), PlanHash(options.plan_version)
         whole = msgspec.to_builtins(plan.simulate().to_info())
         planner = plan.planner()
         part = next(planner.stretches(len(batch["op_id"])))

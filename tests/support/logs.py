@@ -24,7 +24,7 @@ def make_rows(seed: int, count: int) -> list[dict[str, Any]]:
         due = rng.randrange(10**9)
         ready = due + rng.randrange(10**7)
         start = ready + rng.randrange(10**8)
-        reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
+        reads, writes = move in ("hit", "promote", "demote", "copy"), move in ("store", "demote", "copy")
         read, write = rng.randrange(1, 10**7) * reads, rng.randrange(1, 10**7) * writes
         window = rng.choice([0, rng.randrange(ready - due + 1)])
         order = rng.choice([0, rng.randrange(ready - due - window + 1)])
@@ -180,6 +180,41 @@ def follow(
             }
         )  # fmt: skip
     return rows
+
+
+def with_copies(rows: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """Add what an arrangement with copies may do: hits whose object is stored in a faster tier, and copies downwards.
+
+    Copies, and drops in the background, end long after all others of their op.
+    """
+    rng, found = random.Random(seed), list[dict[str, Any]]()
+    last = {row["op_id"]: row for row in rows}
+    for row in rows:
+        found.append(row)
+        if row is not last[row["op_id"]] or row["move"] not in ("hit", "store"):
+            continue
+        at = row["from_tier"] or row["to_tier"]
+        if row["move"] == "hit" and at != "gpu" and rng.random() < 0.5:
+            found.append(_after(found[-1], rng, "store", None, TIERS[rng.randrange(TIERS.index(at))]))
+        if at != "nvme" and rng.random() < 0.5:
+            found.append(_after(found[-1], rng, "copy", at, TIERS[rng.randrange(TIERS.index(at) + 1, 3)], 10**9))
+        if rng.random() < 0.2:
+            found.append(_after(found[-1], rng, "drop", at, None, 10**9))
+    return found
+
+
+def _after(
+    row: dict[str, Any], rng: random.Random, move: str, source: str | None, target: str | None, late_ns: int = 10**7
+) -> dict[str, Any]:
+    """The row that follows in an op."""
+    read, write = (rng.randrange(1, 10**8) * (tier is not None and move != "drop") for tier in (source, target))
+    start = row["end_ns"] + rng.randrange(late_ns)
+    return row | {
+        "seq": row["seq"] + 1, "new_tokens": 0, "move": move, "from_tier": source, "to_tier": target, "status": "ok",
+        "ready_ns": row["end_ns"], "start_ns": start, "end_ns": start + read + write, "read_ns": read, "write_ns": write,
+        "device_read_ns": read // 2, "device_write_ns": write // 2, "window_ns": 0, "order_ns": 0,
+        "waited_for": "data",
+    }  # fmt: skip
 
 
 def warm_end(rows: list[dict[str, Any]]) -> int:

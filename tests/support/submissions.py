@@ -30,7 +30,7 @@ from analysis.submission.package_tree import Package, Submission, find_run_direc
 from analysis.submission.rules import RULES, Option, Rules
 from analysis.submission.summary_json import PackagedTrial
 from analysis.submission.traces import Traces
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves

@@ -269,6 +269,7 @@ def test_plan_counts_add_up(run: Run, demo_trace: Path) -> None:
     assert set(found) == {
         "ops", "reads", "hits", "misses", "stores", "demotions", "promotions", "drops", "bypasses", "recomputed_tokens",
         "read_bytes", "write_bytes", "peak_bytes", "trace_fingerprint", "plan_fingerprint", "order", "offered",
+        "arrangement", "rules", "findings",
     }  # fmt: skip
     assert set(found["demotions"]) == {"gpu>cpu", "gpu>nvme", "cpu>nvme"}
     assert found["reads"] == sum(found["hits"].values()) + found["misses"]

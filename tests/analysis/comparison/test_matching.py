@@ -1,11 +1,13 @@
 """Which runs are compared: validity, copies, conditions, configurations."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from analysis.comparison.compare import compare
+from analysis.comparison.matching import name_sets
 from analysis.comparison.text import render
 from tests.analysis.comparison.crafting import Craft, resampled_means, three
 from tracegen.errors import InputError
@@ -115,3 +117,24 @@ def test_unequal_work_of_one_plan_causes_a_warning(craft: Craft) -> None:
         {"a": [craft("a", values={"nvme_read_bytes": 1})], "b": [craft("b", values={"nvme_read_bytes": 2})]}
     )
     assert "measured over different work (nvme_read_bytes)" in found.warnings[0]
+
+
+def test_rules_that_follow_from_an_arrangement_do_not_name_a_configuration(craft: Craft) -> None:
+    own = [
+        {"arrangement": "vllm", "rules": {"copies": "inclusive"}},
+        {"arrangement": "mine", "rules": {"copies": "inclusive", "ttl_s": 60}},
+        {"arrangement": "mine", "rules": {"copies": "inclusive", "ttl_s": 90}},
+    ]
+    runs = [craft(f"r{number}", conditions=one) for number, one in enumerate(own)]
+    names = {one.name for one in compare({"a": runs[:2]}).configurations}
+    assert names == {"arrangement vllm", "arrangement mine"}
+    ambiguous = compare({"a": runs}).configurations
+    assert all("rules" in one.name for one in ambiguous), "one name, two tables"
+
+
+def test_cases_of_a_sweep_with_long_names_are_called_by_their_value() -> None:
+    engines = ("waterfall", "vllm", "aibrix-hot")
+    sets = [[Path(f"s/drive-arrangement={engine}/trial_{n}") for n in (1, 2)] for engine in engines]
+    assert name_sets(sets) == list(engines)
+    assert name_sets([[Path("s/dram/trial_1")], *sets]) == ["dram", *engines]
+    assert name_sets([*sets, [Path("s/other-arrangement=vllm/trial_1")]]) == ["A", "B", "C", "D"]

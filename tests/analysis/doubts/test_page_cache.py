@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from replayer.record.run_info import WarningKind
+from replayer.record.options import WarningKind
 from replayer.record.warning_kinds import kind_of_text
 from tests.support.crafted_runs import SECOND, clean
 from tests.support.doubts import conditions, counted, each_sample, found

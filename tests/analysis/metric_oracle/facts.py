@@ -15,7 +15,7 @@ SOURCES = ("user", "multi_turn", "system", "common", "rag")
 QOS = ("interactive", "responsive", "batch")
 MOVES = {
     "hit": "hits", "store": "stores", "miss": "misses", "demote": "demotes", "promote": "promotes", "drop": "drops",
-    "bypass": "bypasses", "delete": "deletes",
+    "bypass": "bypasses", "delete": "deletes", "copy": "copies",
 }  # fmt: skip
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, size_of, total, union_ns
 from tests.analysis.metric_oracle.facts import Facts, Rows
-from tests.analysis.metric_oracle.rows import is_eviction, is_ok, planned_ns, waited_ns
+from tests.analysis.metric_oracle.rows import is_for_others, is_ok, planned_ns, waited_ns
 
 
 @dataclass
 class Request:
-    """A request's own rows; `caused` are the evictions it made for others."""
+    """A request's own rows; `caused` are the evictions and copies that it made for others."""
 
     own: Rows
     caused: Rows
@@ -65,7 +65,7 @@ def _op(row: dict[str, Any]) -> int:
 def requests_of(facts: Facts) -> list[Request]:
     groups = grouped(facts.rows, lambda row: (row["rank"], row["request_id"]))
     found = [
-        Request([r for r in rows if not is_eviction(r)], [r for r in rows if is_eviction(r)])
+        Request([r for r in rows if not is_for_others(r)], [r for r in rows if is_for_others(r)])
         for rows in groups.values()
     ]
     return [request for request in found if request.own]

@@ -14,9 +14,9 @@ def is_ok(row: dict[str, Any]) -> bool:
 def touches(row: dict[str, Any], side: str, tier: str | None = None) -> bool:
     """Whether a move read or wrote the tier, or any."""
     if side == "read":
-        name, moves = row["from_tier"], ("hit", "promote", "demote")
+        name, moves = row["from_tier"], ("hit", "promote", "demote", "copy")
     else:
-        name, moves = row["to_tier"], ("store", "demote")
+        name, moves = row["to_tier"], ("store", "demote", "copy")
     return is_ok(row) and row["move"] in moves and (name is not None if tier is None else name == tier)
 
 
@@ -38,6 +38,10 @@ def is_read(row: dict[str, Any]) -> bool:
 
 def is_eviction(row: dict[str, Any]) -> bool:
     return row["move"] in ("demote", "drop")
+
+
+def is_for_others(row: dict[str, Any]) -> bool:
+    return row["move"] in ("demote", "drop", "copy")
 
 
 def io_ns(row: dict[str, Any]) -> int:

@@ -30,7 +30,7 @@ def sided(rows: Rows, group_of: Callable[[dict[str, Any]], Any]) -> Iterator[tup
 
 
 def cause_of(row: dict[str, Any]) -> str:
-    return "eviction" if row["move"] == "demote" else "foreground"
+    return {"demote": "eviction", "copy": "copy"}.get(row["move"], "foreground")
 
 
 def class_of(row: dict[str, Any]) -> int:
@@ -130,14 +130,18 @@ def table_time_spent(facts: Facts) -> Rows:
     worked = [row for row in facts.rows if touches(row, "read") or touches(row, "write")]
     found = []
     for tier, rows in grouped(worked, lambda row: row["from_tier"] or row["to_tier"]).items():
-        own = [row for row in rows if row["move"] != "demote"]
+        own, evicted, copied = (
+            [row for row in rows if cause_of(row) == cause] for cause in ("foreground", "eviction", "copy")
+        )
         inside = sum(map(device_ns, own))
         spent = {
             "queue": sum(map(queue_ns, own)),
             "host": max(0, total(own, "read_ns", "write_ns") - inside),
             "device": inside,
-            "eviction": total((row for row in rows if row["move"] == "demote"), "read_ns", "write_ns"),
+            "eviction": total(evicted, "read_ns", "write_ns"),
         }
+        if copying := total(copied, "read_ns", "write_ns"):
+            spent["copy"] = copying
         found += [{"tier": tier, "part": part, "seconds": ns / 1e9} for part, ns in spent.items()]
     return found
 
@@ -192,7 +196,7 @@ def table_occupancy_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
     changes = []
     for row in facts.every:
-        if is_ok(row) and row["move"] in ("store", "demote"):
+        if is_ok(row) and row["move"] in ("store", "demote", "copy"):
             changes.append((row["end_ns"], row["to_tier"], row["size_bytes"]))
         if is_ok(row) and row["move"] in ("demote", "drop", "promote", "delete") and row["from_tier"] is not None:
             changes.append((row["end_ns"], row["from_tier"], -row["size_bytes"]))

@@ -142,7 +142,7 @@ def contents(facts: Facts) -> dict[str, Any]:
     objects: dict[str, int] = {}
     for tier in TIERS:
         ok = [row for row in facts.every if is_ok(row)]
-        entered = [row for row in ok if row["to_tier"] == tier and row["move"] in ("store", "demote")]
+        entered = [row for row in ok if row["to_tier"] == tier and row["move"] in ("store", "demote", "copy")]
         kinds = ("demote", "drop", "promote", "delete")
         gone = [row for row in ok if row["from_tier"] == tier and row["move"] in kinds]
         objects[tier] = len(entered) - len(gone)
@@ -184,7 +184,8 @@ def latency(facts: Facts) -> dict[str, Any]:
             found |= spread([clocks(row, side)["total"] for row in mine], name)
             for clock in ("device", "host", "queue"):
                 found |= spread([clocks(row, side)[clock] for row in mine], f"{name}_{clock}")
-            found |= spread([row[f"{side}_ns"] for row in mine if row["move"] != "demote"], f"{name}_foreground")
+            foreground = [row[f"{side}_ns"] for row in mine if row["move"] not in ("demote", "copy")]
+            found |= spread(foreground, f"{name}_foreground")
             found |= spread([row[f"{side}_ns"] for row in mine if row["move"] == "demote"], f"{name}_eviction")
     return found
 

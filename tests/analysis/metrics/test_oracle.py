@@ -14,7 +14,7 @@ from tests.analysis import metric_oracle
 from tests.analysis.metrics.comparing import ABOUT, assert_same, assert_same_table, open_log_of
 from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.latencies import latencies_known
-from tests.support.logs import as_version_1, follow, make_rows, samples, warm_end, write_run
+from tests.support.logs import as_version_1, follow, make_rows, samples, warm_end, with_copies, write_run
 
 
 def make_run(place: Path, seed: int, count: int, parts: int) -> Path:
@@ -106,6 +106,10 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "cut in its warm-up": lambda place: cut(place, 3, 200, 1.0),
     "cut ranks": cut_ranks,
     "asap": lambda place: write_run(place, follow(9, 200), pace="asap"),
+    "copies": lambda place: write_run(place, with_copies(follow(11), 11)),
+    "copies in several parts of a warm-up": lambda place: write_run(
+        place, with_copies(follow(12, warm_ops=60), 12), 7, warmup={"ops": 60, "end_ns": None}
+    ),
     "version 1": older,
 }
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.submission import rules as ruling
 from analysis.submission.rules import RULES, Option
 from replayer.experiments import sweep
-from replayer.planning.model import find_model
+from replayer.models.known import find_model
 from tests.support.paths import ROOT
 from tests.support.submissions import PINS
 from tracegen.generate import generate

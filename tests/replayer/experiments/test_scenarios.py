@@ -14,7 +14,7 @@ from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenario_sizes import Hardware, read_hardware, size_scenarios
 from replayer.experiments.scenario_table import SCENARIOS
 from replayer.experiments.scenarios import plan_suite, run_suite
-from replayer.planning import model as models
+from replayer.models import known as models
 from tests.support.command_line import Run
 from tracegen.errors import InputError
 
@@ -35,18 +35,18 @@ def test_scenarios_that_need_a_missing_tier_are_skipped_with_the_reason(run: Run
     assert not (tmp_path / "suite").exists()
 
 
-@pytest.mark.parametrize("model", ["tiny-1b", "llama3.1-8b", "llama3.1-70b-instruct"])
+@pytest.mark.parametrize("model", ["tiny-1b", "llama3.1-8b", "llama3.1-70b-instruct", "qwen3.5-27b"])
 @pytest.mark.parametrize("cpu", [GIB // 2, 8 * GIB, 512 * GIB])
 def test_sizes_fit_the_machine(model: str, cpu: int) -> None:
     hardware = Hardware(0, cpu, 100 * GIB, 4, "disk", {"gpu": "none"})
-    per_token = models.find_model(model).sizes("fp16", 1).per_token
-    sizes = size_scenarios(hardware, per_token, 60)
+    each = models.find_model(model).sizes("fp16", 1)
+    sizes = size_scenarios(hardware, each.per_token, 60, state_bytes=each.state)
     assert sizes.working_set <= min(cpu, 100 * GIB) / 4
     assert sizes.working_set <= 16 * GIB
     assert sizes.requests >= 8
     assert 2 <= sizes.users[1] <= sizes.users[0] <= 64
     assert sizes.prompt <= 4096
-    largest = sizes.prompt * per_token
+    largest = sizes.prompt * each.per_token + each.state
     assert sizes.users[0] * largest <= 8 * GIB
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Device, Order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
 from tests.support import traces
+from tests.support.arrangements import arranged
 from tracegen.schema import DTYPES, ENUMS, Columns
 
 UNIT = 1000  # bytes per token, so that transfers take microseconds
@@ -92,7 +93,7 @@ def options(
 ) -> PlanOptions:
     gib = [None if limit is None else Decimal(limit * UNIT) / 2**30 for limit in limits]
     return PlanOptions(
-        TokenBytes(UNIT), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(headroom), promote=promote,
-        lookup=lookup, arrangement=arrangement, order=Order("reference", "test", devices), demand=load,
+        TokenBytes(UNIT), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(headroom),
+        lookup=lookup, arrangement=arranged(arrangement, promote), order=Order("reference", "test", devices), demand=load,
         selection=Selection(users=users),
     )  # fmt: skip

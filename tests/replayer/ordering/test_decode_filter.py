@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replayer.models.geometry import TokenBytes
 from replayer.planning import workload
-from replayer.planning.model import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions  # fmt: skip
 from replayer.planning.trace_selection import Selection
 from tests.replayer import waterfall_oracle

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace, PlanWindow
 from replayer.planning.plan import Plan, PlanOptions, Usable, free_live
@@ -57,7 +57,8 @@ def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
     assert not queue
     ended.sort(key=lambda move: move.number)
     assert [move.number for move in ended] == list(range(len(moves))), "each once"
-    assert [(move.size, move.key, move.kind, move.source, move.target) for move in ended] == moves
+    found = [(move.size, move.key, move.kind, move.source, move.target, move.background) for move in ended]
+    assert found == moves
     assert [move.op.row for move in ended if move.seq == 0] == order
     for tier in range(3):  # more than the plan has at a time: what leaves may leave later than others come
         assert world.most_objects[tier] <= most_objects(plan, plan.simulate(), PlanWindow(window))[tier]

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import DELETE, DROP, HIT, STORE
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Usable  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.pace import Pace
 from replayer.planning.plan import Plan, PlanOptions

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor, Staging
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.schema import LOG_COLUMNS, MOVES

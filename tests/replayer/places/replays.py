@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.run.console import RunConsole
 from replayer.run.replay import replay

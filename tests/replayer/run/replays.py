@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.plan import PlanOptions
 from replayer.run.replay import replay

@@ -4,7 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from tests.replayer.run.replays import gib, go, kept_files, options
 from tracegen.schema import Trace
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.machine.reserve import Reserve
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_hash import PlanHash
@@ -28,6 +28,7 @@ from replayer.tiers.null import NullTier
 from replayer.tiers.payload import Payload
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, go, options, refused
 from tests.support import traces
+from tests.support.arrangements import arranged
 from tests.support.fault_injection import Transfer, injected, key_of, path_of
 from tests.support.mounts import tmpfs
 from tests.support.run_json import run_json
@@ -123,7 +124,7 @@ def test_promotions_are_verified(trace: Trace, tmp_path: Path) -> None:
         return done
 
     with injected(pread=pread):
-        info, log = go(trace, tmp_path, options(6, 40, promote=True), workers=1)
+        info, log = go(trace, tmp_path, options(6, 40, arrangement=arranged(promote=True)), workers=1)
     failed = log.filter(pl.col("status").cast(pl.String) == "error")["move"].cast(pl.String)
     assert info["status"] == "failed"
     assert set(failed) == {"promote"}
@@ -192,8 +193,8 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
         gib_of = [None if limit is None else Decimal(limit) / 2**30 for limit in limits]
         demand = Demand(Pace(request_depth=depth), workers)
         chosen = PlanOptions(
-            TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1), promote,
-            order=ORDERS[order], demand=demand,
+            TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1),
+            arrangement=arranged(promote=promote), order=ORDERS[order], demand=demand,
         )  # fmt: skip
         tiers: list[Any] = [None, CpuTier(limits[1] or 0, 10), CpuTier(limits[2] or 40 * small, 10)]
         plan, payload = Plan(made, chosen), Payload(0)
@@ -202,7 +203,7 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
             plan, tiers, payload, lambda _: Staging(256 << 10), MoveExecutor(tiers, payload, "full"), "full", 256 << 10,
             PlanWindow(ops=window), Span(),
         )  # fmt: skip
-        rows, hashed = [], PlanHash(chosen.order.plan_version)
+        rows, hashed = [], PlanHash(chosen.plan_version)
 
         def flush(records: Any, errors: dict[int, str], executed: Any) -> None:
             rows.append((len(records), errors))

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order, read_order
 from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan, PlanOptions
@@ -21,6 +21,7 @@ from replayer.tiers.disk import BlockIO
 from replayer.tiers.throttled import Throttle
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same
 from tests.support import traces
+from tests.support.arrangements import arranged
 from tests.support.fault_injection import Transfer, injected, path_of
 from tracegen.schema import Trace
 
@@ -29,8 +30,8 @@ CASES = {
     "nvme only": options(0, None),
     "cpu over nvme": options(6, None),
     "both bounded": options(6, 9),
-    "promote": options(6, 20, promote=True),
-    "spillover": options(6, 9, promote=True, arrangement="spillover"),
+    "promote": options(6, 20, arrangement=arranged(promote=True)),
+    "spillover": options(6, 9, arrangement=arranged("spillover", promote=True)),
     "contiguous": options(6, 9, lookup="contiguous"),
     "decode once": options(6, 9, selection=Selection("once")),
 }
@@ -122,7 +123,7 @@ def test_live_placement_is_a_plan_that_can_be_repeated(
     trace: Trace, tmp_path: Path, workers: int, promote: bool
 ) -> None:
     """On a disk that is slow, and on one that is not, with other users beside."""
-    chosen = options(6, 9, promote=promote, order=Order("live"))
+    chosen = options(6, 9, arrangement=arranged(promote=promote), order=Order("live"))
     slow = {"nvme": Throttle(100, 2000)}
     info, log = go(trace, tmp_path, chosen, workers=workers, throttles=slow, verify="full")
     assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replayer.machine import description as machine
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.tiers.base import ALIGNMENT
 from tests.replayer.run.replays import UNIT, gib, go, options, refused

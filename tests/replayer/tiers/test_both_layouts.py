@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.plan import PlanOptions
 from replayer.run.replay import replay

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
+from tests.support.arrangements import arranged
 from tests.support.command_line import Run, sentence
 from tests.support.imports import AZURE, EXCERPT, FULL, imported, lines, ops
 from tests.support.paths import ROOT
@@ -66,7 +67,7 @@ def test_plans_of_mooncakes_trace_have_the_published_hits(tmp_path: Path) -> Non
     assert trace.metadata.counts["keys"] == 182_790
     for capacity, hits in ((1000, 12_831), (10_000, 60_921), (30_000, 93_967), (50_000, 102_290), (None, 105_710)):
         assert planned(trace, [0, capacity]).hits.nvme == hits
-    two = planned(trace, [1000, 9000], promote=True)
+    two = planned(trace, [1000, 9000], arrangement=arranged(promote=True))
     assert (two.hits.cpu, two.hits.nvme) == (12_831, 48_090)
     assert (two.promotions, two.demotions.cpu_nvme, two.drops) == (48_090, 274_669, 217_579)
     back = tmp_path / "back.jsonl"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replayer.planning.model import TokenBytes
+from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import HIT
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import MoveTotals

@@ -346,7 +346,7 @@ def test_every_file_is_listed(fresh: Open, trial: int) -> None:
 
 SETTINGS: Final[dict[str, Any]] = {
     "model": "other", "bytes_per_token": 1 << 18, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "headroom": "0.9",
-    "arrangement": "spillover", "promote": True, "lookup": "contiguous", "decode": "once", "users": 3, "part": [0, 2], "cycles": 2, "workers": 5,
+    "arrangement": "spillover", "rules": {"cpu": {"policy": "fifo"}}, "promote": True, "lookup": "contiguous", "decode": "once", "users": 3, "part": [0, 2], "cycles": 2, "workers": 5,
     "pace": "asap", "speedup": 2.0, "token_ms": 30.0, "prefill_tok_s": 100.0, "request_depth": 2,
     "max_concurrent_allocs": None, "duration_s": 1.0, "warmup": {"ops": 5, "s": 0.0}, "precondition_gib": 1.0,
     "layout": "slab", "direct": False, "io_bytes": 4096, "io_depth": 8, "fsync": "data", "verify": "off",
@@ -359,7 +359,7 @@ SETTINGS: Final[dict[str, Any]] = {
 def test_closed_fixes_every_setting(fresh: Open) -> None:
     package = fresh("alone")
     closed = OPTIONS[0].closed
-    assert {*SETTINGS} == {*closed, "a new one"}
+    assert {*SETTINGS} == {*closed, "rules", "a new one"}
     for name, value in SETTINGS.items():
         set_info(f"{TWO}/rank_0", f"conditions.{name}", value)(package)
     set_info(f"{ONE}/rank_0", "conditions.io_depth", ...)(package)

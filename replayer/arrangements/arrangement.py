@@ -1,0 +1,295 @@
+"""Arrangements: tables of cache rules, and the values that they may contain.
+
+`docs/arrangements.md` specifies what each rule does.
+"""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Self
+
+from replayer.arrangements.values import RULES, TIER_RULES, describe_wrong_value
+from replayer.record.columns import TIERS
+from replayer.record.options import (
+    Copies,
+    Down,
+    Lookup,
+    LookupRule,
+    Recency,
+    StorePlace,
+    Tail,
+    Touch,
+    Up,
+)
+from tracegen.errors import InputError
+
+
+@dataclass(frozen=True)
+class TierRules:
+    """The rules of one tier; the fields are the keys of its table.
+
+    Attributes:
+        down: when the tier gets an object of the next faster tier.
+        touches: with `on-touch`, the number of touches in the faster tier.
+        admit_touches: the number of touches from which the tier takes an object; 1: always.
+        admit_table: the number of keys whose touches are counted, the most recent ones; 0: all.
+        up: what a hit in the tier does to the object.
+        policy: which object is evicted first, one of POLICIES.
+        high: the share of the usable bytes above which the tier evicts in the background; 1: never.
+        low: the share of the usable bytes at which it stops.
+        evict_share: the share of the used bytes that it evicts instead; 0: down to `low`.
+        fetch_tokens: a request asks the tier only if it misses this many tokens or more.
+        fetch_in_flight: tokens that requests in flight may ask the tier for; 0: any number.
+        fetch_share: the same, as a share of the tokens by which cpu is larger than gpu; 0: no such
+            limit. If both limits are set, both hold.
+        user_quota: the share of the usable bytes that one user's objects may take; 1: no quota.
+    """
+
+    down: Down = "on-evict"
+    touches: int = 2
+    admit_touches: int = 1
+    admit_table: int = 0
+    up: Up = "stay"
+    policy: str = "lru"
+    high: float = 1.0
+    low: float = 1.0
+    evict_share: float = 0.0
+    fetch_tokens: int = 0
+    fetch_in_flight: int = 0
+    fetch_share: float = 0.0
+    user_quota: float = 1.0
+
+
+@dataclass(frozen=True)
+class EngineSource:
+    """The release of an engine whose rules an arrangement describes.
+
+    Attributes:
+        engine: name of the engine.
+        version: its release.
+        commit: the revision of its source code, or the tag.
+        date: the day of that release's files, else the day on which they were read: YYYY-MM-DD.
+    """
+
+    engine: str
+    version: str
+    commit: str
+    date: str
+
+
+@dataclass(frozen=True)
+class ArrangementRecord:
+    """The part of an arrangement that run.json records.
+
+    Attributes:
+        name: its name; `waterfall` or `spillover` if it has their rules, whatever its name is.
+        rules: the keys that differ from the defaults; None: all rules are those of the name.
+        promote: whether objects that are read move up from every tier.
+    """
+
+    name: str
+    rules: dict[str, object] | None
+    promote: bool
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The rules by which objects enter, move through and leave the tiers.
+
+    Attributes:
+        name: its name, or that of its file.
+        description: what it is, in one line.
+        source: the engine that it describes; None: it describes no engine.
+        copies: whether one tier holds an object, or several may.
+        place: where new objects go.
+        touch: which copies of an object a hit touches.
+        recency: the order of age among the objects of one prompt.
+        lookup: whether objects hit one by one or as a prefix; `trace`: as the trace says.
+        ttl_s: seconds after its last touch at which an object expires; 0: never.
+        pin: sources whose objects are never evicted, as in a trace.
+        chunk_tokens: tokens of a chunk in which prompts are stored; 0: as in the trace.
+        tail: what becomes of a prompt's last chunk if the prompt ends inside it.
+        unsaved_tokens: the number of an answer's last tokens whose KV is not stored.
+        gpu: rules of the gpu tier.
+        cpu: rules of the cpu tier.
+        nvme: rules of the nvme tier.
+
+    Raises:
+        InputError: a value is out of its range, or two rules contradict each other.
+    """
+
+    name: str
+    description: str = ""
+    source: EngineSource | None = None
+    copies: Copies = "exclusive"
+    place: StorePlace = "fastest"
+    touch: Touch = "serving"
+    recency: Recency = "op"
+    lookup: LookupRule = "trace"
+    ttl_s: float = 0.0
+    pin: tuple[str, ...] = ()
+    chunk_tokens: int = 0
+    tail: Tail = "drop"
+    unsaved_tokens: int = 0
+    gpu: TierRules = field(default_factory=TierRules)
+    cpu: TierRules = field(default_factory=TierRules)
+    nvme: TierRules = field(default_factory=TierRules)
+
+    def __post_init__(self) -> None:
+        for key, kind in RULES.items():
+            self._check_value(key, getattr(self, key), kind)
+        for tier, rules in self.tiers().items():
+            for key, kind in TIER_RULES.items():
+                self._check_value(f"{tier}.{key}", getattr(rules, key), kind)
+            self._check_tier(tier, rules)
+
+    def _check_value(self, path: str, value: object, kind: object) -> None:
+        wrong = describe_wrong_value(value, kind)
+        if wrong is not None:
+            raise self.error(f"`{path}` is {wrong[0]}", wrong[1])
+
+    def _check_tier(self, tier: str, rules: TierRules) -> None:
+        """Refuse rules of a tier that contradict each other or the number of copies."""
+        inclusive = "set `copies` to inclusive, or"
+        if self.copies == "exclusive" and rules.down != "on-evict":
+            raise self.error(
+                f"`{tier}.down` is {rules.down}, which leaves a copy, and one tier holds an object",
+                f"{inclusive} `{tier}.down` to on-evict",
+            )
+        if self.copies == "exclusive" and rules.up in ("copy", "copy-top"):
+            raise self.error(
+                f"`{tier}.up` is {rules.up}, which leaves a copy, and one tier holds an object",
+                f"{inclusive} `{tier}.up` to stay or move",
+            )
+        if self.copies == "inclusive" and rules.up == "move":
+            raise self.error(
+                f"`{tier}.up` is move, and several tiers may hold an object",
+                f"set `copies` to exclusive, or `{tier}.up` to stay, copy or copy-top",
+            )
+        if rules.evict_share and rules.high == 1:
+            raise self.error(
+                f"`{tier}.evict_share` is {rules.evict_share:g}, and the tier never evicts in the"
+                f" background because `{tier}.high` is 1",
+                f"set `{tier}.high` below 1",
+            )
+        if rules.high < 1 and not rules.evict_share and rules.low > rules.high:
+            raise self.error(
+                f"`{tier}.low` is {rules.low:g}, above `{tier}.high`, {rules.high:g}",
+                f"set `{tier}.low` to {rules.high:g} or less",
+            )
+
+    def error(self, problem: str, remedy: str) -> InputError:
+        """Make an error about this arrangement."""
+        return InputError(problem, remedy, subject=self.name, setting="arrangement")
+
+    def tiers(self) -> dict[str, TierRules]:
+        """Return the rules of each tier by its name."""
+        return {"gpu": self.gpu, "cpu": self.cpu, "nvme": self.nvme}
+
+    def with_tiers(self, **changes: Any) -> Self:
+        """Return the arrangement with these rules changed in every tier."""
+        return replace(
+            self,
+            gpu=replace(self.gpu, **changes),
+            cpu=replace(self.cpu, **changes),
+            nvme=replace(self.nvme, **changes),
+        )
+
+    def with_promotion(self) -> Self:
+        """Return the arrangement in which a hit moves the object to the fastest tier for it.
+
+        Raises:
+            InputError: several tiers may hold an object.
+        """
+        if self.copies == "inclusive":
+            raise InputError(
+                f"several tiers may hold an object under {self.name}, so nothing moves up",
+                "leave it out",
+                setting="promote",
+            )
+        return self.with_tiers(up="move")
+
+    def simplify(self) -> Self:
+        """Return the arrangement with the default for each key that has no effect."""
+        has_chunks = self.chunk_tokens > 0
+        gpu = replace(self.gpu, up="stay", down="on-evict")  # no tier is faster
+        return replace(
+            self,
+            touch=self.touch if self.copies == "inclusive" else "serving",
+            tail=self.tail if has_chunks else "drop",
+            unsaved_tokens=self.unsaved_tokens if has_chunks else 0,
+            gpu=_simplify(gpu),
+            cpu=_simplify(self.cpu),
+            nvme=_simplify(self.nvme),
+        )
+
+    def to_table(self) -> dict[str, object]:
+        """Return the keys whose values differ from the defaults, as TOML and run.json have them."""
+        table: dict[str, object] = {}
+        for key in RULES:
+            value = getattr(self, key)
+            if value != getattr(_DEFAULT, key):
+                table[key] = list(value) if key == "pin" else value
+        for tier, rules in self.tiers().items():
+            values = {key: getattr(rules, key) for key in TIER_RULES}
+            usual = _DEFAULT.gpu
+            changed = {key: one for key, one in values.items() if one != getattr(usual, key)}
+            if changed:
+                table[tier] = changed
+        return table
+
+    def check_order(self, *, is_known: bool) -> None:
+        """Check that the policies can work in an order.
+
+        Args:
+            is_known: whether the order of all ops is known before the first one is decided.
+
+        Raises:
+            InputError: a policy needs to know it, and it is not known.
+        """
+        policies = {rules.policy for rules in self.tiers().values()}
+        if "belady" in policies and not is_known:
+            raise InputError(
+                "must know all ops before the first one, and here each depends on the ones before",
+                "pass `order=trace`",
+                subject="belady",
+                setting="policy",
+            )
+
+    def choose_lookup(self, *, is_chained: bool) -> Lookup:
+        """Return how objects are looked up in a trace whose objects are prefixes or are not."""
+        if self.lookup != "trace":
+            return self.lookup
+        return "contiguous" if is_chained else "independent"
+
+    def to_record(self) -> ArrangementRecord:
+        """Return what run.json records.
+
+        How objects are looked up is left out: it is a condition of its own.
+        """
+        table = replace(self.simplify(), lookup="trace").to_table()
+        for known in (WATERFALL, SPILLOVER):
+            for promotes in (False, True):
+                same = known.with_promotion() if promotes else known
+                if table == same.simplify().to_table():
+                    return ArrangementRecord(known.name, None, promotes)
+        promotes = all(rules.up == "move" for rules in (self.cpu, self.nvme))
+        return ArrangementRecord(self.name, table, promotes)
+
+
+def _simplify(rules: TierRules) -> TierRules:
+    has_low = rules.high < 1 and not rules.evict_share
+    return replace(
+        rules,
+        touches=rules.touches if rules.down == "on-touch" else 2,
+        admit_table=rules.admit_table if rules.admit_touches > 1 else 0,
+        low=rules.low if has_low else 1.0,
+    )
+
+
+_DEFAULT: Final = Arrangement("default")
+WATERFALL: Final = Arrangement("waterfall")
+"""The default: one tier holds an object, and each tier evicts into the next slower one."""
+SPILLOVER: Final = Arrangement("spillover", place="with-room")
+"""New objects go to the fastest tier with room, and nothing moves down."""
+
+assert tuple(_DEFAULT.tiers()) == TIERS
+assert set(TIER_RULES) == {one.name for one in fields(TierRules)}

@@ -1,0 +1,193 @@
+"""`replayer simulate`: plan a grid of settings without I/O, and write a row per cell."""
+
+import json
+import os
+from collections.abc import Mapping, MutableMapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+import msgspec
+
+from replayer.commands.run_console import make_bar
+from replayer.commands.simulation_table import check_column, render_cells, sort_cells
+from replayer.flags.flag_types import ListOf, WholeNumber
+from replayer.flags.plan_flags import plan_options
+from replayer.planning.plan_settings import PlanSettings
+from replayer.record.simulation import (
+    SIMULATION_VERSION,
+    Cell,
+    SimulationInfo,
+    check_table_path,
+    find_axes,
+    write_simulation,
+)
+from replayer.simulation.cells import CellPlanner, LoadedTrace
+from replayer.simulation.grid import (
+    AXES,
+    MOST_CELLS,
+    GridCell,
+    count_cells,
+    find_arrangements,
+    make_grid,
+)
+from tracegen.errors import InputError, format_count
+from tracegen.schema import Trace
+
+_OP_NS: Final = {"trace": 300, "reference": 2500}
+"""CPU time to plan and count an op, by order: docs/simulating.md says where it was measured."""
+
+
+@click.command(
+    epilog="Example: replayer simulate trace.parquet --model llama3.1-8b --cpu-mem-gb 16,32,64"
+    " --storage-capacity-gb 0,500,2000 -o grid.parquet"
+)
+@plan_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a row per cell to this Parquet file.",
+)
+@click.option("--force", is_flag=True, help="Replace an output that exists.")
+@click.option(
+    "--sort",
+    metavar="COLUMN",
+    help="Column by which the table is sorted, best cells first.  [default: as the lists say]",
+)
+@click.option(
+    "--rows",
+    type=WholeNumber(1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Rows of the table on the terminal at most; the file has them all.",
+)
+@click.option(
+    "--threads",
+    type=WholeNumber(1, 1024),
+    metavar="N",
+    help="Cells planned at a time.  [default: the CPU cores]",
+)
+@click.option(
+    "--fingerprints",
+    is_flag=True,
+    help="Also compute the fingerprint of each plan; takes more time.",
+)
+@click.option("--yes", is_flag=True, help=f"Plan more than {MOST_CELLS:,} cells.")
+def simulate(
+    trace: Path,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+    sort: str | None,
+    rows: int,
+    threads: int | None,
+    fingerprints: bool,
+    yes: bool,
+    **flags: Any,
+) -> None:
+    """Plan a trace for every combination of settings, without any I/O.
+
+    --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb, --arrangement, --engine, --policy,
+    --ttl and --chunk-tokens take lists of values separated by commas; inside one --policy, write +
+    for the comma. Each cell is what `replayer plan` counts with the same settings.
+    """
+    opened = Trace(trace)
+    if output is not None:
+        check_table_path(output, trace, force=force)
+    if sort is not None:
+        check_column(sort)
+    threads = threads or len(os.sched_getaffinity(0))
+    axes = _take_axes(flags)
+    settings = cast("PlanSettings", flags)
+    if not yes:
+        _refuse_large_grid(opened, axes, settings, threads)
+    grid = make_grid(opened, axes, settings)
+    cells, span_s = _plan(opened, grid, threads, hashes=fingerprints)
+    info = _describe_grid(opened, grid, cells, flags, span_s)
+    shown = cells if sort is None else sort_cells(cells, sort)
+    if as_json:
+        click.echo(json.dumps({**msgspec.to_builtins(info), "cells": shown}, indent=2))
+    else:
+        click.echo("\n".join(render_cells(shown, info, rows)))
+    if output is not None:  # after the table, which is not lost if the disk is full
+        write_simulation(cells, info, output)
+        if not as_json:
+            click.echo(f"{output}: {format_count(len(cells), 'cell')}")
+
+
+for _option in simulate.params:
+    if isinstance(_option, click.Option) and _option.name in (*AXES, "engine"):
+        _option.metavar = f"{_option.make_metavar(click.Context(simulate))},…"
+        _option.type = ListOf(_option.type)
+
+
+def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
+    """Take the values of the axes out of the flags; None stands for what the trace says."""
+    axes: dict[str, Sequence[object]] = {name: flags.pop(name) or (None,) for name in AXES}
+    names = [str(name) for name in axes["arrangement"] if name is not None]
+    axes["arrangement"] = find_arrangements(names, flags.pop("engine") or ())
+    axes["policy"] = [policy and str(policy).replace("+", ",") for policy in axes["policy"]]
+    return axes
+
+
+def _refuse_large_grid(
+    trace: Trace,
+    axes: Mapping[str, Sequence[object]],
+    settings: PlanSettings,
+    threads: int,
+) -> None:
+    """Refuse a grid that is probably larger than it was meant to be.
+
+    Raises:
+        InputError: says how long it would take.
+    """
+    count = count_cells(axes)
+    if count <= MOST_CELLS:
+        return
+    kind = "trace" if settings.get("order") == "trace" else "reference"
+    hours = count * trace.ops * _OP_NS[kind] / threads / 1e9 / 3600
+    raise InputError(
+        f"{count:,} cells of {trace.ops:,} ops take about {hours:,.1f} hours to plan",
+        "make the lists shorter, or pass `yes`",
+    )
+
+
+def _plan(
+    trace: Trace,
+    grid: Sequence[GridCell],
+    threads: int,
+    *,
+    hashes: bool,
+) -> tuple[list[Cell], float]:
+    """Plan the cells under a progress bar; return their rows, and the seconds the trace spans."""
+    loaded = LoadedTrace.load(trace, grid)
+    planner = CellPlanner(loaded, threads, hashes=hashes)
+    task = f"planning {format_count(len(grid), 'cell')}"
+    with make_bar(task, planner.total_ops(grid), "op") as bar:
+        cells = planner.plan_all(grid, bar.update)
+    return cells, loaded.minutes.span_s
+
+
+def _describe_grid(
+    trace: Trace,
+    grid: Sequence[GridCell],
+    cells: Sequence[Cell],
+    flags: Mapping[str, object],
+    span_s: float,
+) -> SimulationInfo:
+    """Return what the table records about itself."""
+    return SimulationInfo(
+        version=SIMULATION_VERSION,
+        release=version("kv-tier-bench"),
+        trace=str(trace.path),
+        trace_fingerprint=trace.metadata.fingerprint,
+        ops=int(cells[0]["ops"] or 0),
+        span_s=span_s,
+        order=grid[0].options.order.to_info(),
+        axes=find_axes(cells),
+        settings={name: str(value) for name, value in flags.items() if value is not None},
+    )

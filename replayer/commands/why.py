@@ -1,0 +1,56 @@
+"""`replayer why`: name the reasons why a tier brings little."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from replayer.arrangements.loading import describe_arrangement
+from replayer.commands.findings import render_findings, tabulate_findings
+from replayer.commands.run_console import make_bar
+from replayer.diagnosis.diagnose import diagnose
+from replayer.diagnosis.evidence import Observation, PlanEvidence
+from replayer.flags.plan_flags import plan_options
+from replayer.planning.plan import Plan
+from replayer.planning.plan_settings import PlanSettings, resolve_plan
+from replayer.record.columns import TIERS
+from tracegen.errors import format_count
+from tracegen.schema import Trace
+
+
+@click.command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
+@plan_options
+def why(trace: Path, as_json: bool, **flags: Any) -> None:
+    """Name the reasons why a tier brings little, each with its counts and a remedy.
+
+    Plans the trace without any I/O; and once more for each rule that may cost hits, without it.
+    """
+    opened = Trace(trace)
+    model, options = resolve_plan(opened, cast("PlanSettings", flags))
+    plan = Plan(opened, options)
+    observation = Observation(plan.workload)
+    with make_bar("planning", opened.ops, "op") as bar:
+        summary = plan.simulate(bar.update, [observation.add])
+        evidence = PlanEvidence(plan, summary, observation, bar.update)
+        findings = diagnose(evidence)
+    hits = {tier: evidence.count(f"hits_{tier}") for tier in TIERS}
+    if as_json:
+        shown = {
+            "trace_fingerprint": opened.metadata.fingerprint,
+            "plan_fingerprint": summary.plan_fingerprint,
+            "reads": evidence.reads,
+            "hits": hits,
+            "findings": tabulate_findings(findings),
+        }
+        click.echo(json.dumps(shown, indent=2))
+        return
+    each = ", ".join(f"{hits[tier]:,} in {tier}" for tier in evidence.tiers())
+    lines = [
+        f"{trace} for {model}; arrangement {describe_arrangement(options.arrangement)}",
+        f"  {evidence.reads:,} reads: {format_count(sum(hits.values()), 'hit')} ({each})",
+        *render_findings(findings),
+    ]
+    if not findings:
+        lines.append("  no check finds a reason why a tier brings little")
+    click.echo("\n".join(lines))

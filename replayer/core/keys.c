@@ -1,0 +1,109 @@
+/* What is known of the keys of a trace before its first op is decided. */
+#include "placement.h"
+#include "memory.h"
+
+/* Mark the objects whose first op belongs to one of these sources. */
+void mark_pinned(const Workload *ops, int64_t sources, uint8_t *places, uint8_t mark) {
+    uint8_t *seen = array((size_t)ops->keys + 1, 1);
+    for (int64_t row = 0; row < ops->ops; row++) {
+        const TraceOp *op = &ops->op[row];
+        if (!seen[op->key] && sources >> op->source & 1) places[op->key] |= mark;
+        seen[op->key] = 1;
+    }
+    free(seen);
+}
+
+int32_t *find_owners(const Workload *ops) {
+    int32_t *owner = array((size_t)ops->keys + 1, sizeof *owner);
+    for (int64_t key = 0; key < ops->keys; key++) owner[key] = NONE;
+    for (int64_t row = 0; row < ops->ops; row++) {
+        const TraceOp *op = &ops->op[row];
+        if (owner[op->key] == NONE) owner[op->key] = (int32_t)ops->request[op->request].user;
+    }
+    return owner;
+}
+
+/* The objects of a request's prompt and answer come in the order of their first ops in it. */
+static bool is_in_prompt(const TraceOp *op) {
+    return op->op != REMOVE && (op->phase == PREFILL || op->op == WRITE);
+}
+
+/* Per key: the request whose prompt or answer has it first in the trace, or -1. */
+static int32_t *find_first_requests(const Workload *ops) {
+    int32_t *first = array((size_t)ops->keys + 1, sizeof *first);
+    for (int64_t key = 0; key < ops->keys; key++) first[key] = NONE;
+    for (int64_t row = ops->ops - 1; row >= 0; row--)
+        if (is_in_prompt(&ops->op[row])) first[ops->op[row].key] = ops->op[row].request;
+    return first;
+}
+
+int32_t *find_parents(const Workload *ops) {
+    int32_t *parent = array((size_t)ops->keys + 1, sizeof *parent);
+    int32_t *seen = array((size_t)ops->keys + 1, sizeof *seen); /* the last request, from 1 */
+    int32_t *first = find_first_requests(ops);
+    for (int64_t key = 0; key < ops->keys; key++) parent[key] = NONE;
+    for (int64_t r = 0; r < ops->requests; r++) {
+        int32_t before = NONE;
+        for (int32_t i = 0; i < ops->request[r].count; i++) {
+            const TraceOp *op = &ops->op[ops->rows[ops->request[r].begin + i]];
+            if (!is_in_prompt(op) || seen[op->key] == r + 1) continue;
+            if (first[op->key] == r) parent[op->key] = before;
+            seen[op->key] = (int32_t)r + 1;
+            before = (int32_t)op->key;
+        }
+    }
+    free(first);
+    free(seen);
+    return parent;
+}
+
+uint32_t *find_next_uses(const Workload *ops, const int32_t *rows) {
+    uint32_t *next = array((size_t)ops->ops + 1, sizeof *next);
+    uint32_t *following = array((size_t)ops->keys + 1, sizeof *following);
+    for (int64_t key = 0; key < ops->keys; key++) following[key] = UINT32_MAX;
+    for (int64_t position = ops->ops - 1; position >= 0; position--) {
+        uint32_t key = ops->op[rows ? rows[position] : position].key;
+        next[position] = following[key];
+        following[key] = (uint32_t)position;
+    }
+    free(following);
+    return next;
+}
+
+static int64_t chunk_end(int64_t offset, int64_t chunk, bool keep) {
+    return (offset + (keep ? chunk - 1 : 0)) / chunk * chunk;
+}
+
+/* Write the tokens that each object takes in a cache of chunks of the prompt, and set the tokens
+ * that a hit on it spares. `keep`: the tail of a prompt takes a whole chunk; else it is not stored.
+ * `unsaved`: last tokens of an answer that are not stored. */
+void workload_store(const Workload *ops, TraceKey *keys, int64_t chunk, int keep, int64_t unsaved,
+                    int32_t *held) {
+    int32_t *seen = array((size_t)ops->keys + 1, sizeof *seen); /* the last request, from 1 */
+    int32_t *first = find_first_requests(ops);
+    uint8_t *generated = array((size_t)ops->keys + 1, 1);
+    for (int64_t key = 0; key < ops->keys; key++) keys[key].stored = 0;
+    for (int64_t row = ops->ops - 1; row >= 0; row--)
+        generated[ops->op[row].key] = ops->op[row].phase == DECODE;
+    for (int64_t r = 0; r < ops->requests; r++) {
+        int64_t offset = 0, end = 0, spared = 0;
+        for (int32_t i = 0; i < ops->request[r].count; i++) {
+            const TraceOp *op = &ops->op[ops->rows[ops->request[r].begin + i]];
+            if (!is_in_prompt(op) || seen[op->key] == r + 1) continue;
+            offset += op->tokens;
+            int64_t saved = offset - (generated[op->key] ? unsaved : 0);
+            if (saved < 0) saved = 0;
+            int64_t new_end = chunk_end(saved, chunk, keep), new_spared = keep ? saved : new_end;
+            if (first[op->key] == r) {
+                held[op->key] = new_end > end ? (int32_t)(new_end - end) : 0;
+                keys[op->key].stored = new_spared > spared ? (int32_t)(new_spared - spared) : 0;
+            }
+            seen[op->key] = (int32_t)r + 1;
+            end = new_end;
+            spared = new_spared;
+        }
+    }
+    free(seen);
+    free(first);
+    free(generated);
+}

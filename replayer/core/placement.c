@@ -1,0 +1,459 @@
+/* Placement: which tiers hold which object, decided from the order of ops alone, under the rules of
+ * an arrangement (docs/arrangements.md, docs/waterfall.md). Belongs to one thread, or is guarded by
+ * Engine.lock. */
+#include "placement.h"
+#include "memory.h"
+
+enum { HELD = (1 << TIERS) - 1, UNWRITTEN = 1 << 3, PINNED = 1 << 4 };  /* of Placement.places */
+enum { TOUCHES = 127, WAS_READ = 128 };                                 /* of Placement.copies */
+
+static bool is_bounded(const TierRules *rules) {
+    return rules->usable && rules->usable != UNLIMITED;
+}
+
+static void open_tier(Placement *p, int tier) {
+    const TierRules *rules = &p->rules.tier[tier];
+    size_t keys = (size_t)p->ops->keys + 1;
+    p->copies[tier] = array(rules->usable ? keys : 1, 1);
+    if (is_bounded(rules)) {
+        PolicyView view = p->view;
+        view.capacity = rules->usable;
+        const PolicyKind *kind = policy_at(rules->policy);
+        p->policies[tier] = kind->make(kind, &view);
+    }
+    if (rules->usable && rules->admit_touches > 1)
+        p->counts[tier] = touch_counts_new(p->ops->keys, rules->admit_table);
+    if (rules->usable && rules->user_quota != UNLIMITED)
+        p->shares[tier] = user_shares_new(p->ops, p->owner);
+}
+
+static bool asks_for(const Rules *rules, bool (*of)(const TierRules *)) {
+    for (int tier = 0; tier < TIERS; tier++)
+        if (rules->tier[tier].usable && of(&rules->tier[tier])) return true;
+    return false;
+}
+static bool needs_future(const TierRules *r) {
+    return is_bounded(r) && policy_at(r->policy)->needs_future;
+}
+static bool needs_parent(const TierRules *r) {
+    return is_bounded(r) && policy_at(r->policy)->needs_parent;
+}
+static bool has_quota(const TierRules *r) { return r->user_quota != UNLIMITED; }
+static bool limits_fetches(const TierRules *r) {
+    return r->fetch_tokens || r->fetch_in_flight != UNLIMITED;
+}
+
+Placement *placement_new(const Workload *workload, const Rules *rules, const int32_t *rows) {
+    Placement *p = checked(calloc(1, sizeof *p));
+    p->ops = workload;
+    p->rules = *rules;
+    size_t keys = (size_t)workload->keys + 1;
+    p->places = array(keys, 1);
+    p->last_touch = array(keys, sizeof *p->last_touch);
+    p->key_at = array((size_t)workload->ops + 1, sizeof *p->key_at);
+    p->broken = checked(calloc((size_t)workload->requests + 1, 1));
+    if (rules->first_writes)
+        for (int64_t key = 0; key < workload->keys; key++)
+            if (workload->key[key].has_write) p->places[key] = UNWRITTEN;
+    if (rules->pinned) mark_pinned(workload, rules->pinned, p->places, PINNED);
+    if (asks_for(rules, has_quota)) p->owner = find_owners(workload);
+    if (asks_for(rules, needs_parent)) p->parent = find_parents(workload);
+    if (asks_for(rules, needs_future)) p->next_use = find_next_uses(workload, rows);
+    if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(workload);
+    if (rules->tail_first) p->prompts = prompts_new(workload);
+    if (rules->ttl_ns) p->touched_ns = array(keys, sizeof *p->touched_ns);
+    p->view = (PolicyView){.ops = workload,
+                           .position = &p->position,
+                           .last_touch = p->last_touch,
+                           .key_at = p->key_at,
+                           .next_use = p->next_use,
+                           .parent = p->parent,
+                           .positions = workload->ops};
+    for (int tier = 0; tier < TIERS; tier++) open_tier(p, tier);
+    return p;
+}
+
+void placement_free(Placement *p) {
+    if (!p) return;
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (p->policies[tier]) p->policies[tier]->kind->release(p->policies[tier]);
+        touch_counts_free(p->counts[tier]);
+        user_shares_free(p->shares[tier]);
+        free(p->copies[tier]);
+    }
+    prompts_free(p->prompts);
+    fetches_free(p->fetches);
+    free(p->places);
+    free(p->last_touch);
+    free(p->key_at);
+    free(p->broken);
+    free(p->owner);
+    free(p->parent);
+    free(p->next_use);
+    free(p->touched_ns);
+    free(p->moves);
+    free(p);
+}
+
+/* ---- What lies where. ---- */
+static int64_t bytes_of(const Placement *p, uint32_t key) { return p->ops->key[key].size; }
+
+static bool holds(const Placement *p, int tier, uint32_t key) {
+    return p->places[key] >> tier & 1;
+}
+
+static bool can_hold(const Placement *p, int tier, uint32_t key) {
+    const TierRules *rules = &p->rules.tier[tier];
+    int64_t size = bytes_of(p, key);
+    int64_t pinned = p->pinned[tier];
+    if (p->places[key] & PINNED) pinned -= holds(p, tier, key) ? size : 0;
+    else if (size > rules->user_quota) return false;
+    return size && rules->usable && size <= rules->usable - pinned;
+}
+
+/* Return the next slower tier that can hold the object, or TIERS. */
+static int slower_tier(const Placement *p, int tier, uint32_t key) {
+    do tier++;
+    while (tier < TIERS && !can_hold(p, tier, key));
+    return tier;
+}
+
+static void emit(Placement *p, int kind, uint32_t key, int from, int to) {
+    if (p->count == p->room) {
+        p->room = p->room ? 2 * p->room : 64;
+        p->moves = checked(realloc(p->moves, (size_t)p->room * sizeof *p->moves));
+    }
+    p->moves[p->count++] = (PlannedMove){bytes_of(p, key), key,        (int8_t)kind,
+                                         (int8_t)from,    (int8_t)to, p->in_background};
+}
+
+static void enter(Placement *p, uint32_t key, int tier, int kind, int from) {
+    emit(p, kind, key, from, tier);
+    Account *a = &p->account;
+    int64_t size = bytes_of(p, key);
+    p->places[key] |= (uint8_t)(1 << tier);
+    p->copies[tier][key] = key == p->key_at[p->position];
+    a->used[tier] += size;
+    a->resident[tier]++;
+    if (a->used[tier] > a->peak[tier]) a->peak[tier] = a->used[tier];
+    if (a->resident[tier] > a->peak_objects[tier]) a->peak_objects[tier] = a->resident[tier];
+    if (p->places[key] & PINNED) {
+        p->pinned[tier] += size;
+        return;
+    }
+    if (p->shares[tier]) user_shares_enter(p->shares[tier], key, size);
+    Policy *policy = p->policies[tier];
+    if (policy) policy->kind->enter(policy, key);
+}
+
+static void leave(Placement *p, uint32_t key, int tier, bool evicted) {
+    int64_t size = bytes_of(p, key);
+    p->places[key] &= (uint8_t)~(1 << tier);
+    p->account.used[tier] -= size;
+    p->account.resident[tier]--;
+    if (p->places[key] & PINNED) {
+        p->pinned[tier] -= size;
+        return;
+    }
+    if (p->shares[tier]) user_shares_leave(p->shares[tier], key, size);
+    Policy *policy = p->policies[tier];
+    if (policy) policy->kind->leave(policy, key, evicted);
+}
+
+static void touch(Placement *p, uint32_t key, int tier) {
+    if ((p->copies[tier][key] & TOUCHES) < TOUCHES) p->copies[tier][key]++;
+    if (p->places[key] & PINNED) return;
+    if (p->shares[tier]) user_shares_touch(p->shares[tier], key);
+    Policy *policy = p->policies[tier];
+    if (policy) policy->kind->touch(policy, key);
+}
+
+/* An op touches the object in the tier that serves it, or in all that hold it. */
+static void touch_holders(Placement *p, uint32_t key, int serving) {
+    for (int tier = 0; tier < TIERS; tier++)
+        if (tier == serving || (p->rules.touch_all && holds(p, tier, key))) touch(p, key, tier);
+}
+
+/* ---- Objects make room for others. ---- */
+static bool admits(Placement *p, int tier, uint32_t key) {
+    if (!p->counts[tier]) return true;
+    bool admitted = touch_counts_of(p->counts[tier], key) >= p->rules.tier[tier].admit_touches;
+    if (admitted) p->account.admitted[tier]++;
+    else p->account.refused[tier]++;
+    return admitted;
+}
+
+static void make_room(Placement *p, int tier, uint32_t key);
+
+static void evict(Placement *p, uint32_t key, int tier, bool by_policy) {
+    int slower = p->rules.with_room ? TIERS : slower_tier(p, tier, key);
+    bool demotes = slower < TIERS && !holds(p, slower, key) &&
+                   p->rules.tier[slower].down == ON_EVICT && admits(p, slower, key);
+    if (!demotes) {
+        emit(p, DROP, key, tier, NONE);
+        leave(p, key, tier, by_policy);
+        return;
+    }
+    make_room(p, slower, key);
+    leave(p, key, tier, by_policy);
+    enter(p, key, slower, DEMOTE, tier);
+}
+
+static void make_room(Placement *p, int tier, uint32_t key) {
+    const TierRules *rules = &p->rules.tier[tier];
+    int64_t size = bytes_of(p, key);
+    if (p->shares[tier] && !(p->places[key] & PINNED)) {
+        UserShares *shares = p->shares[tier];
+        while (user_shares_used(shares, key) + size > rules->user_quota)
+            evict(p, user_shares_oldest(shares, key), tier, false);
+    }
+    while (p->account.used[tier] + size > rules->usable) {
+        Policy *policy = p->policies[tier];
+        evict(p, policy->kind->victim(policy, key), tier, true);
+    }
+}
+
+/* Above the high watermark, evict down to the low one. */
+static void evict_in_background(Placement *p, int tier) {
+    const TierRules *rules = &p->rules.tier[tier];
+    int64_t used = p->account.used[tier], low = rules->low;
+    if (used <= rules->high) return;
+    if (rules->evict_ppm) low = used - (int64_t)((__int128)used * rules->evict_ppm / 1000000);
+    Policy *policy = p->policies[tier];
+    p->in_background = 1;
+    while (p->account.used[tier] > low && p->account.used[tier] > p->pinned[tier])
+        evict(p, policy->kind->victim(policy, NO_KEY), tier, true);
+    p->in_background = 0;
+}
+
+/* ---- Objects come in. ---- */
+/* Offer an object to the next slower tier, which gets copies of what is stored or touched. */
+static void offer(Placement *p, uint32_t key, int tier) {
+    while (holds(p, tier, key)) {
+        int slower = slower_tier(p, tier, key);
+        if (slower == TIERS || holds(p, slower, key)) return;
+        const TierRules *rules = &p->rules.tier[slower];
+        if (rules->down == ON_EVICT) return;
+        if (rules->down == ON_TOUCH && (p->copies[tier][key] & TOUCHES) < rules->touches) return;
+        if (!admits(p, slower, key)) return;
+        p->in_background = 1;
+        make_room(p, slower, key);
+        enter(p, key, slower, COPY, tier);
+        p->in_background = 0;
+        tier = slower;
+    }
+}
+
+/* Return the tier that takes a new object, or TIERS. */
+static int tier_for(const Placement *p, uint32_t key) {
+    int choice = TIERS;
+    for (int tier = TIERS - 1; tier >= 0; tier--) {
+        if (!can_hold(p, tier, key)) continue;
+        int64_t room = p->rules.tier[tier].usable - p->account.used[tier];
+        if (!p->rules.with_room || choice == TIERS || bytes_of(p, key) <= room) choice = tier;
+    }
+    return choice;
+}
+
+static void store(Placement *p, uint32_t key) {
+    int tier = tier_for(p, key);
+    if (tier == TIERS) {
+        emit(p, BYPASS, key, NONE, NONE);
+        return;
+    }
+    if (holds(p, tier, key)) {
+        touch_holders(p, key, tier);
+    } else {
+        make_room(p, tier, key);
+        enter(p, key, tier, STORE, NONE);
+    }
+    offer(p, key, tier);
+}
+
+/* Copy an object that has been read into a faster tier. */
+static void lift(Placement *p, uint32_t key, int tier) {
+    if (holds(p, tier, key) || !can_hold(p, tier, key) || !admits(p, tier, key)) return;
+    make_room(p, tier, key);
+    enter(p, key, tier, STORE, NONE);
+}
+
+static void note_read(Placement *p, uint32_t key, int tier) {
+    if (p->copies[tier][key] & WAS_READ) return;
+    p->copies[tier][key] |= WAS_READ;
+    p->account.read_objects[tier]++;
+    p->account.read_bytes[tier] += bytes_of(p, key);
+}
+
+static void hit(Placement *p, uint32_t key, int tier) {
+    int64_t up = p->rules.tier[tier].up;
+    note_read(p, key, tier);
+    if (up == MOVE_UP && tier_for(p, key) < tier) {
+        emit(p, PROMOTE, key, tier, NONE);
+        leave(p, key, tier, false);
+        store(p, key);
+        return;
+    }
+    touch_holders(p, key, tier);
+    emit(p, HIT, key, tier, NONE);
+    if (up == COPY_UP) {
+        for (int faster = tier - 1; faster >= 0; faster--) lift(p, key, faster);
+    } else if (up == COPY_TOP) {
+        int faster = 0;
+        while (faster < tier && !can_hold(p, faster, key)) faster++;
+        if (faster < tier) lift(p, key, faster);
+    }
+    offer(p, key, tier);
+}
+
+/* ---- Ops. ---- */
+static int fastest_holder(const Placement *p, uint32_t key, int asked) {
+    int held = p->places[key] & HELD & asked;
+    return held ? __builtin_ctz((unsigned)held) : NOWHERE;
+}
+
+static void leave_all(Placement *p, uint32_t key, int kind) {
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (!holds(p, tier, key)) continue;
+        emit(p, kind, key, tier, NONE);
+        leave(p, key, tier, false);
+    }
+}
+
+static void read_key(Placement *p, const TraceOp *op, int asked) {
+    uint32_t key = op->key;
+    bool late = p->rules.contiguous && op->phase == PREFILL && p->broken[op->request];
+    int tier = late ? NOWHERE : fastest_holder(p, key, asked);
+    if (tier != NOWHERE) {
+        hit(p, key, tier);
+        return;
+    }
+    emit(p, MISS, key, NONE, NONE);
+    /* The chunk that an object of which nothing is stored lies in belongs to the next object. */
+    p->broken[op->request] |= op->phase == PREFILL && bytes_of(p, key);
+    int holder = fastest_holder(p, key, HELD);
+    if (late && holder != NOWHERE) {
+        touch_holders(p, key, holder);
+        return;
+    }
+    if (holder != NOWHERE && !p->rules.inclusive) leave_all(p, key, DROP);
+    store(p, key);
+}
+
+/* An object that was not touched for the time to live is gone. */
+static void expire(Placement *p, uint32_t key) {
+    bool expired = p->now_ns - p->touched_ns[key] > p->rules.ttl_ns;
+    if (expired && !(p->places[key] & PINNED)) leave_all(p, key, DROP);
+    p->touched_ns[key] = p->now_ns;
+}
+
+static void tell_policies(Placement *p, uint32_t key) {
+    if (p->places[key] & PINNED || !bytes_of(p, key)) return;
+    for (int tier = 0; tier < TIERS; tier++) {
+        Policy *policy = p->policies[tier];
+        if (policy && policy->kind->ask && !holds(p, tier, key)) policy->kind->ask(policy, key);
+    }
+}
+
+/* At a request's first prefill op: which tiers may the request ask? */
+static void decide_fetches(Placement *p, int32_t request) {
+    const TraceRequest *asked = &p->ops->request[request];
+    const int32_t *rows = &p->ops->rows[asked->begin];
+    int64_t missing[TIERS] = {0}, leading[TIERS] = {0};
+    bool leads[TIERS] = {true, true, true};
+    int32_t left = 0;
+    for (int32_t i = 0; i < asked->count; i++) {
+        const TraceOp *op = &p->ops->op[rows[i]];
+        if (op->phase != PREFILL || op->op == REMOVE) continue;
+        left++;
+        for (int tier = 0; tier < TIERS; tier++) {
+            bool held = fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
+            leads[tier] &= held || !bytes_of(p, op->key);
+            leading[tier] += leads[tier] && held ? op->tokens : 0;
+            missing[tier] += op->tokens;
+        }
+    }
+    for (int tier = 0; tier < TIERS; tier++) missing[tier] -= leading[tier];
+    fetches_begin(p->fetches, request, left, missing, &p->rules, &p->account);
+}
+
+static bool asks_prompt(const TraceOp *op) { return op->phase == PREFILL && op->op != REMOVE; }
+
+static uint32_t key_in(const Placement *p, int tier, uint32_t key) {
+    return holds(p, tier, key) && !(p->places[key] & PINNED) ? key : NO_KEY;
+}
+
+/* Two ops change places in the order of recency. */
+static void swap_ops(Placement *p, int64_t one, int64_t other) {
+    uint32_t key = p->ops->op[one].key, other_key = p->ops->op[other].key;
+    uint32_t at = prompts_position(p->prompts, one), other_at = prompts_position(p->prompts, other);
+    bool was_last = p->last_touch[key] == at, other_was_last = p->last_touch[other_key] == other_at;
+    for (int tier = 0; tier < TIERS; tier++) {
+        Policy *policy = p->policies[tier];
+        if (policy && policy->kind->swap)
+            policy->kind->swap(policy, key_in(p, tier, key), at, key_in(p, tier, other_key),
+                               other_at);
+    }
+    if (was_last) p->last_touch[key] = other_at;
+    if (other_was_last) p->last_touch[other_key] = at;
+    if (p->next_use) {
+        uint32_t next = p->next_use[at];
+        p->next_use[at] = p->next_use[other_at];
+        p->next_use[other_at] = next;
+    }
+    p->key_at[at] = other_key;
+    p->key_at[other_at] = key;
+}
+
+/* The prompt of a request is complete: its end becomes older than its beginning. */
+static void turn_round(Placement *p, int32_t request) {
+    const int32_t *rows = &p->ops->rows[p->ops->request[request].begin];
+    int32_t low = 0, high = p->ops->request[request].count - 1;
+    for (;; low++, high--) {
+        while (low < high && !asks_prompt(&p->ops->op[rows[low]])) low++;
+        while (low < high && !asks_prompt(&p->ops->op[rows[high]])) high--;
+        if (low >= high) return;
+        swap_ops(p, rows[low], rows[high]);
+    }
+}
+
+int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64_t *count) {
+    const TraceOp *op = &p->ops->op[row];
+    uint32_t key = op->key;
+    int role = op->op, asked = HELD;
+    p->count = 0;
+    if (bytes_of(p, key) > p->account.largest) p->account.largest = bytes_of(p, key);
+    for (int tier = 0; tier < TIERS; tier++)
+        if (p->counts[tier] && asks_prompt(op))
+            touch_counts_add(p->counts[tier], key);
+    if (p->fetches && asks_prompt(op) && !fetches_begun(p->fetches, op->request))
+        decide_fetches(p, op->request);
+    if (p->fetches) asked = fetches_asked(p->fetches, op->request);
+    if (p->rules.first_writes && role != REMOVE) {
+        role = p->places[key] & UNWRITTEN ? WRITE : READ;
+        p->places[key] &= (uint8_t)~UNWRITTEN;
+    }
+    p->key_at[p->position] = key;
+    int64_t time_ns = p->ops->request[op->request].time_ns;
+    if (time_ns > p->now_ns) p->now_ns = time_ns;
+    if (role == REMOVE) {
+        if (!(p->places[key] & HELD)) emit(p, DELETE, key, NONE, NONE);
+        leave_all(p, key, DELETE);
+    } else {
+        tell_policies(p, key);
+        if (p->touched_ns) expire(p, key);
+        p->last_touch[key] = (uint32_t)p->position;
+        if (role == READ) read_key(p, op, asked);
+        else store(p, key);
+        if (role == WRITE) p->broken[op->request] |= op->phase == PREFILL;
+    }
+    for (int tier = 0; tier < TIERS; tier++) evict_in_background(p, tier);
+    if (p->fetches && asks_prompt(op)) fetches_end_op(p->fetches, op->request);
+    if (p->prompts && asks_prompt(op) && prompts_end_op(p->prompts, row, p->position))
+        turn_round(p, op->request);
+    p->position++;
+    *moves = p->moves;
+    *count = p->count;
+    return role;
+}
+
+void placement_account(const Placement *p, Account *out) { *out = p->account; }

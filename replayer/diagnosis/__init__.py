@@ -1,0 +1,1 @@
+"""Reasons why a tier brings little, found in a plan's counts."""

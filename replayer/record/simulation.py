@@ -1,0 +1,295 @@
+"""The table that `replayer simulate` writes: a row per cell. Its columns, metadata and reading."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replayer.record.columns import TIERS
+from replayer.record.run_info import OrderInfo
+from tracegen.errors import InputError
+from tracegen.schema import ENUMS
+
+SIMULATION_VERSION: Final = 1
+_METADATA_KEY: Final = b"kv-simulation"
+
+CellValue = int | float | str | bool | None
+Cell = dict[str, CellValue]
+"""A row of the table, by column."""
+
+
+@dataclass(frozen=True)
+class CellColumn:
+    """A column of the table.
+
+    Attributes:
+        name: of the column; `{tier}` and `{source}` stand for one column per tier or source.
+        type: of its values.
+        text: what it means.
+        nullable: null where it does not apply.
+    """
+
+    name: str
+    type: pa.DataType
+    text: str
+    nullable: bool = False
+
+    def field(self) -> pa.Field:
+        """Return the column's declaration in Parquet, with its text."""
+        return pa.field(self.name, self.type, self.nullable, {"text": self.text})
+
+    def spread(self) -> list["CellColumn"]:
+        """Return the column of each tier, or of each source; else the column alone."""
+        for mark, words in (("{tier}", TIERS), ("{source}", ENUMS["source"])):
+            if mark in self.name:
+                return [
+                    CellColumn(
+                        self.name.replace(mark, word),
+                        self.type,
+                        self.text.replace(mark, word),
+                        self.nullable,
+                    )
+                    for word in words
+                ]
+        return [self]
+
+
+def _texts(*columns: tuple[str, str]) -> list[CellColumn]:
+    return [CellColumn(name, pa.string(), text) for name, text in columns]
+
+
+def _counts(*columns: tuple[str, str]) -> list[CellColumn]:
+    return [CellColumn(name, pa.int64(), text) for name, text in columns]
+
+
+def _numbers(*columns: tuple[str, str]) -> list[CellColumn]:
+    return [CellColumn(name, pa.float64(), text, nullable=True) for name, text in columns]
+
+
+SETTING_COLUMNS: Final = (
+    *_counts(("cell", "number of the cell; the last axis changes fastest")),
+    *_texts(("model", "name of the model")),
+    *_counts(("bytes_per_token", "KV cache bytes of a token")),
+    *_numbers(
+        ("gpu_mem_gb", "GPU memory for KV, GiB"),
+        ("cpu_mem_gb", "CPU memory for KV, GiB"),
+        ("storage_capacity_gb", "NVMe capacity for KV, GiB; null: unlimited"),
+        ("headroom", "share of gpu and cpu that the plan may fill"),
+    ),
+    CellColumn(
+        "{tier}_usable_bytes",
+        pa.int64(),
+        "bytes that objects may fill in {tier}; 0: no such tier, null: unlimited",
+        nullable=True,
+    ),
+    *_texts(
+        ("arrangement", "name of the rules: waterfall, an engine's, or a file's"),
+        ("policy", "which object goes first: of all tiers, or by tier, as in gpu=lru,cpu=arc"),
+        ("lookup", "independent or contiguous"),
+        ("order", "trace, reference:NAME, or run:NAME"),
+    ),
+    *_numbers(("ttl_s", "seconds from an object's last use until it expires; 0: never")),
+    *_counts(("chunk_tokens", "tokens of a chunk; 0: objects are those of the trace")),
+)
+"""Columns that say what was planned."""
+
+COUNT_COLUMNS: Final = (
+    *_counts(
+        ("ops", "ops of the trace"),
+        ("reads", "ops that read an object"),
+        ("requests", "requests"),
+        ("reading_requests", "requests with a read"),
+        ("prompt_tokens", "tokens of all prefill ops"),
+        ("hits", "reads that find their object"),
+        ("misses", "reads that do not"),
+        ("hit_requests", "requests with reads, that all hit"),
+        ("spared_tokens", "tokens of prefill reads that hit: prefill need not compute them"),
+        ("recomputed_tokens", "tokens of ops with a miss or a bypass"),
+        ("bypasses", "writes and recomputed reads of objects that no tier can hold"),
+        ("promotions", "hits whose object moves to a faster tier"),
+    ),
+    *_numbers(
+        ("hit_rate_ops", "hits ÷ reads"),
+        ("hit_rate_tokens", "spared_tokens ÷ prompt_tokens"),
+        ("hit_rate_requests", "hit_requests ÷ reading_requests"),
+        ("hit_rate_all_ops", "hits ÷ ops: the first write of an object counts as a miss"),
+        ("bound_ops", "hit_rate_ops with unlimited memory"),
+        ("bound_tokens", "hit_rate_tokens with unlimited memory"),
+        ("bound_requests", "hit_rate_requests with unlimited memory"),
+    ),
+)
+"""Columns of counts and rates of the whole cell."""
+
+TIER_COLUMNS: Final = (
+    *_counts(
+        ("hits_{tier}", "hits in {tier}"),
+        ("spared_tokens_{tier}", "spared_tokens of hits in {tier}"),
+        ("stores_{tier}", "objects that the host writes to {tier}"),
+        ("entries_{tier}", "objects that come to {tier}: stored, demoted or copied"),
+        ("unread_entries_{tier}", "entries that no hit in {tier} reads before they leave"),
+        ("demotions_{tier}", "objects evicted from {tier} to a slower tier"),
+        ("drops_{tier}", "objects dropped from {tier} that no slower tier holds"),
+        ("free_drops_{tier}", "objects dropped from {tier} that a slower tier holds"),
+        ("evictions_{tier}", "demotions_{tier} + drops_{tier}"),
+        ("peak_bytes_{tier}", "the most bytes in {tier} at a time"),
+        ("peak_objects_{tier}", "the most objects in {tier} at a time"),
+        ("read_bytes_{tier}", "bytes read from {tier}"),
+        ("write_bytes_{tier}", "bytes written to {tier}"),
+    ),
+    *_numbers(
+        ("read_bytes_per_day_{tier}", "read_bytes_{tier} per day of the trace's own time"),
+        ("write_bytes_per_day_{tier}", "write_bytes_{tier} per day of the trace's own time"),
+        ("peak_read_gib_s_{tier}", "GiB/s read from {tier} in its busiest minute"),
+        ("peak_write_gib_s_{tier}", "GiB/s written to {tier} in its busiest minute"),
+    ),
+)
+"""Columns that exist for each tier."""
+
+SOURCE_COLUMNS: Final = _counts(
+    ("reads_{source}", "reads of objects of the source {source}"),
+    ("hits_{source}", "hits among them"),
+    ("prompt_tokens_{source}", "prompt_tokens in objects of the source {source}"),
+    ("spared_tokens_{source}", "spared_tokens among them"),
+)
+"""Columns that exist for each source of objects."""
+
+END_COLUMNS: Final = (
+    *_numbers(("drive_writes_per_day", "write_bytes_per_day_nvme ÷ nvme_usable_bytes")),
+    CellColumn("plan_fingerprint", pa.string(), "as `replayer plan` prints it", nullable=True),
+)
+"""The remaining columns."""
+
+_RULE_COLUMNS: Final = ("policy", "ttl_s", "chunk_tokens")
+_AXIS_COLUMNS: Final = (
+    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb", "arrangement"),
+    *_RULE_COLUMNS,
+)
+
+SIMULATION_COLUMNS: Final = tuple(
+    column
+    for group in (SETTING_COLUMNS, COUNT_COLUMNS, TIER_COLUMNS, SOURCE_COLUMNS, END_COLUMNS)
+    for general in group
+    for column in general.spread()
+)
+"""All columns in their order."""
+
+
+class SimulationInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The table's record about itself.
+
+    Attributes:
+        version: of the format.
+        release: of the replayer.
+        trace: its path.
+        trace_fingerprint: of the trace.
+        ops: of the trace, as selected.
+        span_s: seconds from its first request to its last.
+        order: in which ops were planned.
+        axes: names of the setting columns that differ between cells.
+        settings: all other settings, as they were given.
+    """
+
+    version: int
+    release: str
+    trace: str
+    trace_fingerprint: str
+    ops: int
+    span_s: float
+    order: OrderInfo
+    axes: tuple[str, ...]
+    settings: dict[str, str]
+
+
+def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Return the names of the columns of settings that differ between cells.
+
+    What follows from the arrangement, as its policy may, is left out.
+    """
+    arrangements = {cell["arrangement"] for cell in cells}
+
+    def differs(name: str) -> bool:
+        if name in _RULE_COLUMNS:
+            return len({(cell["arrangement"], cell[name]) for cell in cells}) > len(arrangements)
+        return len({cell[name] for cell in cells}) > 1
+
+    return tuple(name for name in _AXIS_COLUMNS if differs(name))
+
+
+def check_table_path(path: Path, trace: Path, *, force: bool) -> None:
+    """Refuse an output that would replace something unasked, or that cannot be written.
+
+    Args:
+        path: the file.
+        trace: the trace that is planned, which must not change.
+        force: whether another file that exists may be replaced.
+
+    Raises:
+        InputError: it exists and is not to be replaced, it belongs to the trace, or it is a folder
+            or in none.
+    """
+    if path.is_dir():
+        raise InputError("is a folder", "name a file", subject=path, setting="output")
+    if not path.parent.is_dir():
+        remedy = f"make {path.parent}, or name a file elsewhere"
+        raise InputError("its folder does not exist", remedy, subject=path, setting="output")
+    if trace.resolve() in (path.resolve(), *path.resolve().parents):
+        problem = "belongs to the trace, which must not change"
+        raise InputError(problem, "name a file elsewhere", subject=path, setting="output")
+    if path.exists() and not force:
+        remedy = "choose another name, or pass `force` to replace it"
+        raise InputError("exists already", remedy, subject=path, setting="output")
+
+
+def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) -> None:
+    """Write the table; it appears under its name once it is whole.
+
+    Args:
+        cells: rows with all of SIMULATION_COLUMNS.
+        info: about the table.
+        path: the file; one that exists is replaced.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    fields = [column.field() for column in SIMULATION_COLUMNS]
+    metadata = {_METADATA_KEY: msgspec.json.encode(info)}
+    table = pa.Table.from_pylist(list(cells), schema=pa.schema(fields, metadata=metadata))
+    partial = path.with_name(path.name + ".partial")
+    try:
+        pq.write_table(table, partial.absolute(), compression="zstd")
+        partial.replace(path)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error  # Arrow's own text is long
+        problem = f"cannot be written ({reason})"
+        raise InputError(problem, "name another file", subject=path, setting="output") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_simulation(path: Path) -> tuple[pa.Table, SimulationInfo]:
+    """Read a table that `replayer simulate` wrote.
+
+    Raises:
+        InputError: the file cannot be read, is not such a table, or is of a newer format.
+    """
+    try:
+        table = pq.read_table(path.absolute())  # Arrow takes a relative a:b for a URL
+        content = (table.schema.metadata or {})[_METADATA_KEY]
+        info = msgspec.json.decode(content, type=SimulationInfo)
+    except FileNotFoundError:
+        raise InputError("no such file", "name a table", subject=path) from None
+    except (OSError, ValueError, KeyError, pa.ArrowException, msgspec.DecodeError):
+        raise InputError(
+            "is not a table that `replayer simulate` wrote",
+            "write it again",
+            subject=path,
+        ) from None
+    if info.version != SIMULATION_VERSION:
+        problem = f"has version {info.version}, and this release reads {SIMULATION_VERSION}"
+        raise InputError(problem, "install the newer release", subject=path)
+    return table, info

@@ -1,0 +1,1 @@
+"""Grids of plans: many cells of one trace, planned without I/O (docs/simulating.md)."""

@@ -1,0 +1,1 @@
+"""The least memory that reaches targets on a trace (`docs/sizing.md`)."""

@@ -1,0 +1,113 @@
+"""`replayer model`, and a replay of a model whose layers keep a state."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replayer.models.known import MODELS
+from tests.support import traces
+from tests.support.command_line import here, sentence
+
+GPT_OSS = """\
+gpt-oss-120b: 36 layers; fp16, 2 tensor-parallel ranks, 1 pipeline stage
+  plans charge its windows in full under this name; pass its config.json otherwise
+
+  group   layers  tokens kept  bytes per token and layer  bytes per token  state
+  window      18          128                      1,024           18,432      -
+  full        18          all                      1,024           18,432      -
+
+  a rank of the largest stage          bytes
+  token                               36,864
+  object of 1,024 tokens          37,748,736
+  object of 131,072 tokens     4,831,838,208
+
+  engine        tokens    bytes  unit
+  vLLM              16  294,912  block, 18 layers; groups: 1 window + 1 full
+  TensorRT-LLM      32  589,824  block, window layers
+  TensorRT-LLM      32  589,824  block, full layers
+"""
+HYBRID = {
+    "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "hidden_size": 64,
+    "full_attention_interval": 4, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 16, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "linear_value_head_dim": 16, "mamba_ssm_dtype": "float32",
+}  # fmt: skip
+TOKEN, STATE = 128, 3 * (3 * (2 * 2 * 16 + 4 * 16) * 2 + 4 * 16 * 16 * 4)
+
+
+def shown(*arguments: object) -> str:
+    done = here("replayer", "model", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def read(*arguments: object) -> Any:
+    return json.loads(shown(*arguments, "--json"))
+
+
+def test_the_geometry_is_printed_in_integers() -> None:
+    assert shown("openai/gpt-oss-120b", "--tensor-parallel", 2) == GPT_OSS
+
+
+def test_all_names_are_listed_without_one() -> None:
+    rows = [line.split() for line in shown().splitlines()[1:]]
+    assert [row[0] for row in rows] == list(MODELS)
+    assert ["qwen3-8b", "36", "147,456", "-"] in rows
+    assert ["qwen3.5-27b", "64", "65,536", "153,944,064"] in rows
+    assert [one["bytes_per_token"] for one in read("--kv-dtype", "fp8")][:2] == [12_288, 65_536]
+
+
+def test_json_has_groups_totals_and_units() -> None:
+    gemma = read("gemma-3-27b", "--pipeline-parallel", 2, "--block-tokens", 32)
+    assert [(group["kind"], group["layers"], group["window"]) for group in gemma["groups"]] == [
+        ("window", 52, 1024), ("full", 10, None),
+    ]  # fmt: skip
+    assert (gemma["bytes_per_token"], gemma["windowed_bytes_per_token"]) == (31 * 8192, 26 * 8192)
+    assert gemma["sequence_bytes"]["131072"] == 5 * 8192 * 131_072 + 26 * 8192 * 1024
+    assert gemma["layouts"][0] == {
+        "engine": "vLLM", "rank_bytes": 32 * 8192 * 5, "tokens": 32, "unit": "block, 5 layers; groups: 6 window + 1 full",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gpt9"], "--model gpt9"),
+        (["qwen3-8b", "--tensor-parallel", 3], "--tensor-parallel 3"),
+        (["qwen3-8b", "--pipeline-parallel", 37], "does not fit the 36 layers"),
+        (["qwen3-8b", "--block-tokens", 0], "--block-tokens"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: list[object], words: str) -> None:
+    sentence(here("replayer", "model", *arguments), words)
+
+
+def test_a_plan_moves_the_bytes_of_the_largest_stage(tmp_path: Path) -> None:
+    trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 10)]))
+    flags = ["--model", "gemma-3-27b", "--tensor-parallel", 2, "--pipeline-parallel", 4, "--json"]
+    planned = json.loads(here("replayer", "plan", trace.path, *flags).stdout)
+    assert planned["write_bytes"]["nvme"] == 10 * 16 * 8192 // 2  # 16 of the 62 layers
+    refused = here("replayer", "plan", trace.path, "--model", "tiny-1b", "--pipeline-parallel", 13)
+    sentence(refused, "--pipeline-parallel 13: does not fit the 12 layers")
+
+
+def test_an_object_is_charged_one_state(tmp_path: Path) -> None:
+    """From the config to the run's conditions, a plan like the run's, and the verdict on its log."""
+    config = tmp_path / "mine" / "config.json"
+    config.parent.mkdir()
+    config.write_text(json.dumps(HYBRID))
+    assert "\n  state, once per object    " in shown(config)
+    trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 1), ("w", 1, 50), ("r", 0, 1), ("r", 1, 50)]))
+    flags = ["--model", config, "--order", "trace"]
+    planned = json.loads(here("replayer", "plan", trace.path, *flags, "--json").stdout)
+    assert planned["write_bytes"]["nvme"] == 51 * TOKEN + 2 * STATE
+    done = here("replayer", "run", trace.path, *flags, "--layout", "null", "-o", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    conditions = json.loads((tmp_path / "run" / "run.json").read_text())["conditions"]
+    assert (conditions["bytes_per_token"], conditions["state_bytes_per_object"]) == (TOKEN, STATE)
+    like = json.loads(here("replayer", "plan", trace.path, "--like", tmp_path / "run", "--json").stdout)
+    assert like["plan_fingerprint"] == planned["plan_fingerprint"]
+    told = here("analysis", "summary", tmp_path / "run")
+    assert "rows moved more bytes" not in told.stdout
+    assert "INVALID" not in told.stdout

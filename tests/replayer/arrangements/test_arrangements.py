@@ -1,0 +1,65 @@
+"""The compiled planner against the oracle, move by move, under random arrangements."""
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.replayer.arrangements import oracle, strategies
+from tests.replayer.arrangements.compiled_plan import arranged, rows_of
+from tests.replayer.arrangements.tiers import Table, Usable
+from tests.support import traces
+
+cases = {
+    "picks": strategies.drawn_rows,
+    "sizes": strategies.sizes,
+    "words": strategies.words,
+    "usable": strategies.capacities,
+    "table": strategies.tables(),
+    "unit": st.integers(1, 3),
+}
+
+
+@settings(max_examples=250, deadline=None)
+@given(**cases, chained=st.booleans(), most=st.integers(1, 40))
+def test_move_by_move_as_the_oracle(
+    picks: list[Any],
+    sizes: list[int],
+    words: list[int],
+    usable: Usable,
+    table: Table,
+    unit: int,
+    chained: bool,
+    most: int,
+) -> None:
+    batch = strategies.columns(picks, sizes, words)
+    limits = tuple(None if limit is None else limit * unit for limit in usable)
+    expected = oracle.moves(strategies.as_ops(batch), table, limits, unit, chained)
+    plan = arranged(batch, table, limits, unit, chained)
+    assert rows_of(plan, most) == expected
+    if plan.options.arrangement.to_record().rules is not None:
+        assert plan.simulate().plan_fingerprint == oracle.fingerprint(expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(**cases, seed=strategies.seeds)
+def test_in_the_order_of_a_run_as_the_oracle(
+    picks: list[Any], sizes: list[int], words: list[int], usable: Usable, table: Table, unit: int, seed: int
+) -> None:
+    """Any order: who is first writes; owners, sources and chunks are those of the trace."""
+    batch = strategies.columns(picks, sizes, words)
+    limits = tuple(None if limit is None else limit * unit for limit in usable)
+    order = batch["op_id"].tolist()
+    random.Random(seed).shuffle(order)
+    expected = oracle.moves(strategies.as_ops(batch), table, limits, unit, order=order)
+    assert rows_of(arranged(batch, table, limits, unit, order=order)) == expected
+
+
+def test_what_a_prompt_has_at_both_ends_is_turned_round() -> None:
+    """Random traces seldom have it: request 0 writes a, b and c and reads a; then three writes evict a, c and b."""
+    steps = [("w", 0, 1), ("w", 1, 1), ("w", 2, 1), ("r", 0, 1), ("w", 3, 1), ("w", 4, 1), ("w", 5, 1)]
+    batch, table = traces.columns(steps, [0, 0, 0, 0, 1, 2, 3]), {"recency": "tail-first"}
+    found = rows_of(arranged(batch, table, (0, 3, 0)))
+    assert [key for _, _, move, key, *_ in found if move == "drop"] == [0, 2, 1]
+    assert found == oracle.moves(strategies.as_ops(batch), table, (0, 3, 0))

@@ -1,0 +1,197 @@
+"""Tables of rules: what they may contain, and what becomes of them in run.json and in compiled code."""
+
+import ctypes
+import json
+import re
+import tomllib
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, TierRules
+from replayer.arrangements.loading import load_arrangement, make_arrangement, parse_arrangement, shipped_names
+from replayer.arrangements.rules import make_rules
+from replayer.bindings.compiled import UNLIMITED, call
+from replayer.record.options import POLICIES
+from tests.support.paths import ROOT
+from tracegen.errors import InputError
+
+INCLUSIVE = 'copies = "inclusive"\n'
+WHOLE = "write a whole number from {} to 2,147,483,647."
+WRONG = {
+    'copies = "two"': "`copies` is 'two', which is unknown; write exclusive or inclusive.",
+    'place = "slow"': "`place` is 'slow', which is unknown; write fastest or with-room.",
+    "touch = 1": "`touch` is 1, which is unknown; write serving or all.",
+    'recency = "age"': "`recency` is 'age', which is unknown; write op or tail-first.",
+    'lookup = "prefix"': "`lookup` is 'prefix', which is unknown; write trace, independent or contiguous.",
+    "ttl_s = -1": "`ttl_s` is -1.0; write a number from 0 to 1,000,000,000 with at most six decimals.",
+    "ttl_s = nan": "`ttl_s` is nan; write a number from 0 to 1,000,000,000 with at most six decimals.",
+    'pin = "rag"': "`pin` is 'rag', not a list; list any of user, multi_turn, system, common or rag.",
+    'pin = ["ads"]': "`pin` is a list with 'ads', which is unknown; list any of user, multi_turn, system, common or rag.",
+    "chunk_tokens = -1": f"`chunk_tokens` is -1; {WHOLE.format(0)}",
+    "chunk_tokens = true": f"`chunk_tokens` is True; {WHOLE.format(0)}",
+    "chunk_tokens = 1.5": f"`chunk_tokens` is 1.5; {WHOLE.format(0)}",
+    'tail = "cut"': "`tail` is 'cut', which is unknown; write drop or keep.",
+    "unsaved_tokens = 2147483648": f"`unsaved_tokens` is 2147483648; {WHOLE.format(0)}",
+    "[nvme]\ntouches = 0": "`nvme.touches` is 0; write a whole number from 1 to 127.",
+    "[nvme]\ntouches = 128": "`nvme.touches` is 128; write a whole number from 1 to 127.",
+    "[cpu]\nadmit_touches = 0": f"`cpu.admit_touches` is 0; {WHOLE.format(1)}",
+    "[cpu]\nadmit_table = -1": f"`cpu.admit_table` is -1; {WHOLE.format(0)}",
+    '[gpu]\nup = "jump"': "`gpu.up` is 'jump', which is unknown; write stay, move, copy or copy-top.",
+    '[gpu]\npolicy = "mru"': f"`gpu.policy` is 'mru', which is unknown; write {', '.join(POLICIES[:-1])} or belady.",
+    "[cpu]\nhigh = 0": "`cpu.high` is 0.0; write a number above 0 to 1 with at most six decimals.",
+    "[cpu]\nhigh = 0.1234567": "`cpu.high` is 0.1234567; write a number above 0 to 1 with at most six decimals.",
+    "[cpu]\nlow = 1.1": "`cpu.low` is 1.1; write a number from 0 to 1 with at most six decimals.",
+    "[cpu]\nhigh = 0.9": "`cpu.low` is 1, above `cpu.high`, 0.9; set `cpu.low` to 0.9 or less.",
+    "[cpu]\nevict_share = 0.2": (
+        "`cpu.evict_share` is 0.2, and the tier never evicts in the background because `cpu.high` is 1;"
+        " set `cpu.high` below 1."
+    ),
+    "[nvme]\nfetch_tokens = -1": f"`nvme.fetch_tokens` is -1; {WHOLE.format(0)}",
+    "[nvme]\nfetch_share = 2": "`nvme.fetch_share` is 2.0; write a number from 0 to 1 with at most six decimals.",
+    "[nvme]\nuser_quota = 0": "`nvme.user_quota` is 0.0; write a number above 0 to 1 with at most six decimals.",
+    '[cpu]\ndown = "on-store"': (
+        "`cpu.down` is on-store, which leaves a copy, and one tier holds an object;"
+        " set `copies` to inclusive, or `cpu.down` to on-evict."
+    ),
+    '[cpu]\nup = "copy"': (
+        "`cpu.up` is copy, which leaves a copy, and one tier holds an object;"
+        " set `copies` to inclusive, or `cpu.up` to stay or move."
+    ),
+    INCLUSIVE + '[cpu]\nup = "move"': (
+        "`cpu.up` is move, and several tiers may hold an object;"
+        " set `copies` to exclusive, or `cpu.up` to stay, copy or copy-top."
+    ),
+    "[cpu]\ntouch = 2": "`cpu.touch` is not a rule; did you mean cpu.touches?",
+    "chunks = 2": "`chunks` is not a rule; did you mean chunk_tokens?",
+    "cpu = 2": "`cpu` is not a table of rules; write [cpu] above its rules.",
+    "description = 2": "`description` is not text; write a line in quotes.",
+    '[source]\nengine = "x"': (
+        "`source` does not have the texts engine, version, commit and date (YYYY-MM-DD); mend the file."
+    ),
+    "copies": "is not TOML",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_table_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_arrangement("mine.toml", text)
+    assert refused.value.setting == "arrangement"
+    sentence = str(refused.value)
+    assert sentence.startswith(f"arrangement mine.toml: {WRONG[text]}")
+    assert sentence.count("; ") == 1 or sentence.endswith("?")
+
+
+def test_rules_made_in_python_are_checked_too() -> None:
+    with pytest.raises(InputError, match=r"`nvme.touches` is 0"):
+        Arrangement("mine", nvme=TierRules(touches=0))
+    with pytest.raises(InputError, match="several tiers may hold an object under lmcache"):
+        load_arrangement("lmcache").with_promotion()
+
+
+def read_table_of_the_page() -> dict[str, Any]:
+    page = (ROOT / "docs" / "arrangements.md").read_text()
+    match = re.search(r"```toml\n(.*?)```", page, re.S)
+    assert match
+    return tomllib.loads(match[1])
+
+
+def test_the_page_has_every_key_with_its_default() -> None:
+    table = read_table_of_the_page()
+    tier = table.pop("gpu")
+    assert make_arrangement("page", table) == Arrangement("page")
+    assert set(table) == {one.name for one in fields(Arrangement)} - {
+        *("name", "description", "source", "gpu", "cpu", "nvme"),
+    }
+    assert make_arrangement("page", {"gpu": tier}) == Arrangement("page")
+    assert set(tier) == {one.name for one in fields(TierRules)}
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_a_table_survives_json(name: str) -> None:
+    arrangement = load_arrangement(name)
+    table = json.loads(json.dumps(arrangement.to_table()))
+    again = make_arrangement(name, table, arrangement.description, arrangement.source)
+    assert again == arrangement
+    assert json.dumps(again.to_table()) == json.dumps(arrangement.to_table())
+
+
+def test_whole_numbers_and_floats_are_recorded_alike() -> None:
+    whole, decimal = (parse_arrangement("a", f"ttl_s = {ttl}\npin = {pin}") for ttl, pin in (
+        ("60", '["rag", "user", "rag"]'), ("60.0", '["user", "rag"]'),
+    ))  # fmt: skip
+    assert json.dumps(whole.to_table()) == json.dumps(decimal.to_table())
+    assert whole.to_table() == {"ttl_s": 60.0, "pin": ["user", "rag"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "recorded"),
+    [
+        ("", ("waterfall", None, False)),
+        ('copies = "exclusive"\nlookup = "contiguous"', ("waterfall", None, False)),
+        ('[cpu]\nup = "move"\n[nvme]\nup = "move"', ("waterfall", None, True)),
+        ('place = "with-room"', ("spillover", None, False)),
+        ('tail = "keep"\n[cpu]\ntouches = 5\nadmit_table = 9', ("waterfall", None, False)),
+        ('[nvme]\nup = "move"', ("mine", {"nvme": {"up": "move"}}, False)),
+        ('[cpu]\npolicy = "fifo"', ("mine", {"cpu": {"policy": "fifo"}}, False)),
+        ("chunk_tokens = 64", ("mine", {"chunk_tokens": 64}, False)),
+    ],
+)
+def test_equal_rules_are_recorded_under_one_name(text: str, recorded: tuple[str, Any, bool]) -> None:
+    record = parse_arrangement("mine", text).to_record()
+    assert (record.name, record.rules, record.promote) == recorded
+
+
+def test_promotion_is_a_rule_of_every_tier() -> None:
+    for known in (WATERFALL, SPILLOVER):
+        assert {rules.up for rules in known.with_promotion().tiers().values()} == {"move"}
+        record = known.with_promotion().to_record()
+        assert (record.name, record.rules, record.promote) == (known.name, None, True)
+
+
+def rules_of(arrangement: Arrangement, usable: Any = (100, 1001, None), token_bytes: int = 7) -> Any:
+    capacity = tuple(None if size is None else 2 * size for size in usable)
+    return make_rules(arrangement, usable, capacity, token_bytes, is_contiguous=True, first_writes=False)
+
+
+def test_the_waterfall_has_no_limits() -> None:
+    rules = rules_of(WATERFALL)
+    assert [tier.usable for tier in rules.tier] == [100, 1001, UNLIMITED]
+    assert [tier.capacity for tier in rules.tier] == [200, 2002, UNLIMITED]
+    for tier in rules.tier:
+        assert (tier.high, tier.low, tier.evict_ppm, tier.user_quota) == (UNLIMITED, UNLIMITED, 0, UNLIMITED)
+        assert (tier.fetch_tokens, tier.fetch_in_flight) == (0, UNLIMITED)
+        assert (tier.down, tier.up, tier.policy, tier.admit_touches, tier.admit_table) == (0, 0, 0, 1, 0)
+    assert (rules.inclusive, rules.contiguous, rules.first_writes, rules.with_room, rules.touch_all) == (0, 1, 0, 0, 0)
+    assert (rules.ttl_ns, rules.pinned) == (0, 0)
+
+
+def test_shares_are_exact_decimals() -> None:
+    """0.3 x 1001 = 300.3; 0.29 x 100 = 29, and 28.999… in binary; 0.8 x (1001 - 100) / 7 = 102.97…"""
+    tier = TierRules(high=0.3, low=0.29, evict_share=0.000001, user_quota=0.29, fetch_share=0.8)
+    rules = rules_of(replace(WATERFALL, gpu=tier, cpu=tier, nvme=tier))
+    gpu, cpu, nvme = rules.tier
+    assert (gpu.high, gpu.low, gpu.user_quota, gpu.evict_ppm) == (30, 29, 29, 1)
+    assert (cpu.high, cpu.low, cpu.user_quota) == (300, 290, 290)
+    assert (nvme.high, nvme.low, nvme.user_quota) == (UNLIMITED,) * 3
+    assert [one.fetch_in_flight for one in rules.tier] == [102] * 3
+
+
+def test_the_smaller_limit_of_fetches_holds() -> None:
+    both = replace(WATERFALL, cpu=TierRules(fetch_in_flight=50, fetch_share=0.8))
+    assert rules_of(both).tier[1].fetch_in_flight == 50
+    assert rules_of(both, (900, 901, 0)).tier[1].fetch_in_flight == 0
+    assert rules_of(both, (900, 90, 0)).tier[1].fetch_in_flight == 0, "cpu is smaller than gpu"
+
+
+def test_codes_are_those_of_the_compiled_core() -> None:
+    name_of = ctypes.POINTER(ctypes.c_char_p)
+    names = [ctypes.cast(call("policy_at")(i), name_of)[0].decode() for i in range(call("policy_count")())]
+    assert tuple(names) == POLICIES
+    words = replace(WATERFALL, copies="inclusive", touch="all", recency="tail-first", ttl_s=0.5, pin=("user", "system"))
+    rules = rules_of(words.with_tiers(down="on-touch", up="copy-top", policy="belady", touches=3))
+    assert (rules.inclusive, rules.touch_all, rules.tail_first) == (1, 1, 1)
+    assert (rules.ttl_ns, rules.pinned) == (500_000_000, 0b101)
+    assert {(one.down, one.up, one.policy, one.touches) for one in rules.tier} == {(2, 3, 11, 3)}

@@ -1,0 +1,147 @@
+"""What the oracle of arrangements keeps: ops, the table with its defaults, tiers; and how many tokens are stored."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from tests.replayer.arrangements.policy_oracle import POLICIES, Policy
+
+GPU, CPU, NVME = TIERS = (0, 1, 2)
+NAMES = ("gpu", "cpu", "nvme")
+NONE = -1
+TABLE = {
+    "copies": "exclusive", "place": "fastest", "touch": "serving", "recency": "op", "lookup": "trace", "ttl_s": 0, "pin": (),
+    "chunk_tokens": 0, "tail": "drop", "unsaved_tokens": 0,
+}  # fmt: skip
+TIER_TABLE = {
+    "down": "on-evict", "touches": 2, "admit_touches": 1, "admit_table": 0, "up": "stay", "policy": "lru", "high": 1.0,
+    "low": 1.0, "evict_share": 0.0, "fetch_tokens": 0, "fetch_in_flight": 0, "fetch_share": 0.0, "user_quota": 1.0,
+}  # fmt: skip
+
+Table = Mapping[str, Any]
+"""What a TOML file has: keys, and tables of tiers; what is left out has its default."""
+Usable = tuple[int | None, int | None, int | None]
+"""Usable bytes of gpu, cpu, nvme; 0: no such tier, None: unlimited."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """A row of the trace."""
+
+    op_id: int
+    name: str
+    """write, read or delete"""
+    key: int
+    tokens: int
+    phase: str = "prefill"
+    request: int = 0
+    user: int = 0
+    source: str = "user"
+    time_ns: int = 0
+
+    @property
+    def is_prefill(self) -> bool:
+        """Whether the op is a prefill read or write."""
+        return self.phase == "prefill" and self.name != "delete"
+
+
+@dataclass
+class Thing:
+    """What is known of a key from the trace alone."""
+
+    tokens: int
+    size: int
+    """bytes of the stored tokens"""
+    owner: int
+    is_pinned: bool
+    parent: int | None
+
+
+@dataclass
+class Held:
+    """An object in a tier."""
+
+    recency: int
+    touches: int
+
+
+@dataclass
+class Tier:
+    """A tier, its rules, and what it holds."""
+
+    number: int
+    rules: Table
+    usable: int | None
+    parents: Mapping[int, int | None]
+    held: dict[int, Held] = field(default_factory=dict)
+    latest: list[int] = field(default_factory=list)
+    """keys in it by their last touch there, or entry, the one the longest ago first"""
+    counts: dict[int, int] = field(default_factory=dict)
+    """key -> its prefill ops, for admission; the least recent key first"""
+    policy: Policy = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.policy = POLICIES[self.rules["policy"]](self.held, self.parents)
+
+    def share(self, name: str, of: int) -> int:
+        """So great a share, as the table writes it, of a number."""
+        return exact_share(self.rules[name], of)
+
+    def count(self, key: int) -> None:
+        """Count an op on the key, and forget the least recent key if the table is full."""
+        self.counts[key] = self.counts.pop(key, 0) + 1
+        if 0 < self.rules["admit_table"] < len(self.counts):
+            del self.counts[next(iter(self.counts))]
+
+
+def exact_share(share: float, of: int) -> int:
+    """Floor of share × of; the share is the decimal number that the table writes."""
+    return int(Decimal(str(share)) * of // 1)
+
+
+def rules_of(table: Table, tier: str) -> Table:
+    """The table of a tier, with defaults."""
+    return TIER_TABLE | dict(table.get(tier, {}))
+
+
+def stored_tokens(ops: Sequence[Op], table: Table) -> dict[int, int]:
+    """How many tokens of each key are stored: section "Chunks"."""
+    chunk, unsaved = table["chunk_tokens"], table["unsaved_tokens"]
+    if not chunk:
+        return {op.key: op.tokens for op in ops}
+    stored, first_phase = dict[int, int](), dict[int, str]()
+    offsets, ends, seen = dict[int, int](), dict[int, int](), dict[int, set[int]]()
+    for op in ops:
+        first_phase.setdefault(op.key, op.phase)
+        is_decode_read = op.name == "read" and op.phase == "decode"
+        if op.name == "delete" or is_decode_read or op.key in seen.setdefault(op.request, set()):
+            continue
+        seen[op.request].add(op.key)
+        offset = offsets[op.request] = offsets.get(op.request, 0) + op.tokens
+        saved = max(0, offset - unsaved) if first_phase[op.key] == "decode" else offset
+        chunks = saved // chunk if table["tail"] == "drop" else -(-saved // chunk)
+        stored.setdefault(op.key, max(0, chunks * chunk - ends.get(op.request, 0)))
+        ends[op.request] = chunks * chunk
+    return stored
+
+
+def things_of(ops: Sequence[Op], table: Table, token_bytes: int) -> dict[int, Thing]:
+    """Sizes, owners, pins and parents, by the first op on each key."""
+    stored = stored_tokens(ops, table)
+    parents, things = parents_of(ops), dict[int, Thing]()
+    for op in ops:
+        size = stored.get(op.key, 0) * token_bytes
+        things.setdefault(op.key, Thing(op.tokens, size, op.user, op.source in table["pin"], parents.get(op.key)))
+    return things
+
+
+def parents_of(ops: Sequence[Op]) -> dict[int, int | None]:
+    """The object before each one, in the request of the first op on it that is no delete and no decode read."""
+    parents, prompts = dict[int, int | None](), dict[int, list[int]]()
+    for op in ops:
+        prompt = prompts.setdefault(op.request, [])
+        if op.name != "delete" and (op.phase == "prefill" or op.name == "write") and op.key not in prompt:
+            parents.setdefault(op.key, prompt[-1] if prompt else None)
+            prompt.append(op.key)
+    return parents

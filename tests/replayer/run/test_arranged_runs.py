@@ -1,0 +1,139 @@
+"""Runs under an arrangement: run.json records its rules, and they suffice to plan the run again."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.comparison.compare import compare
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
+from replayer.arrangements.loading import load_arrangement, parse_arrangement, shipped_names
+from replayer.planning.like_run import read_options
+from replayer.planning.plan import Plan
+from replayer.schema import read_run
+from tests.replayer.run.replays import ORDERS, go, options
+from tests.support import traces
+from tests.support.arrangements import arranged
+from tests.support.command_line import here
+from tests.support.run_json import run_json, save_run_json
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+OWN = parse_arrangement(
+    "own.toml",
+    'copies = "inclusive"\nttl_s = 0.5\npin = ["system"]\n[cpu]\nhigh = 0.9\nevict_share = 0.1\nup = "copy"\n'
+    '[nvme]\ndown = "on-touch"\ntouches = 3\nuser_quota = 0.4\nfetch_share = 0.5\nup = "copy-top"',
+)
+CASES = {name: load_arrangement(name) for name in shipped_names()} | {"own.toml": OWN}
+CLASSIC = ("waterfall", "spillover", "mlperf")
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("order", ["trace", "live"])
+def test_a_run_is_planned_again_from_its_record(trace: Trace, tmp_path: Path, name: str, order: str) -> None:
+    """Chunks of one token, as objects have one to five tokens."""
+    arrangement = CASES[name]
+    if arrangement.chunk_tokens:
+        arrangement = replace(arrangement, chunk_tokens=1)
+    chosen = options(6, 20, arrangement=arrangement, order=ORDERS[order])
+    info, _ = go(trace, tmp_path, chosen, verify="full")
+    assert info["status"] == "complete", info["reason"]
+    conditions = info["conditions"]
+    if name in CLASSIC:
+        assert "rules" not in conditions
+        assert conditions["arrangement"] == ("spillover" if name == "spillover" else "waterfall")
+        assert conditions["promote"] is False
+    else:
+        assert conditions["arrangement"] == name
+        assert conditions["rules"] == json.loads(json.dumps(arrangement.to_record().rules))
+        assert conditions["promote"] is False
+    _, again = read_options(tmp_path / "run", trace)
+    assert again.plan_version == (3 if name not in CLASSIC else 1 if order == "trace" else 2)
+    assert Plan(trace, again).simulate().plan_fingerprint == info["executed_fingerprint"]
+
+
+def test_the_command_plans_like_a_run_and_checks_it(trace: Trace, tmp_path: Path) -> None:
+    chosen = options(6, 20, arrangement=replace(load_arrangement("kvbm"), chunk_tokens=1))
+    info, _ = go(trace, tmp_path, chosen)
+    planned = json.loads(here("replayer", "plan", trace.path, "--like", tmp_path / "run", "--json").stdout)
+    assert planned["plan_fingerprint"] == info["plan"]["plan_fingerprint"]
+    assert (planned["arrangement"], planned["rules"]) == ("kvbm", info["conditions"]["rules"])
+    checked = here("analysis", "check", tmp_path / "run", "--trace", trace.path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rules": {"cpu": {"touchs": 2}}}, "in its rules, `cpu.touchs` is not a rule"),
+        ({"rules": {"nvme": {"touches": 0}}}, "in its rules, `nvme.touches` is 0"),
+        ({"rules": {"cpu": 3}}, "in its rules, `cpu` is not a table"),
+        ({"rules": {"copies": []}}, r"in its rules, `copies` is \[\]"),
+        ({"arrangement": "lmcache"}, "it does not record the rules of lmcache"),
+        ({"rules": {}}, "its arrangement, rules and promote are not what a run records"),
+        ({"rules": {"unsaved_tokens": 3}}, "are not what a run records"),
+        ({"rules": {"cpu": {"policy": "arc"}, "lookup": "contiguous"}}, "are not what a run records"),
+        ({"rules": {"cpu": {"policy": "arc"}}, "promote": True}, "are not what a run records"),
+    ],
+)
+def test_a_record_that_is_no_arrangement_is_refused(
+    trace: Trace, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    go(trace, tmp_path, options(6, 20))
+    content = run_json(tmp_path / "run")
+    content["conditions"] |= changes
+    save_run_json(tmp_path / "run", content)
+    with pytest.raises(InputError, match=words) as refused:
+        read_options(tmp_path / "run", trace)
+    assert refused.value.setting == "like"
+
+
+def test_hits_on_the_end_of_a_chunk_leave_a_record_that_can_be_read(tmp_path: Path) -> None:
+    """Object 1 has 3 tokens and is stored with one of object 0's; ten hits on it alone spare 40 of 30 tokens."""
+    steps: list[traces.Step] = [("w", 0, 3), ("w", 1, 3), *([("r", 1, 3)] * 10)]
+    trace = traces.write(tmp_path / "trace.parquet", traces.columns(steps, [0, 0, *range(1, 11)]))
+    go(trace, tmp_path, options(6, 20, arrangement=Arrangement("chunks", chunk_tokens=4)))
+    plan = read_run(tmp_path / "run").plan
+    assert plan is not None
+    assert plan.hits.cpu == 10
+    assert plan.recomputed_tokens == 0
+
+
+def test_runs_of_earlier_releases_have_the_waterfall(trace: Trace, tmp_path: Path) -> None:
+    info, _ = go(trace, tmp_path, options(6, 20))
+    content = run_json(tmp_path / "run")
+    del content["conditions"]["arrangement"]
+    save_run_json(tmp_path / "run", content)
+    _, again = read_options(tmp_path / "run", trace)
+    assert again.arrangement == WATERFALL
+    assert Plan(trace, again).simulate().plan_fingerprint == info["plan"]["plan_fingerprint"]
+
+
+def run_under(arrangement: Arrangement, trace: Trace, place: Path) -> Path:
+    place.mkdir()
+    go(trace, place, options(6, 20, arrangement=arrangement), workers=1)
+    return place / "run"
+
+
+def test_runs_under_different_rules_are_unlike(trace: Trace, tmp_path: Path) -> None:
+    usual = run_under(arranged(), trace, tmp_path / "a")
+    fifo = run_under(WATERFALL.with_tiers(policy="fifo"), trace, tmp_path / "b")
+    kvbm = run_under(replace(load_arrangement("kvbm"), chunk_tokens=1), trace, tmp_path / "c")
+    with pytest.raises(InputError, match=r"different conditions: rules \(.*\"policy\": \"fifo\".*pass `vary=rules`"):
+        compare({"a": [usual], "b": [fifo]})
+    with pytest.raises(InputError, match=r"different conditions: arrangement \(waterfall against kvbm\)"):
+        compare({"a": [usual], "c": [kvbm]}, vary=["lookup"])
+    found = compare({"a": [usual], "c": [kvbm]}, vary=["arrangement", "lookup"])
+    assert not found.configurations[0].same_tiers
+    assert not found.configurations[0].same_plan
+
+
+def test_equal_rules_under_two_names_are_alike(trace: Trace, tmp_path: Path) -> None:
+    capacity = (Decimal(0), Decimal(1), Decimal(1))
+    one, two = (replace(options(6, 20), capacity_gib=capacity, arrangement=found) for found in (
+        arranged("mlperf"), parse_arrangement("mine.toml", "ttl_s = 0"),
+    ))  # fmt: skip
+    assert one.arrangement.to_record() == two.arrangement.to_record()

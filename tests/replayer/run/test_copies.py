@@ -1,0 +1,242 @@
+"""Arrangements with copies on real tiers: what is executed is what is planned, in every tier."""
+
+import errno
+import os
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replayer.arrangements.arrangement import Arrangement, TierRules
+from replayer.bindings.compiled import call
+from replayer.engine.engine import Engine
+from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.models.geometry import TokenBytes
+from replayer.planning.pace import Demand, PlanWindow, Span
+from replayer.planning.plan import Plan, PlanOptions, Usable
+from replayer.planning.plan_hash import PlanHash
+from replayer.run.footprint import most_objects
+from replayer.schema import LOG_COLUMNS, MOVES
+from replayer.tiers.base import HostBuffer
+from replayer.tiers.cpu import CpuTier
+from replayer.tiers.files import FileTier
+from replayer.tiers.payload import Payload
+from replayer.tiers.slab import SlabTier
+from tests.replayer.ordering import strategies
+from tests.replayer.run.replays import ORDERS, go, options
+from tests.support import traces
+from tests.support.fault_injection import Transfer, injected, key_of
+from tracegen.schema import Trace
+
+TOKEN = 20_000  # bytes: no multiple of a sector
+CHUNK = 1 << 15
+
+shares = st.sampled_from([(1.0, 1.0), (0.8, 0.4), (0.9, 0.0)])
+
+
+@st.composite
+def tier_rules(draw: st.DrawFn, inclusive: bool) -> TierRules:
+    high, low = draw(shares)
+    return TierRules(
+        down=draw(st.sampled_from(["on-evict", "on-store", "on-touch"] if inclusive else ["on-evict"])),
+        up=draw(st.sampled_from(["stay", "copy", "copy-top"] if inclusive else ["stay", "move"])),
+        touches=draw(st.integers(1, 3)),
+        admit_touches=draw(st.sampled_from([1, 1, 2])),
+        policy=draw(st.sampled_from(["lru", "fifo"])),
+        high=high,
+        low=low,
+    )
+
+
+@st.composite
+def arrangements(draw: st.DrawFn) -> Arrangement:
+    inclusive = draw(st.integers(0, 3)) > 0
+    gpu, cpu, nvme = (draw(tier_rules(inclusive)) for _ in range(3))
+    return Arrangement(
+        "random",
+        copies="inclusive" if inclusive else "exclusive",
+        place=draw(st.sampled_from(["fastest", "fastest", "with-room"])),
+        touch=draw(st.sampled_from(["serving", "all"])),
+        lookup=draw(st.sampled_from(["independent", "contiguous"])),
+        gpu=gpu,
+        cpu=cpu,
+        nvme=nvme,
+    )
+
+
+class Elsewhere:
+    """A tier whose moves compiled code hands to Python, as those of a GPU."""
+
+    keeps_bytes = True
+    is_compiled = False
+
+    def __init__(self, tier: CpuTier) -> None:
+        self._tier = tier
+        self.create, self.open, self.discard = tier.create, tier.open, tier.discard
+        self.engine_handle = int(call("tier_elsewhere")())
+
+    def close(self) -> None:
+        self._tier.close()
+        call("tier_free")(self.engine_handle)
+
+
+class Machine:
+    """Tiers of memory and a disk, and an engine that makes the moves of a plan on them."""
+
+    def __init__(self, plan: Plan, place: Path, layout: str, window: int, *, has_gpu: bool) -> None:
+        live = plan.options.order.kind == "live"
+        objects = most_objects(plan, None if live else plan.simulate(), PlanWindow(window))
+        room = plan.workload.keys * 5 * TOKEN
+        limits = [room if limit is None else limit for limit in plan.capacity]
+        memory: list[Any] = [CpuTier(limits[tier], objects[tier]) for tier in range(2)]
+        if has_gpu:
+            memory[0] = Elsewhere(memory[0])
+        disk = FileTier(place, "test") if layout == "files" else SlabTier(place, "test", limits[2] + (objects[2] << 12))
+        self.plan, self.payload, self.tiers = plan, Payload(7), [*memory, disk]
+        self.engine = Engine(
+            plan, self.tiers, self.payload, lambda _: Staging(CHUNK), MoveExecutor(self.tiers, self.payload, "full"),
+            "full", CHUNK, PlanWindow(window), Span(),
+        )  # fmt: skip
+
+    def run(self) -> pl.DataFrame:
+        """Execute the plan; return its log."""
+        found, rows = list[Any](), PlanHash(self.plan.options.plan_version)
+
+        def flush(records: Any, errors: dict[int, str], executed: Any) -> None:
+            assert not errors, errors
+            found.append(records.copy())
+            rows.add(executed)
+
+        self.engine.run(flush, every_s=60)
+        self.fingerprint = rows.hexdigest()
+        records = np.concatenate(found)
+        log = pl.DataFrame({name: records[name] for name in LOG_COLUMNS if name not in ("rank", "error")})
+        return log.with_columns(move=pl.Series([MOVES[move] for move in log["move"]])).sort("position", "seq")
+
+    def holds(self, tier: int, key: int) -> bool:
+        """Whether a tier has an object, whose every byte is then checked."""
+        size, buffer = int(self.plan.workload.sizes()[key]), HostBuffer(1 << 18)
+        try:
+            with self.tiers[tier].open(key, size) as found:
+                found.read(0, size, buffer)
+        except FileNotFoundError:
+            return False
+        assert self.payload.check_bytes(buffer.words, key, 0, size) is None
+        return True
+
+    def close(self) -> None:
+        self.engine.close()
+        for tier in self.tiers:
+            tier.close()
+
+
+def holders(log: pl.DataFrame) -> set[tuple[int, int]]:
+    """(tier, key) of all copies that are left, by the log in plan order."""
+    held = set[tuple[int, int]]()
+    for move, key, source, target in log.select("move", "key", "from_tier", "to_tier").iter_rows():
+        if move in ("demote", "promote", "drop", "delete") and source >= 0:
+            held.remove((source, key))
+        if target >= 0:
+            assert (target, key) not in held
+            held.add((target, key))
+    return held
+
+
+@settings(max_examples=60)
+@given(
+    picks=strategies.rows,
+    sizes=st.lists(st.integers(1, 4), min_size=10, max_size=10),
+    limits=strategies.capacities,
+    headroom=strategies.headrooms,
+    demand=strategies.demand,
+    arrangement=arrangements(),
+    order=st.sampled_from(sorted(ORDERS)),
+    layout=st.sampled_from(["files", "slab"]),
+    window=st.integers(1, 40),
+    has_gpu=st.booleans(),
+)
+def test_what_is_executed_is_what_is_planned(
+    picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, arrangement: Arrangement,
+    order: str, layout: str, window: int, has_gpu: bool,
+) -> None:  # fmt: skip
+    gib = [None if limit is None else Decimal(limit * TOKEN) / 2**30 for limit in limits]
+    chosen = PlanOptions(
+        TokenBytes(TOKEN), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(headroom),
+        arrangement=arrangement, order=ORDERS[order], demand=demand,
+    )  # fmt: skip
+    plan = Plan(traces.Held(strategies.columns(picks, sizes)), chosen)
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(plan, Path(folder), layout, window, has_gpu=has_gpu)
+        try:
+            log = machine.run()
+            assert set(log["status"]) <= {0}
+            executed = machine.engine.totals().to_info()
+            if order != "live":
+                summary = plan.simulate()
+                assert executed == type(executed)(
+                    **{name: getattr(summary, name) for name in executed.__struct_fields__}
+                )
+                assert machine.fingerprint == summary.plan_fingerprint
+            held = holders(log)
+            found = {(tier, key) for tier in range(3) for key in range(plan.workload.keys) if machine.holds(tier, key)}
+            assert found == held, "each tier holds what the plan leaves there, byte for byte"
+        finally:
+            machine.close()
+
+
+WRITE_THROUGH = Arrangement("test", copies="inclusive", nvme=TierRules(down="on-store"))
+
+
+def test_a_failed_copy_is_a_row_and_the_original_still_hits(tmp_path: Path) -> None:
+    """Of two objects one is never written to the disk; later both are pushed out of cpu."""
+    steps = [("w", 0, 2), ("w", 1, 2), ("r", 0, 2), ("r", 1, 2), ("w", 2, 4), ("r", 0, 2), ("r", 1, 2), ("x", 1, 2)]
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps))
+
+    def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
+        if key_of(descriptor) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return true(descriptor, memory, size, offset)
+
+    with injected(pwrite=pwrite):
+        info, log = go(trace, tmp_path, options(4, None, arrangement=WRITE_THROUGH), workers=2)
+    rows = log.with_columns(pl.col("move", "status", "from_tier", "to_tier").cast(pl.String)).sort("position", "seq")
+    found = [
+        (row["move"], row["key"], row["from_tier"], row["status"])
+        for row in rows.filter(pl.col("move") != "drop").iter_rows(named=True)
+    ]
+    assert info["status"] == "failed"
+    assert info["executed"]["copies"] == {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": 3}
+    assert found == [
+        ("store", 0, None, "ok"), ("copy", 0, "cpu", "ok"), ("store", 1, None, "ok"), ("copy", 1, "cpu", "error"),
+        ("hit", 0, "cpu", "ok"), ("hit", 1, "cpu", "ok"), ("store", 2, None, "ok"), ("copy", 2, "cpu", "ok"),
+        ("hit", 0, "nvme", "ok"), ("hit", 1, "nvme", "upstream"), ("delete", 1, "nvme", "upstream"),
+    ]  # fmt: skip
+    assert rows.filter(pl.col("move") == "drop")["status"].to_list() == ["ok", "ok"]
+    assert not list((tmp_path / "cache").glob("*/*"))
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+def test_a_run_with_copies_is_complete(trace: Trace, tmp_path: Path, order: str) -> None:
+    """Through run.json and the log: copies are counted, and each is a row."""
+    info, log = go(trace, tmp_path, options(6, 40, arrangement=WRITE_THROUGH, order=ORDERS[order]), verify="full")
+    assert info["status"] == "complete"
+    copies = log.filter(pl.col("move").cast(pl.String) == "copy")
+    assert len(copies) > 0
+    assert (
+        info["plan"]["copies"] == info["executed"]["copies"] == {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": len(copies)}
+    )
+    assert (
+        info["executed"]["write_bytes"]["nvme"]
+        == copies["size_bytes"].sum()
+        + log.filter(
+            pl.col("move").cast(pl.String).is_in(["store", "demote"]), pl.col("to_tier").cast(pl.String) == "nvme"
+        )["size_bytes"].sum()
+    )
+    timed = copies.select((pl.col("read_ns") > 0).all() & (pl.col("write_ns") > 0).all()).item()
+    assert timed
