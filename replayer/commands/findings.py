@@ -17,7 +17,13 @@ def render_findings(findings: Sequence[Finding]) -> list[str]:
     """Return the lines of findings, each a sentence, of at most 100 columns."""
     lines: list[str] = []
     for text in _phrase(findings):
-        wrapped = textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        wrapped = textwrap.wrap(
+            text,
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,  # words such as on-store are values
+        )
         lines += wrapped
     return lines
 

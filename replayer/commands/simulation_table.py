@@ -116,7 +116,13 @@ def render_cells(cells: Sequence[Cell], info: SimulationInfo, most: int) -> list
 
 
 def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,  # words such as on-store are values
+    )
 
 
 def _describe_settings(first: Cell, info: SimulationInfo) -> str:

@@ -25,7 +25,7 @@ int32_t *find_owners(const Workload *ops) {
 
 /* The objects of a request's prompt and answer come in the order of their first ops in it. */
 static bool is_in_prompt(const TraceOp *op) {
-    return op->op != REMOVE && (op->phase == PREFILL || op->op == WRITE);
+    return is_of_prompt(op) || op->op == WRITE;
 }
 
 /* Per key: the request whose prompt or answer has it first in the trace, or -1. */

@@ -363,7 +363,7 @@ static void decide_fetches(Placement *p, int32_t request) {
     int32_t left = 0;
     for (int32_t i = 0; i < asked->count; i++) {
         const TraceOp *op = &p->ops->op[rows[i]];
-        if (op->phase != PREFILL || op->op == REMOVE) continue;
+        if (!is_of_prompt(op)) continue;
         left++;
         for (int tier = 0; tier < TIERS; tier++) {
             bool held = fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
@@ -375,8 +375,6 @@ static void decide_fetches(Placement *p, int32_t request) {
     for (int tier = 0; tier < TIERS; tier++) missing[tier] -= leading[tier];
     fetches_begin(p->fetches, request, left, missing, &p->rules, &p->account);
 }
-
-static bool asks_prompt(const TraceOp *op) { return op->phase == PREFILL && op->op != REMOVE; }
 
 static uint32_t key_in(const Placement *p, int tier, uint32_t key) {
     return holds(p, tier, key) && !(p->places[key] & PINNED) ? key : NO_KEY;
@@ -409,8 +407,8 @@ static void turn_round(Placement *p, int32_t request) {
     const int32_t *rows = &p->ops->rows[p->ops->request[request].begin];
     int32_t low = 0, high = p->ops->request[request].count - 1;
     for (;; low++, high--) {
-        while (low < high && !asks_prompt(&p->ops->op[rows[low]])) low++;
-        while (low < high && !asks_prompt(&p->ops->op[rows[high]])) high--;
+        while (low < high && !is_of_prompt(&p->ops->op[rows[low]])) low++;
+        while (low < high && !is_of_prompt(&p->ops->op[rows[high]])) high--;
         if (low >= high) return;
         swap_ops(p, rows[low], rows[high]);
     }
@@ -423,9 +421,9 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
     p->count = 0;
     if (bytes_of(p, key) > p->account.largest) p->account.largest = bytes_of(p, key);
     for (int tier = 0; tier < TIERS; tier++)
-        if (p->counts[tier] && asks_prompt(op))
+        if (p->counts[tier] && is_of_prompt(op))
             touch_counts_add(p->counts[tier], key);
-    if (p->fetches && asks_prompt(op) && !fetches_begun(p->fetches, op->request))
+    if (p->fetches && is_of_prompt(op) && !fetches_begun(p->fetches, op->request))
         decide_fetches(p, op->request);
     if (p->fetches) asked = fetches_asked(p->fetches, op->request);
     if (p->rules.first_writes && role != REMOVE) {
@@ -447,8 +445,8 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
         if (role == WRITE) p->broken[op->request] |= op->phase == PREFILL;
     }
     for (int tier = 0; tier < TIERS; tier++) evict_in_background(p, tier);
-    if (p->fetches && asks_prompt(op)) fetches_end_op(p->fetches, op->request);
-    if (p->prompts && asks_prompt(op) && prompts_end_op(p->prompts, row, p->position))
+    if (p->fetches && is_of_prompt(op)) fetches_end_op(p->fetches, op->request);
+    if (p->prompts && is_of_prompt(op) && prompts_end_op(p->prompts, row, p->position))
         turn_round(p, op->request);
     p->position++;
     *moves = p->moves;

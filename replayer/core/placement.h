@@ -5,6 +5,11 @@
 #include "core.h"
 #include "policies/policy.h"
 
+/* Whether an op reads or writes an object of its request's prompt. */
+static inline bool is_of_prompt(const TraceOp *op) {
+    return op->phase == PREFILL && op->op != REMOVE;
+}
+
 /* ---- admission.c: how often the most recent keys were touched. ---- */
 typedef struct TouchCounts TouchCounts;
 TouchCounts *touch_counts_new(int64_t keys, int64_t most);  /* most 0: all keys */

@@ -15,7 +15,7 @@ Prompts *prompts_new(const Workload *ops) {
     p->left = array((size_t)ops->requests + 1, sizeof *p->left);
     for (int64_t row = 0; row < ops->ops; row++) {
         const TraceOp *op = &ops->op[row];
-        p->left[op->request] += op->phase == PREFILL && op->op != REMOVE;
+        p->left[op->request] += is_of_prompt(op);
     }
     return p;
 }

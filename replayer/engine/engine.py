@@ -267,7 +267,7 @@ class Engine:
         return totals
 
     def close(self) -> None:
-        """Free the memory of the compiled engine, planner and waterfall."""
+        """Free the memory of the compiled engine, planner and placement."""
         if self._handle is not None:
             _free(self._handle)
             self._handle = None

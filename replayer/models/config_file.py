@@ -43,8 +43,9 @@ def read_config(path: Path) -> Model:
         *(ValueError, AttributeError, TypeError, KeyError),
         *(ArithmeticError, RecursionError),
     ) as error:
+        cause = f"it lacks {error.args[0]}" if isinstance(error, KeyError) else f"{error!r} in it"
         raise InputError(
-            f"is not a Hugging Face model config ({error!r} in it)",
+            f"is not a Hugging Face model config ({cause})",
             "pass a config.json with num_hidden_layers, num_attention_heads and hidden_size",
             subject=path,
             setting="model",

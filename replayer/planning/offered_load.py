@@ -14,7 +14,7 @@ from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier
 
 _MINUTE_NS: Final = 60 * 10**9
-_DAY_S: Final = 86_400
+DAY_S: Final = 86_400
 GIB: Final = 2**30
 _FAR_FUTURE: Final = np.iinfo(np.int64).max
 _READ, _WRITE = 0, 1
@@ -102,7 +102,7 @@ class OfferedLoad:
         if not self._span_s:
             return Offered(span_s=0.0)
         gib = self.bytes / GIB
-        per_day = float(self.bytes[:, _WRITE, NVME].sum()) / self._span_s * _DAY_S
+        per_day = float(self.bytes[:, _WRITE, NVME].sum()) / self._span_s * DAY_S
         usable = options.usable()[NVME]
         return Offered(
             span_s=self._span_s,

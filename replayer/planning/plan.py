@@ -1,8 +1,8 @@
 """The plan of a trace for a model, tiers and an order: its moves and their summary.
 
-`docs/waterfall.md` and `docs/ordering.md` give the rules; compiled code applies them
-(`core/placement.c`, `core/planner.c`). Planning does no I/O and depends on no clock and no
-randomness.
+`docs/arrangements.md`, `docs/waterfall.md` and `docs/ordering.md` give the rules; compiled code
+applies them (`core/placement.c`, `core/planner.c`). Planning does no I/O and depends on no clock
+and no randomness.
 """
 
 import ctypes
@@ -229,7 +229,7 @@ class Plan:
         return Planner(self, self._rows)
 
     def live(self) -> int:
-        """Make a waterfall that decides ops while they are executed; free it with `free_live`."""
+        """Make a placement that decides ops while they are executed; free it with `free_live`."""
         workload = compiled.reference(self.workload.struct)
         return int(_placement_new(workload, compiled.reference(self.rules()), None))
 
@@ -274,13 +274,13 @@ class Plan:
         return np.arange(planned, planned + len(stretch.ops))
 
 
-def free_live(waterfall: int) -> None:
-    """Free a waterfall that `Plan.live` made."""
-    _placement_free(waterfall)
+def free_live(placement: int) -> None:
+    """Free a placement that `Plan.live` made."""
+    _placement_free(placement)
 
 
 def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> PlanSummary:
-    """Put a summary together; the moves must leave the bytes that the waterfall accounts for."""
+    """Put a summary together; the moves must leave the bytes that the placement accounts for."""
     assert totals.left_bytes() == account.used_bytes, "the account of bytes is adrift"
     sums = totals.to_info()
     return PlanSummary(
@@ -336,7 +336,7 @@ class Planner:
             yield Stretch(planned, view(moves.value, int(planned["moves"].sum()), PLANNED))
 
     def account(self) -> Account:
-        """Return the waterfall's account of its tiers up to the last stretch."""
+        """Return the placement's account of its tiers up to the last stretch."""
         account = AccountStruct()
         _placement_account(_planner_placement(self.handle), compiled.reference(account))
         return Account.of(account)

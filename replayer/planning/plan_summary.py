@@ -72,7 +72,7 @@ class Offers:
 
 @dataclass(frozen=True)
 class Account:
-    """The waterfall's own account of its tiers; tuples are in the order gpu, cpu, nvme.
+    """The placement's own account of its tiers; tuples are in the order gpu, cpu, nvme.
 
     Attributes:
         used_bytes: bytes in each tier now.

@@ -8,7 +8,7 @@ import numpy as np
 
 from replayer.bindings.compiled import CountsStruct, address, call, reference
 from replayer.planning.moves import Stretch
-from replayer.planning.offered_load import Minutes, OfferedLoad
+from replayer.planning.offered_load import DAY_S, Minutes, OfferedLoad
 from replayer.planning.plan import PlanOptions
 from replayer.planning.plan_summary import MoveTotals
 from replayer.planning.workload import Workload
@@ -17,7 +17,6 @@ from replayer.record.simulation import Cell
 from tracegen.schema import ENUMS
 
 _SOURCES: Final = ENUMS["source"]
-_DAY_S: Final = 86_400
 
 _count_stretch = call("stretch_count")
 
@@ -135,7 +134,7 @@ class CellCounts:
         """Return what the trace asks of the tiers at its own times."""
         offered = self.load.summarise(options)
         info = self.totals.to_info()
-        days = offered.span_s / _DAY_S
+        days = offered.span_s / DAY_S
         cell: Cell = {"drive_writes_per_day": offered.nvme_drive_writes_per_day}
         for tier in TIERS:
             peak = None if offered.peak_gib_s is None else offered.peak_gib_s[tier]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.planning.moves import COPY, DEMOTE, HIT, MISS, NVME, PROMOTE, STORE, Stretch
+from replayer.planning.offered_load import DAY_S
 from replayer.planning.workload import Workload
 from tracegen.schema import ENUMS
 
@@ -20,7 +21,6 @@ Half = Literal["whole", "first", "second"]
 _PREFILL: Final = ENUMS["phase"].index("prefill")
 _REMOVE: Final = 2  # the role of a delete in a plan
 _MINUTE_NS: Final = 60 * 10**9
-_DAY_S: Final = 86_400
 GIB: Final = 2**30
 
 Numbers = NDArray[np.int64]
@@ -60,7 +60,7 @@ class Part:
             return None
         if not nvme_bytes:
             return 0.0
-        return self.written / self.span_s * _DAY_S / nvme_bytes
+        return self.written / self.span_s * DAY_S / nvme_bytes
 
     @property
     def nvme_gib_s(self) -> float | None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal
 
+from replayer.planning.offered_load import DAY_S
 from replayer.sizing.halves import By, Half, Part
 from replayer.sizing.planned import MemorySize, SizePlanner
 from replayer.sizing.sizes import index_of, size_gib
 
 Missed = Literal["hit rate", "drive writes", "bandwidth"]
 """What of the targets a size misses."""
-_DAY_S: Final = 86_400
 _ZERO: Final = Decimal(0)
 
 
@@ -130,7 +130,7 @@ class SizeSearch:
         part = self.part(MemorySize(cpu, size_gib(most)))
         if not self._targets.dwpd or not part.span_s:
             return most
-        per_day = part.written / part.span_s * _DAY_S
+        per_day = part.written / part.span_s * DAY_S
         return max(most, index_of(int(per_day / self._targets.dwpd) + 1))
 
 

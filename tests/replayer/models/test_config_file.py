@@ -175,7 +175,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "state": (DENSE | {"layer_types": ["mamba", "attention"] * 2}, "linear attention without the sizes of its state"),
     "state type": (QWEN35 | {"mamba_ssm_dtype": "int3"}, "a state of type 'int3'"),
     "window": (DENSE | {"sliding_window": 9, "model_type": "x"}, "a sliding_window without layer_types"),
-    "no window": (DENSE | {"layer_types": ["sliding_attention"] * 4}, "KeyError\\('sliding_window'\\)"),
+    "no window": (DENSE | {"layer_types": ["sliding_attention"] * 4}, "it lacks sliding_window"),
     "two windows": (
         DENSE | {"sliding_window": 9, "attention_chunk_size": 8, "layer_types": ["sliding_attention", "chunked_attention"] * 2},
         "windows of different lengths",
