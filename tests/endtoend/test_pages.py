@@ -161,7 +161,7 @@ KV_CACHE_PY = """
 
 
 def test_the_page_for_users_of_kv_cache_py_names_each_of_its_flags_once() -> None:
-    text = (ROOT / "docs" / "from-kv-cache-py.md", "choosing.md").read_text()
+    text = (ROOT / "docs" / "from-kv-cache-py.md").read_text()
     table = text[text.index("## Flag by flag") : text.index("## The proposal's")]
     rows = re.findall(r"^\| (`--.*?) \| (.+) \|$", table, re.M)
     named = [flag for first, _ in rows for flag in re.findall(r"`--([a-z-]+)`", first)]

@@ -87,7 +87,9 @@ def test_nothing_is_left_wherever_a_command_is_ended(trace: Path, tmp_path: Path
         arguments = [one.format(trace=trace, out=folder / "o") for one in COMMANDS[name]]
         cases.append([number, where, when, arguments])
     for place, (number, point, (got, said)) in enumerate(zip(signals, POINTS, ended(cases), strict=True)):
-        assert (got, said.strip()) == ENDS[number], point
+        # simulate has printed its table by then: a full disk loses the file alone
+        last = said.splitlines()[-1] if point == "before the cells have their name" else said.strip()
+        assert (got, last) == ENDS[number], point
         left = list((tmp_path / str(place)).iterdir())
         if point == "while what is unfinished is removed":  # it has its name already
             Trace(left.pop()).check()
