@@ -153,10 +153,12 @@ _OWN_DEFAULTS: Final = {
     "storage_capacity_gb": "found",
     "order": "trace",
 }
+"""Defaults that are not those of `replayer plan`, as the help says them."""
+
 for _option in size.params:
     if isinstance(_option, click.Option) and _option.name in _OWN_DEFAULTS:
-        usual, _, _ = (_option.help or "").partition("  [default:")
-        _option.help = f"{usual}  [default: {_OWN_DEFAULTS[_option.name]}]"
+        _meaning = (_option.help or "").partition("  [default:")[0]
+        _option.help = f"{_meaning}  [default: {_OWN_DEFAULTS[_option.name]}]"
 
 
 def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
