@@ -82,7 +82,8 @@ def _rate_sessions(log: Log) -> pl.LazyFrame:
         sessions.filter(pl.col("prompt_tokens") > 0)
         .select(rate.alias("rate").sort())
         .select(
-            hit_rate_sessions=pl.col("rate").mean(),
+            # a list is added up in its order; a column in parts, which differ from call to call
+            hit_rate_sessions=pl.col("rate").implode().list.mean().first(),
             hit_rate_sessions_p5=pl.col("rate").quantile(0.05, "linear"),
             hit_rate_sessions_p50=pl.col("rate").quantile(0.5, "linear"),
         )

@@ -121,7 +121,9 @@ def simulate(
 
 for _option in simulate.params:
     if isinstance(_option, click.Option) and _option.name in (*AXES, "engine"):
-        _option.metavar = f"{_option.make_metavar(click.Context(simulate))},…"
+        _metavar = _option.make_metavar(click.Context(simulate))
+        _option.metavar = f"{_metavar.replace(',…', '+…')},…"
+        _option.help = (_option.help or "").replace("gpu=lru,cpu=", "gpu=lru+cpu=")
         _option.type = ListOf(_option.type)
 
 

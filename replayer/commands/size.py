@@ -78,7 +78,7 @@ SIZE_OPTIONS: Final = (
         type=click.Choice(BYS),
         default="ops",
         show_default=True,
-        help="What it counts. ops: hits of all reads. tokens: prompt tokens that hits spare, of all"
+        help="What --hit-rate counts. ops: hits of all reads. tokens: prompt tokens that hits spare, of all"
         " prompt tokens. requests: requests all of whose reads hit, of all with a read.",
     ),
     click.option(
@@ -135,9 +135,8 @@ _EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.
 def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any) -> None:
     """Find the least DRAM and NVMe that reach a hit rate, without any I/O.
 
-    --cpu-mem-gb or --storage-capacity-gb fixes one of both; the other is found. Ops are taken in
-    the trace's order unless --order says otherwise. With
-    --prefill-tok-s and --nvme-gib-s, the answer also says whether loading beats computing again.
+    Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other. With
+    --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
 
     --rounds 20x10x4096 --model NAME --pool-gb 80 says without a trace in which round hits fall.
     """
@@ -147,6 +146,19 @@ def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any)
     if trace is None:
         raise InputError("no trace is named", "name one, or pass `rounds` and `pool_gb`")
     _size_trace(Trace(trace), flags, as_json=as_json)
+
+
+_OWN_DEFAULTS: Final = {
+    "cpu_mem_gb": "found",
+    "storage_capacity_gb": "found",
+    "order": "trace",
+}
+"""Defaults that are not those of `replayer plan`, as the help says them."""
+
+for _option in size.params:
+    if isinstance(_option, click.Option) and _option.name in _OWN_DEFAULTS:
+        _meaning = (_option.help or "").partition("  [default:")[0]
+        _option.help = f"{_meaning}  [default: {_OWN_DEFAULTS[_option.name]}]"
 
 
 def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:

@@ -84,8 +84,8 @@ PLAN_OPTIONS: Final = (
     click.option(
         "--arrangement",
         metavar="NAME|FILE",
-        help="Rules by which objects enter, move through and leave the tiers: waterfall, spillover,"
-        " or a TOML file; `replayer arrangements` lists all.  [default: waterfall]",
+        help="Rules by which objects enter, move through and leave the tiers: a name that `replayer"
+        " arrangements` lists, or a TOML file.  [default: waterfall]",
     ),
     click.option(
         "--engine",
@@ -114,13 +114,14 @@ PLAN_OPTIONS: Final = (
     click.option(
         "--promote",
         is_flag=True,
-        help="Move each object that is read to the fastest tier that can hold it.",
+        help="Move each object that is read to the fastest tier that can hold it; not with rules under"
+        " which several tiers may hold an object.",
     ),
     click.option(
         "--lookup",
         type=click.Choice(get_args(Lookup)),
         help="How reads are looked up. independent: each object by itself. contiguous: a request's"
-        " prefix ends at its first miss.  [default: the trace's]",
+        " prefix ends at its first miss.  [default: the arrangement's, else the trace's]",
     ),
     click.option(
         "--decode",
