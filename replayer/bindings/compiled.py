@@ -63,8 +63,6 @@ class AccountStruct(Structure):
                 "peak_objects",
                 "admitted",
                 "refused",
-                "read_objects",
-                "read_bytes",
                 "fetches",
                 "fetches_refused",
             ]
@@ -245,7 +243,6 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "stretch_count": (_VOID, (_P, _P, _I, _P, _P)),
     "placement_new": (_P, (_P, _P, _P)),
     "workload_store": (_VOID, (_P, _P, _I, c_int, _I, _P)),
-    "policy_find": (_P, (c_char_p,)),
     "policy_count": (_I, ()),
     "policy_at": (_P, (_I,)),
     "placement_free": (_VOID, (_P,)),

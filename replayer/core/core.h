@@ -118,7 +118,6 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
 typedef struct {
     int64_t used[TIERS], resident[TIERS], peak[TIERS], peak_objects[TIERS];
     int64_t admitted[TIERS], refused[TIERS];    /* offers to a tier with admit_touches above 1 */
-    int64_t read_objects[TIERS], read_bytes[TIERS]; /* entries read before they left the tier */
     int64_t fetches[TIERS], fetches_refused[TIERS]; /* requests that asked, or could not ask */
     int64_t largest;            /* bytes of the largest object asked for */
 } Account;

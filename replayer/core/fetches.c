@@ -3,7 +3,6 @@
 #include "placement.h"
 #include "memory.h"
 
-enum { ALL = (1 << TIERS) - 1 };
 typedef struct {
     int32_t left;               /* prefill ops to be decided */
     uint8_t begun, asked;
@@ -49,7 +48,7 @@ void fetches_begin(Fetches *f, int32_t request, int32_t left, const int64_t *mis
 }
 
 int fetches_asked(const Fetches *f, int32_t request) {
-    return f->of[request].begun ? f->of[request].asked : ALL;
+    return f->of[request].begun ? f->of[request].asked : ALL_TIERS;
 }
 
 void fetches_end_op(Fetches *f, int32_t request) {

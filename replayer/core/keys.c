@@ -57,19 +57,6 @@ int32_t *find_parents(const Workload *ops) {
     return parent;
 }
 
-uint32_t *find_next_uses(const Workload *ops, const int32_t *rows) {
-    uint32_t *next = array((size_t)ops->ops + 1, sizeof *next);
-    uint32_t *following = array((size_t)ops->keys + 1, sizeof *following);
-    for (int64_t key = 0; key < ops->keys; key++) following[key] = UINT32_MAX;
-    for (int64_t position = ops->ops - 1; position >= 0; position--) {
-        uint32_t key = ops->op[rows ? rows[position] : position].key;
-        next[position] = following[key];
-        following[key] = (uint32_t)position;
-    }
-    free(following);
-    return next;
-}
-
 static int64_t chunk_end(int64_t offset, int64_t chunk, bool keep) {
     return (offset + (keep ? chunk - 1 : 0)) / chunk * chunk;
 }

@@ -4,8 +4,8 @@
 #include "placement.h"
 #include "memory.h"
 
-enum { HELD = (1 << TIERS) - 1, UNWRITTEN = 1 << 3, PINNED = 1 << 4 };  /* of Placement.places */
-enum { TOUCHES = 127, WAS_READ = 128 };                                 /* of Placement.copies */
+enum { UNWRITTEN = 1 << 3, PINNED = 1 << 4 };  /* of Placement.places */
+enum { MOST_TOUCHES = 127 };                                            /* of Placement.touches */
 
 static bool is_bounded(const TierRules *rules) {
     return rules->usable && rules->usable != UNLIMITED;
@@ -14,7 +14,7 @@ static bool is_bounded(const TierRules *rules) {
 static void open_tier(Placement *p, int tier) {
     const TierRules *rules = &p->rules.tier[tier];
     size_t keys = (size_t)p->ops->keys + 1;
-    p->copies[tier] = array(rules->usable ? keys : 1, 1);
+    p->touches[tier] = array(rules->usable ? keys : 1, 1);
     if (is_bounded(rules)) {
         PolicyView view = p->view;
         view.capacity = rules->usable;
@@ -58,7 +58,11 @@ Placement *placement_new(const Workload *workload, const Rules *rules, const int
     if (rules->pinned) mark_pinned(workload, rules->pinned, p->places, PINNED);
     if (asks_for(rules, has_quota)) p->owner = find_owners(workload);
     if (asks_for(rules, needs_parent)) p->parent = find_parents(workload);
-    if (asks_for(rules, needs_future)) p->next_use = find_next_uses(workload, rows);
+    if (asks_for(rules, needs_future)) {
+        for (int64_t position = 0; position < workload->ops; position++)
+            p->key_at[position] = workload->op[rows ? rows[position] : position].key;
+        p->next_use = next_uses(p->key_at, workload->ops, workload->keys);
+    }
     if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(workload);
     if (rules->tail_first) p->prompts = prompts_new(workload);
     if (rules->ttl_ns) p->touched_ns = array(keys, sizeof *p->touched_ns);
@@ -79,7 +83,7 @@ void placement_free(Placement *p) {
         if (p->policies[tier]) p->policies[tier]->kind->release(p->policies[tier]);
         touch_counts_free(p->counts[tier]);
         user_shares_free(p->shares[tier]);
-        free(p->copies[tier]);
+        free(p->touches[tier]);
     }
     prompts_free(p->prompts);
     fetches_free(p->fetches);
@@ -132,7 +136,7 @@ static void enter(Placement *p, uint32_t key, int tier, int kind, int from) {
     Account *a = &p->account;
     int64_t size = bytes_of(p, key);
     p->places[key] |= (uint8_t)(1 << tier);
-    p->copies[tier][key] = key == p->key_at[p->position];
+    p->touches[tier][key] = key == p->key_at[p->position];
     a->used[tier] += size;
     a->resident[tier]++;
     if (a->used[tier] > a->peak[tier]) a->peak[tier] = a->used[tier];
@@ -161,7 +165,7 @@ static void leave(Placement *p, uint32_t key, int tier, bool evicted) {
 }
 
 static void touch(Placement *p, uint32_t key, int tier) {
-    if ((p->copies[tier][key] & TOUCHES) < TOUCHES) p->copies[tier][key]++;
+    if (p->touches[tier][key] < MOST_TOUCHES) p->touches[tier][key]++;
     if (p->places[key] & PINNED) return;
     if (p->shares[tier]) user_shares_touch(p->shares[tier], key);
     Policy *policy = p->policies[tier];
@@ -234,7 +238,7 @@ static void offer(Placement *p, uint32_t key, int tier) {
         if (slower == TIERS || holds(p, slower, key)) return;
         const TierRules *rules = &p->rules.tier[slower];
         if (rules->down == ON_EVICT) return;
-        if (rules->down == ON_TOUCH && (p->copies[tier][key] & TOUCHES) < rules->touches) return;
+        if (rules->down == ON_TOUCH && p->touches[tier][key] < rules->touches) return;
         if (!admits(p, slower, key)) return;
         p->in_background = 1;
         make_room(p, slower, key);
@@ -277,16 +281,8 @@ static void lift(Placement *p, uint32_t key, int tier) {
     enter(p, key, tier, STORE, NONE);
 }
 
-static void note_read(Placement *p, uint32_t key, int tier) {
-    if (p->copies[tier][key] & WAS_READ) return;
-    p->copies[tier][key] |= WAS_READ;
-    p->account.read_objects[tier]++;
-    p->account.read_bytes[tier] += bytes_of(p, key);
-}
-
 static void hit(Placement *p, uint32_t key, int tier) {
     int64_t up = p->rules.tier[tier].up;
-    note_read(p, key, tier);
     if (up == MOVE_UP && tier_for(p, key) < tier) {
         emit(p, PROMOTE, key, tier, NONE);
         leave(p, key, tier, false);
@@ -307,7 +303,7 @@ static void hit(Placement *p, uint32_t key, int tier) {
 
 /* ---- Ops. ---- */
 static int fastest_holder(const Placement *p, uint32_t key, int asked) {
-    int held = p->places[key] & HELD & asked;
+    int held = p->places[key] & ALL_TIERS & asked;
     return held ? __builtin_ctz((unsigned)held) : NOWHERE;
 }
 
@@ -330,7 +326,7 @@ static void read_key(Placement *p, const TraceOp *op, int asked) {
     emit(p, MISS, key, NONE, NONE);
     /* The chunk that an object of which nothing is stored lies in belongs to the next object. */
     p->broken[op->request] |= op->phase == PREFILL && bytes_of(p, key);
-    int holder = fastest_holder(p, key, HELD);
+    int holder = fastest_holder(p, key, ALL_TIERS);
     if (late && holder != NOWHERE) {
         touch_holders(p, key, holder);
         return;
@@ -417,7 +413,7 @@ static void turn_round(Placement *p, int32_t request) {
 int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64_t *count) {
     const TraceOp *op = &p->ops->op[row];
     uint32_t key = op->key;
-    int role = op->op, asked = HELD;
+    int role = op->op, asked = ALL_TIERS;
     p->count = 0;
     if (bytes_of(p, key) > p->account.largest) p->account.largest = bytes_of(p, key);
     for (int tier = 0; tier < TIERS; tier++)
@@ -434,7 +430,7 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
     int64_t time_ns = p->ops->request[op->request].time_ns;
     if (time_ns > p->now_ns) p->now_ns = time_ns;
     if (role == REMOVE) {
-        if (!(p->places[key] & HELD)) emit(p, DELETE, key, NONE, NONE);
+        if (!(p->places[key] & ALL_TIERS)) emit(p, DELETE, key, NONE, NONE);
         leave_all(p, key, DELETE);
     } else {
         tell_policies(p, key);

@@ -50,9 +50,8 @@ uint32_t prompts_position(const Prompts *p, int64_t row);
 void mark_pinned(const Workload *ops, int64_t sources, uint8_t *places, uint8_t mark);
 int32_t *find_owners(const Workload *ops);                      /* users, by key */
 int32_t *find_parents(const Workload *ops);                     /* keys or -1, by key */
-/* Positions of the next op on the same key or UINT32_MAX, by position. `rows` gives the order; NULL:
- * that of the trace. */
-uint32_t *find_next_uses(const Workload *ops, const int32_t *rows);
+
+enum { ALL_TIERS = (1 << TIERS) - 1 };  /* a bit per tier */
 
 struct Placement {
     const Workload *ops;
@@ -62,7 +61,7 @@ struct Placement {
     Account account;
     int64_t pinned[TIERS];      /* bytes of pinned objects */
     uint8_t *places;            /* per key: its holders, and flags */
-    uint8_t *copies[TIERS];     /* per key: touches in the tier, and whether it was read there */
+    uint8_t *touches[TIERS];    /* per key: touches of the object in the tier */
     uint32_t *last_touch;       /* per key: position of the last op on it */
     uint32_t *key_at;           /* per position: the key of its op */
     int64_t *touched_ns;        /* per key, with a time to live */

@@ -55,19 +55,6 @@ static void read_key(Tally *t, uint32_t key, const PolicyView *view) {
     kind->enter(t->policy, key);
 }
 
-/* Set the position of each op's next one on the same key. */
-static uint32_t *next_uses(const uint32_t *keys, int64_t count, int64_t distinct) {
-    uint32_t *next = array((size_t)count + 1, sizeof *next);
-    uint32_t *later = array((size_t)distinct + 1, sizeof *later);
-    memset(later, 0xff, (size_t)distinct * sizeof *later);
-    for (int64_t at = count - 1; at >= 0; at--) {
-        next[at] = later[keys[at]];
-        later[keys[at]] = (uint32_t)at;
-    }
-    free(later);
-    return next;
-}
-
 /* Run ops over a policy of the table: reads, or deletes where `deletes` (or NULL) is not 0. The
  * workload needs its keys and their number only; `parent` may be NULL unless the policy needs it.
  * `evicted` has room for two numbers an op, or is NULL. */

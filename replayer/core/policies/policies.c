@@ -27,8 +27,14 @@ const PolicyKind *policy_at(int64_t index) {
     return KINDS[index];
 }
 
-const PolicyKind *policy_find(const char *name) {
-    for (int64_t i = 0; i < policy_count(); i++)
-        if (!strcmp(KINDS[i]->name, name)) return KINDS[i];
-    return NULL;
+uint32_t *next_uses(const uint32_t *keys, int64_t count, int64_t distinct) {
+    uint32_t *next = array((size_t)count + 1, sizeof *next);
+    uint32_t *later = array((size_t)distinct + 1, sizeof *later);
+    memset(later, 0xff, (size_t)distinct * sizeof *later);
+    for (int64_t at = count - 1; at >= 0; at--) {
+        next[at] = later[keys[at]];
+        later[keys[at]] = (uint32_t)at;
+    }
+    free(later);
+    return next;
 }

@@ -54,9 +54,11 @@ struct Policy {                 /* each policy's own structure begins with it */
     PolicyView view;
 };
 
-const PolicyKind *policy_find(const char *name);    /* NULL: there is none of this name */
 const PolicyKind *policy_at(int64_t index);
 int64_t policy_count(void);
+/* By position, the position of the next op on the same key, or UINT32_MAX. The array belongs to the
+ * caller. */
+uint32_t *next_uses(const uint32_t *keys, int64_t count, int64_t distinct);
 
 /* Allocate a policy's own structure, of so many bytes, all zero after its head. */
 static inline void *policy_new(const PolicyKind *kind, const PolicyView *view, size_t bytes) {
