@@ -241,7 +241,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
     "stretch_count": (_VOID, (_P, _P, _I, _P, _P)),
-    "placement_new": (_P, (_P, _P, _P)),
+    "placement_new": (_P, (_P, _P, _P, _I)),
     "workload_store": (_VOID, (_P, _P, _I, c_int, _I, _P)),
     "policy_count": (_I, ()),
     "policy_at": (_P, (_I,)),

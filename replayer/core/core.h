@@ -109,7 +109,9 @@ static inline void capacities(const Rules *rules, int64_t *out) {
 }
 
 typedef struct Placement Placement;
-Placement *placement_new(const Workload *workload, const Rules *rules, const int32_t *rows);
+/* `rows`: the `count` ops in the order in which they will be decided; NULL: that of the trace. */
+Placement *placement_new(const Workload *workload, const Rules *rules, const int32_t *rows,
+                         int64_t count);
 void placement_free(Placement *p);
 /* Decide the op of a row, the next in order. Returns its role (WRITE, READ, REMOVE); its moves are
  * valid until the next call. */

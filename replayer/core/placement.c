@@ -43,7 +43,8 @@ static bool limits_fetches(const TierRules *r) {
     return r->fetch_tokens || r->fetch_in_flight != UNLIMITED;
 }
 
-Placement *placement_new(const Workload *workload, const Rules *rules, const int32_t *rows) {
+Placement *placement_new(const Workload *workload, const Rules *rules, const int32_t *rows,
+                         int64_t count) {
     Placement *p = checked(calloc(1, sizeof *p));
     p->ops = workload;
     p->rules = *rules;
@@ -59,9 +60,10 @@ Placement *placement_new(const Workload *workload, const Rules *rules, const int
     if (asks_for(rules, has_quota)) p->owner = find_owners(workload);
     if (asks_for(rules, needs_parent)) p->parent = find_parents(workload);
     if (asks_for(rules, needs_future)) {
-        for (int64_t position = 0; position < workload->ops; position++)
+        if (!rows) count = workload->ops;
+        for (int64_t position = 0; position < count; position++)
             p->key_at[position] = workload->op[rows ? rows[position] : position].key;
-        p->next_use = next_uses(p->key_at, workload->ops, workload->keys);
+        p->next_use = next_uses(p->key_at, count, workload->keys);
     }
     if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(workload);
     if (rules->tail_first) p->prompts = prompts_new(workload);

@@ -25,7 +25,7 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
                      int64_t workers) {
     Planner *p = calloc(1, sizeof *p);
     p->ops = workload;
-    p->placement = placement_new(workload, rules, order == BY_ROWS ? rows : NULL);
+    p->placement = placement_new(workload, rules, order == BY_ROWS ? rows : NULL, count);
     p->order = order;
     p->rows = rows;
     p->count = count;

@@ -231,7 +231,7 @@ class Plan:
     def live(self) -> int:
         """Make a placement that decides ops while they are executed; free it with `free_live`."""
         workload = compiled.reference(self.workload.struct)
-        return int(_placement_new(workload, compiled.reference(self.rules()), None))
+        return int(_placement_new(workload, compiled.reference(self.rules()), None, 0))
 
     def simulate(
         self,

@@ -63,3 +63,13 @@ def test_what_a_prompt_has_at_both_ends_is_turned_round() -> None:
     found = rows_of(arranged(batch, table, (0, 3, 0)))
     assert [key for _, _, move, key, *_ in found if move == "drop"] == [0, 2, 1]
     assert found == oracle.moves(strategies.as_ops(batch), table, (0, 3, 0))
+
+
+def test_belady_knows_no_op_beyond_the_end_of_a_run() -> None:
+    """A cut run executed no read of object 0, so it goes; in the whole trace its read is the nearest."""
+    batch = traces.columns([("w", 0, 1), ("w", 1, 1), ("w", 2, 1), ("r", 0, 1), ("r", 1, 1)])
+    table = {"cpu": {"policy": "belady"}}
+    cut = rows_of(arranged(batch, table, (0, 2, 0), order=[0, 1, 2, 4]))
+    assert [row[2:4] for row in cut][2:] == [("drop", 0), ("store", 2), ("hit", 1)]
+    whole = rows_of(arranged(batch, table, (0, 2, 0), order=[0, 1, 2, 3, 4]))
+    assert [row[2:4] for row in whole][2:5] == [("drop", 1), ("store", 2), ("hit", 0)]
