@@ -46,7 +46,7 @@ def load_profile(name: str | Path) -> Profile:
         name: its name, or the path of a TOML file.
 
     Raises:
-        InputError: there is none of that name, or the file does not describe a profile.
+        InputError: no profile has that name, or the file does not describe a profile.
     """
     text_name = str(name)
     try:

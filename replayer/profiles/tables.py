@@ -98,7 +98,7 @@ class TomlTable:
         """Return one of several words.
 
         Raises:
-            InputError: it is none of them.
+            InputError: it is another word.
         """
         value = self.text(key, default)
         if value not in words:
