@@ -215,9 +215,10 @@ class Profile:
                 )
             if not 1e-6 <= speed <= 1e6:
                 problem = "is not a speed from 0.000001 to 1,000,000"
-                raise InputError(problem, "write 2 for twice as fast", subject=speed, setting="speed")
-        changed = {tier: one.slow_down(1 / speeds[tier]) if tier in speeds else one for tier, one in self.tiers.items()}
-        return replace(self, tiers=changed)
+                remedy = "write 2 for twice as fast"
+                raise InputError(problem, remedy, subject=speed, setting="speed")
+        faster = {tier: self.tiers[tier].slow_down(1 / speed) for tier, speed in speeds.items()}
+        return replace(self, tiers={**self.tiers, **faster})
 
     def _change_tiers(self, change: Callable[[TierProfile], TierProfile]) -> Self:
         return replace(self, tiers={tier: change(one) for tier, one in self.tiers.items()})

@@ -62,7 +62,7 @@ def _read_short(table: TomlTable, removes: bool) -> Station:
     bandwidth_gb_s = table.number("bandwidth_gb_s")
     if bandwidth_gb_s < stream_gb_s:
         problem = f"is less than `{_SHORT}`"
-        raise table.refuse("bandwidth_gb_s", problem, "write the bandwidth of all requests together")
+        raise table.refuse("bandwidth_gb_s", problem, "write that of all requests together")
     rate = table.number("requests_per_s") if "requests_per_s" in table else None
     return expand_data_sheet(
         table.number("latency_us", has_zero=True),
