@@ -1,0 +1,53 @@
+"""Medians over the rounds of each cell, which single disturbances do not move."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from replayer.profiling.station_fit import Sample
+from replayer.profiling.visits import Cell, Measured, Rounds, find_load
+from replayer.record.run_info import Tier
+
+_OTHER: Final = {"mixed read": "mixed write", "mixed write": "mixed read"}
+
+
+@dataclass(frozen=True)
+class Median:
+    """The medians of one kind of visit in one cell.
+
+    Attributes:
+        sample: size, load of the own station, and times.
+        others: mean number of visits that a visit meets in the other direction's station.
+        low_us: time in the fastest round.
+        high_us: time in the slowest round.
+    """
+
+    sample: Sample
+    others: float
+    low_us: float
+    high_us: float
+
+
+def find_median(cell: Cell, runs: Sequence[Measured], what: str) -> Median:
+    """Return the medians of the visits of one kind over the runs of a cell."""
+    visits = [run[what] for run in runs]
+    times = [one.time_us for one in visits]
+    others = 0.0
+    if what in _OTHER:
+        share = np.median([run[_OTHER[what]].present for run in runs]) / cell.workers
+        others = float((cell.workers - 1) * share)
+    sample = Sample(
+        cell.bytes,
+        float(np.median([find_load(one, cell.workers) for one in visits])),
+        float(np.median(times)),
+        float(np.median([one.open_us for one in visits])),
+    )
+    return Median(sample, others, min(times), max(times))
+
+
+def find_medians(tier: Tier, rounds: Rounds, what: str) -> dict[Cell, Median]:
+    """Return the medians of one kind of visit for all cells of a tier that were measured."""
+    cells = {cell: runs for cell, runs in rounds.items() if cell.tier == tier and runs}
+    return {cell: find_median(cell, runs, what) for cell, runs in cells.items()}
