@@ -12,7 +12,9 @@ WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 def describe_profile(info: PredictionInfo) -> str:
     """Describe what a run was predicted from: the profile, its kind and source, changed speeds."""
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
-    speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in (info.speeds or {}).items())
+    speeds = "".join(
+        f", {tier} {speed:g} times as fast" for tier, speed in (info.speeds or {}).items()
+    )
     return f"the profile {info.profile} ({kind}){speeds}"
 
 
@@ -30,7 +32,13 @@ def check_profile(run: Evidence) -> Found:
     if info.kind == "data sheet":
         source = f" ({info.source})" if info.source else ""
         text = f"the profile {info.profile} follows from a data sheet{source}: nothing was measured"
-        yield Doubt("data sheet", text, "measure the device with `replayer profile`, or say so next to every figure")
+        yield Doubt(
+            "data sheet",
+            text,
+            "measure the device with `replayer profile`, or say so next to every figure",
+        )
     elif run.conditions.direct is False and run.nvme.read_bytes + run.nvme.written_bytes:
         text = f"the profile {info.profile} was measured through the page cache"
-        yield Doubt("page cache", text, "measure a profile with --direct on; these are times of memory")
+        yield Doubt(
+            "page cache", text, "measure a profile with direct I/O: these are times of memory"
+        )

@@ -1,7 +1,6 @@
 """The interval of a prediction: the same replay on a slower and on a faster system, next to the run."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from analysis.doubts.doubt import Doubt
 from analysis.runs.opening import open_run
@@ -13,7 +12,9 @@ Measure = Callable[[Run], Metrics]
 """Computes the metrics of an opened run."""
 
 
-def read_intervals(run: Run, metrics: Metrics, measure: Measure) -> tuple[dict[str, Interval], list[Doubt]]:
+def read_intervals(
+    run: Run, metrics: Metrics, measure: Measure
+) -> tuple[dict[str, Interval], list[Doubt]]:
     """Read the bounds of a predicted run.
 
     Args:
@@ -29,34 +30,42 @@ def read_intervals(run: Run, metrics: Metrics, measure: Measure) -> tuple[dict[s
     intervals: dict[str, Interval] = {}
     doubts = list[Doubt]()
     found = list[Metrics]()
-    for name in () if info is None else info.bounds or ():
+    for bound in () if info is None else info.bounds or ():
         try:
-            found.append(measure(_open_bound(run, run.path / "bounds" / name, name)))
+            found.append(measure(_open_bound(run, bound)))
         except InputError as error:
-            text = f"its interval is unknown: bounds/{name}: {error.problem.removesuffix('.')}"
-            doubts.append(Doubt("bounds", text, "copy the run again with its bounds, or predict it again"))
+            text = f"its interval is unknown: bounds/{bound}: {error.problem.removesuffix('.')}"
+            doubts.append(
+                Doubt("bounds", text, "copy the run again with its bounds, or predict it again")
+            )
     if len(found) < 2 or doubts:
         return intervals, doubts
     for name, value in metrics.items():
-        ends = [value, *(bound.get(name) for bound in found)]
+        ends = [value, *(values.get(name) for values in found)]
         numbers = [end for end in ends if isinstance(end, int | float)]
         if len(numbers) == len(ends):
             intervals[name] = (min(numbers), max(numbers))
     return intervals, doubts
 
 
-def _open_bound(run: Run, path: Path, name: str) -> Run:
+def _open_bound(run: Run, name: str) -> Run:
     """Open a bound of a predicted run.
 
     Raises:
         InputError: it is missing or damaged, did not end, or is not a bound of this run.
     """
+    path = run.path / "bounds" / name
     bound = open_run(path)
     first, other = run.infos[0], bound.infos[0]
     ours, theirs = first.prediction, other.prediction
-    is_same = ours is not None and theirs is not None and ours.profile_sha256 == theirs.profile_sha256
+    is_same = (
+        ours is not None and theirs is not None and ours.profile_sha256 == theirs.profile_sha256
+    )
     is_own = is_same and theirs is not None and theirs.bound == name
-    same_work = (first.trace.fingerprint, first.conditions) == (other.trace.fingerprint, other.conditions)
+    same_work = (first.trace.fingerprint, first.conditions) == (
+        other.trace.fingerprint,
+        other.conditions,
+    )
     if not is_own or not same_work:
         raise InputError("it is not a bound of this run", "predict it again", subject=path)
     if bound.status != "complete" == run.status:
