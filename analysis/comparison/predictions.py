@@ -40,6 +40,8 @@ OF_DEVICES: Final = (
 """Conditions of the tiers, which a prediction has from its profile; all others are the load's."""
 ACCEPTED: Final = ("page cache",)
 """Kinds of doubt that invalidate a run as a measurement of a drive, but not as one of the model."""
+_UNSAID: Final = (None, "null", "{}", "0", "0.0")
+"""Values of conditions that a profile does not record, such as how a tier was slowed down."""
 MEASURED: Final = "measured"
 PREDICTED: Final = "predicted"
 
@@ -298,7 +300,7 @@ def _list_unlike_devices(measured: Sequence[Trial], prediction: Trial) -> list[s
     for trial in measured:
         conditions = conditions_of(trial)
         for name in find_differing(conditions, own):
-            if name in OF_DEVICES and own.get(name, "null") != "null":
+            if name in OF_DEVICES and own.get(name) not in _UNSAID:
                 values = (format_condition(name, each.get(name)) for each in (conditions, own))
                 found[name] = f"{name} ({' measured, '.join(values)} predicted)"
     return list(found.values())
