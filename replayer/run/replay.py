@@ -17,10 +17,10 @@ from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import RUN_VERSION
+from replayer.record.machine_info import Machine
 from replayer.record.plain_json import to_json
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import (
-    Machine,
     RanksInfo,
     RunInfo,
     Status,
