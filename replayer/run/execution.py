@@ -181,7 +181,7 @@ class Execution:
         if state.log_stalled_ns:
             stalled_s = state.log_stalled_ns / 1e9
             text = f"workers waited {stalled_s:.1f} s for the log to be written."
-            self._warn(Warning(kind="slow log", text=text))
+            self.warn(Warning(kind="slow log", text=text))
 
     def _window(self, state: State) -> Window:
         """Return the time limit and the times at which the execution was cut and ended."""
@@ -205,7 +205,7 @@ class Execution:
         except OSError as error:
             self.fail(f"device.parquet cannot be written: {error.strerror}")
         if warning := self._system.judge_reads():
-            self._warn(warning)
+            self.warn(warning)
 
     def write_end(self, directory: RunDirectory, log: LogWriter) -> str | None:
         """Write the rest of the log and the last run.json.
@@ -225,7 +225,8 @@ class Execution:
             return reason
         return None
 
-    def _warn(self, warning: Warning) -> None:
+    def warn(self, warning: Warning) -> None:
+        """Record a warning in run.json, and show it."""
         self.update(warnings=(*self.info.warnings, warning))
         self._console.warn(warning.text)
 
