@@ -7,15 +7,9 @@ from typing import Any
 import msgspec
 
 from replayer.bindings.compiled import State
-<<<<<<< HEAD
-from replayer.engine.engine import Records, Rows, TooManyErrorsError
-from replayer.planning.pace import Span
-=======
-from replayer.engine.engine import Engine, TooManyErrorsError
-from replayer.engine.move_executor import MoveExecutor
-from replayer.machine.device_counters import Sampler
+from replayer.engine.engine import TooManyErrorsError
 from replayer.planning.executing import Records, Rows
->>>>>>> i19
+from replayer.planning.pace import Span
 from replayer.planning.plan import Plan
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import PlanSummary

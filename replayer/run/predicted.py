@@ -115,9 +115,9 @@ def make_engine(plan: Plan, profile: Profile, settings: Settings) -> VirtualEngi
     """Return an engine that executes a plan on the clock of a profile."""
     return VirtualEngine(
         plan,
-        profile,
-        settings.chunk,
+        profile.struct(),
         settings.verify,
+        settings.chunk,
         settings.window,
         settings.span,
     )

@@ -1,7 +1,7 @@
 """The range of a profile: what it was measured for, and plans that leave it."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from replayer.planning.plan import Plan
 from replayer.profiles.profile import Profile, TierProfile
@@ -23,9 +23,9 @@ def check_range(plan: Plan, profile: Profile) -> list[Warning]:
     Raises:
         InputError: the profile lacks a tier that the plan uses, or the plan is far outside.
     """
-    used = [tier for tier, size in zip(TIERS, plan.usable, strict=True) if size != 0]
+    names = cast("tuple[Tier, ...]", TIERS)
     warnings = list[Warning]()
-    for tier in used:
+    for tier in (name for name, size in zip(names, plan.usable, strict=True) if size != 0):
         found = profile.tiers.get(tier)
         if found is None:
             measured = ", ".join(profile.tiers)

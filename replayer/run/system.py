@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from replayer.bindings.compiled import State
-from replayer.engine.engine import Engine, Flush
+from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor
 from replayer.machine.device_counters import Sampler
+from replayer.planning.executing import Flush
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import MoveTotals
 from replayer.record.run_directory import RunDirectory
