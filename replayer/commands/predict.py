@@ -1,4 +1,4 @@
-"""`replayer predict`: the run directory of a replay, on the clock of a machine that was measured."""
+"""`replayer predict`: the run directory of a replay, on the clock of a measured machine."""
 
 import json
 import shlex
@@ -36,7 +36,7 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return add_options(PROFILE_OPTIONS, command)
 
 
-@click.command(epilog="Example: replayer predict trace.parquet --cpu-mem-gb 4 --profile drive.toml -o predicted")
+@click.command(epilog="Example: replayer predict trace.parquet --cpu-mem-gb 4 --profile drive.toml -o run")
 @plan_options
 @profile_options
 @load_options

@@ -50,7 +50,7 @@ SPEED_OPTION: Final = click.option(
     type=TierSpeeds(),
     default={},
     metavar="TIER=FACTOR,…",
-    help="Assume that tiers are so many times as fast as in the profile: nvme=2.",
+    help="Assume that a tier is faster than its profile by this factor: nvme=2.",
 )
 PROFILE_OPTIONS: Final = (
     PROFILE_OPTION,

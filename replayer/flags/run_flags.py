@@ -51,7 +51,8 @@ class LoadFlags:
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Take the values of all flags, by name; those that `PlanSettings` names are the plan's."""
-        plan = {name: value for name, value in values.items() if name in PlanSettings.__annotations__}
+        names = PlanSettings.__annotations__
+        plan = {name: value for name, value in values.items() if name in names}
         others = {name: value for name, value in values.items() if name not in plan}
         return cls(plan=cast("PlanSettings", plan), **others)
 
@@ -160,7 +161,11 @@ _WINDOW_OPTIONS: Final = (
     ),
 )
 
-_FORCE_OPTION: Final = click.option("--force", is_flag=True, help="Replace the run directory if it exists.")
+_FORCE_OPTION: Final = click.option(
+    "--force",
+    is_flag=True,
+    help="Replace the run directory if it exists.",
+)
 
 LOAD_OPTIONS: Final = (*_SPAN_OPTIONS, *_WINDOW_OPTIONS, _FORCE_OPTION)
 """The flags that `LoadFlags` holds besides those of the plan."""

@@ -23,7 +23,7 @@ from tracegen.schema import Trace
 
 @dataclass(frozen=True)
 class TierFacts:
-    """What the tiers of a run are, as far as conditions depend on it.
+    """The facts about the tiers of a run that its conditions name.
 
     Attributes:
         has_gpu: whether there is a gpu tier.

@@ -189,13 +189,15 @@ class Prediction:
         self.system.times()  # refuses bad speeds before any planning
         plan = Plan(self.trace, self.options)
         if not plan.workload.ops:
-            raise InputError("no op is left to replay", "pass more `users`", subject=self.trace.path)
+            problem = "no op is left to replay"
+            raise InputError(problem, "pass more `users`", subject=self.trace.path)
         self.settings.span.check_warmup(plan.ops)
         warnings = [*self._general_warnings(), *check_range(plan, self.system.profile)]
         summary = self._simulate(plan)
         info = self._first_info(plan, summary, warnings)
         with ExitStack() as resources:
-            parts = [self._open(plan, summary, info, bound, resources) for bound in (None, *self._bounds)]
+            names: tuple[Bound | None, ...] = (None, *self._bounds)
+            parts = [self._open(plan, summary, info, name, resources) for name in names]
             for warning in warnings:
                 self.console.warn(warning.text)
             with INTERRUPTS.defer():

@@ -35,8 +35,9 @@ def check_range(plan: Plan, profile: Profile) -> list[Warning]:
                 subject=profile.name,
                 setting="profile",
             )
-        texts = [*_check_sizes(plan, profile, tier, found), *_check_load(plan, profile, tier, found)]
-        warnings += [Warning(kind="outside the profile", text=text) for text in texts]
+        for check in (_check_sizes, _check_load):
+            texts = check(plan, profile, tier, found)
+            warnings += [Warning(kind="outside the profile", text=text) for text in texts]
     return warnings
 
 
@@ -63,8 +64,8 @@ def _check_sizes(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) ->
         yield f"an object has {largest:,} bytes; {measured}."
     share = float((sizes < tier.smallest_bytes).mean())
     if share > _FEW:
-        smallest = f"{tier.smallest_bytes:,} bytes"
-        yield f"{share:.0%} of objects are smaller than {smallest}, the smallest of the profile in {name}."
+        measured = f"the profile is for objects from {tier.smallest_bytes:,} bytes in {name}"
+        yield f"{share:.0%} of objects are smaller; {measured}."
 
 
 def _check_load(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> Iterator[str]:
