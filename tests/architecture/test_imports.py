@@ -14,7 +14,7 @@ STACKS = {
         " schema trace randomness arrays times errors"
     ),
     "replayer": (
-        "__main__ cli commands experiments flags run engine tiers diagnosis sizing simulation planning profiles"
+        "__main__ cli commands experiments flags profiling run engine tiers diagnosis sizing simulation prediction planning profiles"
         " models arrangements machine schema record bindings"
     ),
     "analysis": (
@@ -33,6 +33,7 @@ DOORS = {
 
 COMMAND_LINE = ("commands", "flags", "cli.py", "__main__.py")
 INTERRUPTIBLE = {
+    "replayer/run/predicted.py",
     "replayer/run/replay.py",
     "replayer/run/execution.py",
     "replayer/experiments/children.py",
