@@ -36,17 +36,14 @@ def add_intervals(
     draws = [_draw(rounds, random) for _ in range(_DRAWS)]
     cpus = [fit_cpu(cpu.cores, draw) for draw in draws]
     with_ranges = {
-        tier: _with_ranges(one, [fit_tier(tier, draw, one) for draw in draws])
-        for tier, one in tiers.items()
+        tier: _with_ranges(one, [fit_tier(tier, draw, one) for draw in draws]) for tier, one in tiers.items()
     }
     return replace(cpu, ranges=_numbers(cpus, _CPU_TIMES)), with_ranges
 
 
 def _draw(rounds: Rounds, random: np.random.Generator) -> Rounds:
     return {
-        cell: [runs[at] for at in random.integers(len(runs), size=len(runs))]
-        for cell, runs in rounds.items()
-        if runs
+        cell: [runs[at] for at in random.integers(len(runs), size=len(runs))] for cell, runs in rounds.items() if runs
     }
 
 

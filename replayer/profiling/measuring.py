@@ -9,6 +9,7 @@ from typing import Final
 from replayer.machine import description as machine
 from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
+from replayer.planning.moves import GPU
 from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
 from replayer.profiling.cpu_fit import fit_cpu
 from replayer.profiling.intervals import add_intervals
@@ -146,8 +147,8 @@ def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | flo
     kept |= {name: facts[name] for name in names if isinstance(facts.get(name), str | int)}
     storage = rig.tiers.storage() or {}
     kept |= {name: value for name, value in storage.items() if isinstance(value, str)}
-    if rig.tiers.has_gpu:
-        kept["gpu"] = str(gpu.describe_gpu(settings.gpu_device).get("name", settings.gpu_device))
+    if rig.tiers.all[GPU] is not None:
+        kept["gpu"] = str(gpu.describe_gpu(settings.gpu_device)["device"])
     return kept
 
 

@@ -36,8 +36,8 @@ def fit_tier(tier: Tier, rounds: Rounds, like: TierProfile | None = None) -> Tie
         rounds: what was measured.
         like: a profile whose points it gets; None: those that the measured loads suggest.
     """
-    read = _fit_direction(tier, rounds, "read", like and like.read.in_flight)
-    write = _fit_direction(tier, rounds, "write", like and like.write.in_flight)
+    read = _fit_direction(tier, rounds, "read", like.read.in_flight if like else None)
+    write = _fit_direction(tier, rounds, "write", like.write.in_flight if like else None)
     sizes = [cell.bytes for cell, runs in rounds.items() if cell.tier == tier and runs]
     return TierProfile(
         read=read,
