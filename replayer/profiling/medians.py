@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from replayer.profiling.station_fit import Sample
-from replayer.profiling.visits import Cell, Measured, Rounds, find_load
+from replayer.profiling.visits import Cell, Measured, Rounds
 from replayer.record.run_info import Tier
-
-_OTHER: Final = {"mixed read": "mixed write", "mixed write": "mixed read"}
 
 
 @dataclass(frozen=True)
@@ -34,16 +31,11 @@ def find_median(cell: Cell, runs: Sequence[Measured], what: str) -> Median:
     """Return the medians of the visits of one kind over the runs of a cell."""
     visits = [run[what] for run in runs]
     times = [one.time_us for one in visits]
-    others = 0.0
-    if what in _OTHER:
-        share = np.median([run[_OTHER[what]].present for run in runs]) / cell.workers
-        others = float((cell.workers - 1) * share)
-    sample = Sample(
-        cell.bytes,
-        float(np.median([find_load(one, cell.workers) for one in visits])),
-        float(np.median(times)),
-        float(np.median([one.open_us for one in visits])),
+    load, time_us, open_us, others = (
+        float(np.median(values))
+        for values in zip(*((one.load, one.time_us, one.open_us, one.others) for one in visits), strict=True)
     )
+    sample = Sample(cell.bytes, load, time_us, open_us)
     return Median(sample, others, min(times), max(times))
 
 

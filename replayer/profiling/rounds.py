@@ -102,7 +102,7 @@ class Series:
             return
         guess = self._estimates.guess(cell)
         assert guess is not None, "the pilot's cell is known"
-        phases = choose_phases(cell, guess, self._room[cell.tier], phase_s)
+        phases = choose_phases(cell, guess, self._room[cell.tier], phase_s, self._budget_s)
         if isinstance(phases, str):
             self._findings.skipped[cell] = phases
             return

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replayer.profiling.made_trace import Phases
-from replayer.profiling.visits import Cell, Measured
+from replayer.profiling.visits import EDGE_OPS, Cell, Measured
 from replayer.record.run_info import Tier
 
 SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26))
@@ -17,8 +17,8 @@ REPEATS: Final = 10
 PILOT: Final = Phases(24, 48, 24)
 _PHASES: Final = 3.5  # of a cell, in units of one phase's time; removals are short
 _PHASE_S: Final = (0.02, 0.25)  # the shortest and the longest time of a phase
-_LONGEST_S: Final = 3.0  # cells that would take longer are left out
-_SPARE_OPS: Final = 6  # of a phase besides the first and last op of each worker
+_LONGEST_SHARE: Final = 40  # a cell whose phases would take more of the budget than 1 in 40 is left out
+_SPARE_OPS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,13 @@ def choose_phase_s(budget_s: float, cells: int, repeats: int) -> float:
     return min(high, max(low, budget_s / _PHASES / (ROUNDS * cells + repeats)))
 
 
-def choose_phases(cell: Cell, guess: Seconds, room: int, phase_s: float) -> Phases | str:
+def choose_phases(
+    cell: Cell,
+    guess: Seconds,
+    room: int,
+    phase_s: float,
+    budget_s: float,
+) -> Phases | str:
     """Return how many ops a cell gets, or why it is left out.
 
     Args:
@@ -100,8 +106,9 @@ def choose_phases(cell: Cell, guess: Seconds, room: int, phase_s: float) -> Phas
         guess: its time per op.
         room: bytes that its objects may take.
         phase_s: seconds that each phase should take.
+        budget_s: for all runs.
     """
-    least = 3 * cell.workers + _SPARE_OPS
+    least = (EDGE_OPS + 1) * cell.workers + _SPARE_OPS
     least += least % 2
     most = room // cell.bytes
     if least + least // 2 > most:
@@ -109,7 +116,8 @@ def choose_phases(cell: Cell, guess: Seconds, room: int, phase_s: float) -> Phas
     objects = _clip(phase_s / guess.write, least, most - least // 2)
     mixed = _clip(phase_s / guess.mixed, least, 2 * (most - objects)) // 2 * 2
     phases = Phases(objects, _clip(phase_s / guess.read, least, 1 << 20), mixed)
-    if max(guess.write * objects, guess.read * phases.reads, guess.mixed * mixed) > _LONGEST_S:
+    longest_s = max(guess.write * objects, guess.read * phases.reads, guess.mixed * mixed)
+    if longest_s > budget_s / _LONGEST_SHARE:
         return "time"
     return phases
 

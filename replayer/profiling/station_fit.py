@@ -107,12 +107,19 @@ def _fit_removals(samples: Sequence[Sample], points: tuple[float, ...]) -> tuple
     return _round_all(costs)
 
 
-def predict_us(station: Station, size: int, load: float) -> float:
-    """Return the mean time of a visit by the model, removing excluded."""
-    shares = share_out(load, station.in_flight)
-    ns_per_byte = np.array(station.in_flight) / np.array(station.bandwidth_gb_s)
-    costs = np.array(station.open_us) + np.array(station.latency_us) + ns_per_byte * size / 1e3
-    return float(shares @ costs)
+def predict_us(station: Station, size: int, loads: Array) -> Array:
+    """Return the mean time of visits by the model, removing excluded.
+
+    Args:
+        station: of the visits.
+        size: bytes of the object.
+        loads: shape (visits,), as the result.
+    """
+    points = np.array(station.in_flight)
+    us_per_byte = points / np.array(station.bandwidth_gb_s) / 1e3
+    costs = np.array(station.open_us) + np.array(station.latency_us) + us_per_byte * size
+    times: Array = np.interp(loads, points, costs) * np.maximum(loads / points[-1], 1)
+    return times
 
 
 def predict_removal_us(station: Station, load: float) -> float:

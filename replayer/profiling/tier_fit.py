@@ -14,7 +14,6 @@ from replayer.profiling.station_fit import (
     choose_points,
     fit_station,
     predict_removal_us,
-    predict_us,
     round_figures,
 )
 from replayer.profiling.tails import pool_spread
@@ -125,12 +124,10 @@ def _predict(profile: TierProfile, median: Median, what: str) -> float:
     sample = median.sample
     if what == "remove":
         return predict_removal_us(profile.write, sample.load)
-    if what == "mixed read":
-        return predict_mixed_us(profile.read, median, profile.writes_on_reads)
-    if what == "mixed write":
-        return predict_mixed_us(profile.write, median, profile.reads_on_writes)
-    station = profile.read if what == "read" else profile.write
-    return predict_us(station, sample.bytes, sample.load)
+    is_read = what in ("read", "mixed read")
+    station = profile.read if is_read else profile.write
+    weight = profile.writes_on_reads if is_read else profile.reads_on_writes
+    return float(predict_mixed_us(station, median, np.array([weight]))[0])
 
 
 def find_error(cells: Iterable[MeasuredCell], repeats: Sequence[Measured], repeated: Cell) -> float:

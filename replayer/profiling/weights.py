@@ -7,7 +7,7 @@ import numpy as np
 
 from replayer.profiles.profile import Station
 from replayer.profiling.medians import Median
-from replayer.profiling.station_fit import predict_us
+from replayer.profiling.station_fit import Array, predict_us
 
 _MOST: Final = 8.0
 _STEP: Final = 0.02
@@ -28,16 +28,13 @@ def fit_weight(station: Station, mixed: Iterable[Median]) -> float:
     if not cells:
         return 1.0  # both directions share what serves them: nothing else is known
     candidates = np.arange(0, _MOST + _STEP / 2, _STEP)
-    distances = [_distance(station, cells, float(weight)) for weight in candidates]
+    distances = np.zeros(len(candidates))
+    for one in cells:
+        distances += np.abs(np.log(predict_mixed_us(station, one, candidates) / one.sample.time_us))
     return round(float(candidates[int(np.argmin(distances))]), 2)
 
 
-def predict_mixed_us(station: Station, median: Median, weight: float) -> float:
-    """Return the time of a visit in a mixed cell by the model."""
+def predict_mixed_us(station: Station, median: Median, weights: Array) -> Array:
+    """Return the time of a visit in a mixed cell by the model, for each of several weights."""
     sample = median.sample
-    return predict_us(station, sample.bytes, sample.load + weight * median.others)
-
-
-def _distance(station: Station, cells: Iterable[Median], weight: float) -> float:
-    ratios = [predict_mixed_us(station, one, weight) / one.sample.time_us for one in cells]
-    return float(np.abs(np.log(ratios)).sum())
+    return predict_us(station, sample.bytes, sample.load + weights * median.others)

@@ -13,7 +13,7 @@ _POOR: Final = 0.15
 _SHOWN: Final = 12
 _REASONS: Final = {
     "room": "their objects need more room than a quarter of what is free, or 1 GiB",
-    "time": "a phase of theirs would take more than 3 s",
+    "time": "a phase of theirs would take more than a fortieth of the budget",
 }
 
 
