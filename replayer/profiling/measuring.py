@@ -8,6 +8,7 @@ from typing import Final
 
 from replayer.machine import description as machine
 from replayer.machine.free_memory import available
+from replayer.machine.other_work import OtherWork
 from replayer.machine.reserve import free_bytes
 from replayer.planning.moves import GPU
 from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
@@ -34,6 +35,8 @@ _MOST_ROOM: Final = 1 << 30
 _LEAST_ROOM: Final = 64 << 20
 _SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile takes: a quarter
 _UNIT: Final = 1 << 20
+_BUSY_SHARE: Final = 0.5
+"""Of the cores: if others keep more of them busy, times are theirs, too."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,16 @@ def measure_profile(
         rig = Rig(settings, room, opened, say, poll)
         facts = _describe_machine(settings, rig)
         conditions = _make_conditions(settings, rig)
+        others = OtherWork()
         findings = Series(rig, room, budget_s, progress).measure()
+        other_cores = others.count_cores()
+    if other_cores is not None:
+        facts["other_cores"] = round(other_cores, 2)
+        if other_cores > _BUSY_SHARE * float(facts["cores"]):
+            say(
+                f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
+                " measure again when the machine is idle."
+            )
     profile = fit_profile(name, conditions, facts, findings)
     return MeasuredProfile(profile, findings.skipped)
 

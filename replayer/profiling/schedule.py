@@ -12,7 +12,8 @@ SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26))
 WORKERS: Final = (1, 2, 4, 8, 16, 32, 64)
 REPEATED: Final = (1 << 20, 4)
 """Size and workers of the cell that is repeated, to see what noise alone does."""
-ROUNDS: Final = 3
+ROUNDS: Final = 5
+"""Of short phases rather than fewer of longer ones: what disturbs a machine often lasts seconds."""
 REPEATS: Final = 10
 PILOT: Final = Phases(24, 48, 24)
 _PHASES: Final = 3.5  # of a cell, in units of one phase's time; removals are short

@@ -27,7 +27,7 @@ def fit_weight(station: Station, mixed: Iterable[Median]) -> float:
     cells = [one for one in mixed if one.others >= _FEWEST_OTHERS]
     if not cells:
         return 1.0  # both directions share what serves them: nothing else is known
-    candidates = np.arange(0, _MOST + _STEP / 2, _STEP)
+    candidates: Array = np.arange(0, _MOST + _STEP / 2, _STEP, np.float64)
     distances = np.zeros(len(candidates))
     for one in cells:
         distances += np.abs(np.log(predict_mixed_us(station, one, candidates) / one.sample.time_us))

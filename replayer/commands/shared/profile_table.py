@@ -72,7 +72,8 @@ def _group(cells: list[Cell]) -> Iterator[str]:
     for cell in cells:
         by_size[cell.tier, cell.bytes].append(cell.workers)
     for (tier, size), workers in by_size.items():
-        yield f"{tier} {_format_size(size)} × {min(workers)} to {max(workers)}"
+        most = f" to {max(workers)}" if len(workers) > 1 else ""
+        yield f"{tier} {_format_size(size)} × {min(workers)}{most}"
 
 
 def describe_poor_fits(profile: Profile) -> Iterator[str]:
