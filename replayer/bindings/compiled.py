@@ -116,6 +116,26 @@ class CountsStruct(Structure):
     )
 
 
+class StationStruct(Structure):
+    """Reads or writes of a tier of a measured machine, as `Station` in stations.h."""
+
+    _fields_ = (
+        *_numbers("points has_spread"),
+        *((name, c_double * 16) for name in ("load", "open_ns", "latency_ns", "byte_ns", "remove_ns")),
+        ("spread", c_double * 9 * 16),
+        ("other_weight", c_double),
+    )
+
+
+class ProfileStruct(Structure):
+    """A measured machine, as `Profile` in stations.h; stations by tier and direction."""
+
+    _fields_ = (
+        ("tier", StationStruct * 2 * 3),
+        *((name, c_double) for name in ("cores", "make_byte_ns", "check_byte_ns", "move_ns")),
+    )
+
+
 class EngineSettings(Structure):
     """Settings of an execution; -1: no limit."""
 
@@ -288,6 +308,14 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "engine_totals": (_VOID, (_P, _P)),
     "engine_take_records": (_I, (_P, _P)),
     "engine_take_rows": (_I, (_P, _P)),
+    "prediction_new": (_P, (_P, _P, _P, _P, _P, _P, _P)),
+    "prediction_free": (_VOID, (_P,)),
+    "prediction_run": (c_int, (_P, _I)),
+    "prediction_stop": (_VOID, (_P,)),
+    "prediction_state": (_VOID, (_P, _P)),
+    "prediction_totals": (_VOID, (_P, _P)),
+    "prediction_take_records": (_I, (_P, _P)),
+    "prediction_take_rows": (_I, (_P, _P)),
     "records_split": (_VOID, (_P, _I, _I, _P, _P, _I)),
     "engine_fault": (_VOID, (_P, _I, _P)),
 }

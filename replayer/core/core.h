@@ -5,8 +5,9 @@
  * (which tier holds which object), policies/ (which object is evicted), scheduler.c (which moves may
  * run, and when ops are due), devices.c (shared bandwidth on the virtual clock), planner.c (a plan
  * in some order), counting.c (counts of a plan), payload.c, extents.c, tiers.c, uring.c (I/O),
- * engine.c (workers on the real clock). Times are nanoseconds. Indices of moves and ops are pool
- * slots; -1: none.
+ * run.c (book-keeping of an execution), engine.c (workers on the real clock), stations.c and
+ * prediction.c (an execution on the computed clock of a measured machine). Times are nanoseconds.
+ * Indices of moves and ops are pool slots; -1: none.
  *
  * No file knows Python: replayer/bindings/compiled.py calls these functions through ctypes, which
  * releases the GIL.

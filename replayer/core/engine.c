@@ -6,7 +6,7 @@
  * otherwise.
  */
 #define _GNU_SOURCE
-#include "engine.h"
+#include "run.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,33 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FEED_OPS = 256, ADMIT_OPS = 64, RECORDS_MOST = 1 << 18, FAULTS_MOST = 1 << 16 };
-
-/* Appended to under the lock, and swapped for an empty buffer when the caller takes its content. It
- * has room for many from the start, which the kernel backs when it is used: while a growing buffer
- * was copied, every thread would wait. */
-typedef struct { char *filling, *taken; int64_t count, room, taken_room; } RecordBuffer;
-
-static void *append(RecordBuffer *b, size_t size) {
-    if (b->count == b->room) {
-        b->room = b->room ? 2 * b->room : RECORDS_MOST;
-        b->filling = realloc(b->filling, (size_t)b->room * size);
-        if (!b->filling) abort();
-    }
-    return b->filling + (size_t)b->count++ * size;
-}
-
-static int64_t swap_buffer(RecordBuffer *b, const void **out) {
-    int64_t count = b->count, room = b->room;
-    char *full = b->filling;
-    b->filling = b->taken;
-    b->room = b->taken_room;
-    b->taken = full;
-    b->taken_room = room;
-    b->count = 0;
-    *out = full;
-    return count;
-}
+enum { FEED_OPS = 256, ADMIT_OPS = 64, FAULTS_MOST = 1 << 16 };
 
 /* How long a worker waited for a CPU: as it reported when it ended, and as last seen while it
  * worked. `thread` and `ended_ns` are atomic; `seen_ns` belongs to the caller of
@@ -54,13 +28,9 @@ typedef struct { int64_t thread, ended_ns, seen_ns; } Delay;
 
 struct Engine {
     /* Set by engine_new and not changed afterwards. */
-    const Workload *ops;
-    Settings set;
     Tier *tiers[TIERS];
     const Payload *payload;
     int64_t cores;
-    bool inclusive;             /* several tiers may hold an object */
-    Planner *planner;           /* the feeder's alone; NULL: placement is decided during the run */
 
     pthread_mutex_t lock;       /* guards all fields below, and what they point to */
     pthread_cond_t work;        /* for followers: a move is ready */
@@ -69,19 +39,12 @@ struct Engine {
     pthread_cond_t room;        /* for the feeder: the window has room */
     pthread_cond_t prefilled;   /* for the main thread: the window is full, the clock may start */
     pthread_cond_t drained;     /* for workers: the main thread has taken the records */
-    Scheduler *scheduler;
-    Placement *live;            /* decides placement during the run; NULL: a plan is executed */
+    Run run;                    /* its planner is the feeder's alone */
     int64_t began;              /* clock_ns() at the run's time 0 */
     int64_t timer_due;          /* what the leader waits for; FAR: there is no leader */
     int64_t idle;               /* followers that wait */
     bool full;                  /* the window was full once */
-    bool exhausted;             /* the whole plan has been admitted */
     bool over;                  /* no worker takes another move */
-    bool stopping;              /* the run ends before its plan does */
-    int64_t limit, highest;     /* positions: where the run is cut; the highest one started */
-    State state;
-    Totals totals;
-    RecordBuffer records, rows;
     Fault *faults;
     int64_t faults_count, faults_room;
 
@@ -103,14 +66,7 @@ Engine *engine_new(const Workload *ops, const Settings *settings, const Load *lo
                    Planner *planner, Placement *live, const Rules *rules, Tier *const *tiers,
                    const Payload *payload) {
     Engine *e = calloc(1, sizeof *e);
-    e->ops = ops;
-    e->set = *settings;
-    e->planner = planner;
-    e->live = live;
-    int64_t capacity[TIERS];
-    capacities(rules, capacity);
-    e->inclusive = rules->inclusive != 0;
-    e->scheduler = scheduler_new(ops, capacity, load, live, e->inclusive);
+    run_begin(&e->run, ops, settings, load, planner, live, rules);
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
     e->lost = calloc((size_t)ops->keys + 1, 1);
@@ -126,21 +82,13 @@ Engine *engine_new(const Workload *ops, const Settings *settings, const Load *lo
     pthread_cond_t *all[] = {&e->work, &e->timer, &e->ended, &e->room, &e->prefilled, &e->drained};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) new_condition(all[i]);
     e->timer_due = FAR;
-    e->limit = e->highest = NONE;
-    e->state.steady_ns = e->state.stopped_ns = NEVER;
-    e->state.warmup_position = settings->warmup_ns ? FAR : settings->warmup_position;
-    if (live && settings->most_ops >= 0) scheduler_decide_no_more(e->scheduler, settings->most_ops);
     return e;
 }
 
 void engine_free(Engine *e) {
     if (!e) return;
-    scheduler_free(e->scheduler);
+    run_end(&e->run);
     free(e->lost);
-    free(e->records.filling);
-    free(e->records.taken);
-    free(e->rows.filling);
-    free(e->rows.taken);
     free(e->faults);
     free(e->delays);
     pthread_mutex_destroy(&e->lock);
@@ -164,42 +112,14 @@ static void wake_all(Engine *e) {
     pthread_cond_broadcast(&e->drained);
 }
 
-/* Apply the time limits: cut the run, end its drain, end the warm-up. Workers call this, too, as
- * the main thread may be busy with the log. Holds the lock. */
+/* Apply the time limits. Workers call this, too, as the main thread may be busy with the log. Holds
+ * the lock. */
 static void apply_limits(Engine *e, int64_t now) {
-    if (e->set.duration_ns >= 0 && !e->state.cut && now >= e->set.duration_ns) {
-        e->state.cut = 1;
-        e->state.cut_ns = now;
-        e->limit = e->highest;
-        if (e->live) {
-            e->limit = scheduler_decided(e->scheduler) - 1;
-            scheduler_decide_no_more(e->scheduler, 0);
-        }
-        wake_all(e);
-    }
-    if (e->state.cut && e->set.drain_ns >= 0 && !e->stopping &&
-        now >= e->set.duration_ns + e->set.drain_ns) {
-        e->state.stopped_ns = now;
-        e->stopping = true;
-        wake_all(e);
-    }
-    if (e->state.warmup_position == FAR && now >= e->set.warmup_ns)
-        e->state.warmup_position = e->highest + 1;
-}
-
-static bool is_finished(const Engine *e) {
-    int32_t lowest = scheduler_lowest(e->scheduler);
-    if (lowest != NONE)
-        return e->state.cut && scheduler_op(e->scheduler, lowest)->position > e->limit;
-    if (e->state.cut) return true;
-    if (!e->live) return e->exhausted;
-    int64_t wanted = e->ops->ops;
-    if (e->set.most_ops >= 0 && e->set.most_ops < wanted) wanted = e->set.most_ops;
-    return scheduler_decided(e->scheduler) >= wanted;
+    if (run_apply_limits(&e->run, now)) wake_all(e);
 }
 
 static bool end_if_over(Engine *e) {
-    if (!e->over && (e->stopping || is_finished(e))) {
+    if (!e->over && (e->run.stopping || run_is_finished(&e->run))) {
         e->over = true;
         wake_all(e);
     }
@@ -207,22 +127,17 @@ static bool end_if_over(Engine *e) {
 }
 
 /* ---- The feeder: the plan comes in. ---- */
-static bool has_room(const Engine *e) {
-    int64_t inside = scheduler_in_window(e->scheduler);
-    return !inside || (inside < e->set.window_ops &&
-                       scheduler_window_bytes(e->scheduler) < e->set.window_bytes && !e->state.cut);
-}
-
 static void wake_workers(Engine *e, bool quick);
 
 void engine_feed(Engine *e) {
-    int64_t position = 0, taken = 0, most = e->set.most_ops >= 0 ? e->set.most_ops : INT64_MAX;
+    int64_t position = 0, taken = 0, most = e->run.set.most_ops;
+    if (most < 0) most = INT64_MAX;
     const PlannedOp *ops;
     const PlannedMove *moves;
-    while (position < most && (taken = planner_next(e->planner, FEED_OPS, &ops, &moves)) > 0) {
+    while (position < most && (taken = planner_next(e->run.planner, FEED_OPS, &ops, &moves)) > 0) {
         pthread_mutex_lock(&e->lock);
         for (int64_t i = 0; i < taken && position < most; i++, position++) {
-            while (!has_room(e) && !e->over) {
+            while (!run_has_room(&e->run) && !e->over) {
                 if (!e->full) {
                     e->full = true;
                     pthread_cond_broadcast(&e->prefilled);
@@ -231,9 +146,7 @@ void engine_feed(Engine *e) {
                 pthread_cond_wait(&e->room, &e->lock);
             }
             if (e->over) break;
-            int64_t row = ops[i].row, at = e->set.trace_order ? e->ops->op[row].op_id : position;
-            scheduler_admit(e->scheduler, at, row, (int)ops[i].role, moves, ops[i].moves,
-                            run_time(e));
+            run_admit(&e->run, position, &ops[i], moves, run_time(e));
             moves += ops[i].moves;
             if (i % ADMIT_OPS == ADMIT_OPS - 1) {  /* the workers wait for the lock meanwhile */
                 wake_workers(e, false);
@@ -247,8 +160,8 @@ void engine_feed(Engine *e) {
         if (over) break;
     }
     pthread_mutex_lock(&e->lock);
-    if (position < most && taken < 0) e->state.stuck = e->stopping = true;
-    e->exhausted = position >= most || !taken;  /* false if the run was stopped */
+    if (position < most && taken < 0) e->run.state.stuck = e->run.stopping = true;
+    e->run.exhausted = position >= most || !taken;  /* false if the run was stopped */
     e->full = true;
     end_if_over(e);
     wake_all(e);
@@ -257,11 +170,12 @@ void engine_feed(Engine *e) {
 
 int64_t engine_start(Engine *e, int64_t most_ns) {
     pthread_mutex_lock(&e->lock);
-    if (e->planner && !e->full && !e->stopping) wait_until(e, &e->prefilled, clock_ns() + most_ns);
-    bool ready = !e->planner || e->full || e->stopping;
+    if (e->run.planner && !e->full && !e->run.stopping)
+        wait_until(e, &e->prefilled, clock_ns() + most_ns);
+    bool ready = !e->run.planner || e->full || e->run.stopping;
     if (ready) {
         e->began = clock_ns();
-        if (e->live) scheduler_begin(e->scheduler, 0);
+        if (e->run.live) scheduler_begin(e->run.scheduler, 0);
         wake_all(e);
     }
     pthread_mutex_unlock(&e->lock);
@@ -270,29 +184,12 @@ int64_t engine_start(Engine *e, int64_t most_ns) {
 
 /* ---- Executed ops leave the window. ---- */
 static void retire_ops(Engine *e) {
-    bool some = false;
-    for (int32_t at; (at = scheduler_lowest(e->scheduler)) != NONE; some = true) {
-        const Op *op = scheduler_op(e->scheduler, at);
-        if (op->left) break;
-        int64_t seq = 0, op_id = e->ops->op[op->row].op_id;
-        totals_op(&e->totals, op->role);
-        for (int32_t move = op->first_move; move != NONE; seq++) {
-            const Move *m = scheduler_move(e->scheduler, move);
-            PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to, m->background};
-            totals_move(&e->totals, e->ops, op->row, seq, &planned);
-            int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
-            memcpy(append(&e->rows, sizeof row), row, sizeof row);
-            move = m->next;
-        }
-        e->state.retired++;
-        e->state.executed = op->position + 1;
-        scheduler_retire(e->scheduler);
-    }
-    if (!some || !e->planner || !has_room(e)) return;
-    int64_t inside = scheduler_in_window(e->scheduler), free = e->set.window_ops - inside;
+    bool some = run_retire(&e->run);
+    if (!some || !e->run.planner || !run_has_room(&e->run)) return;
+    int64_t inside = scheduler_in_window(e->run.scheduler), free = e->run.set.window_ops - inside;
     /* Enough room that the feeder need not wake up for each op. */
-    bool enough = free >= FEED_OPS || free >= e->set.window_ops / 2;
-    if (enough || !inside || e->set.window_bytes < UNLIMITED) pthread_cond_signal(&e->room);
+    bool enough = free >= FEED_OPS || free >= e->run.set.window_ops / 2;
+    if (enough || !inside || e->run.set.window_bytes < UNLIMITED) pthread_cond_signal(&e->room);
 }
 
 /* ---- Workers. ---- */
@@ -300,12 +197,12 @@ static void retire_ops(Engine *e) {
  * caller will be back for the next move before another thread could wake up, so it wakes at most
  * one more worker, and none if no core is free. */
 static void wake_workers(Engine *e, bool quick) {
-    int64_t ready = scheduler_ready(e->scheduler), wake = ready < e->idle ? ready : e->idle;
-    if (quick && wake) wake = ready > 1 && e->set.workers - e->idle < e->cores;
+    int64_t ready = scheduler_ready(e->run.scheduler), wake = ready < e->idle ? ready : e->idle;
+    if (quick && wake) wake = ready > 1 && e->run.set.workers - e->idle < e->cores;
     for (int64_t i = 0; i < wake; i++) pthread_cond_signal(&e->work);
     bool watched = e->timer_due != FAR;
     if (ready > e->idle && watched && !quick) pthread_cond_signal(&e->timer);
-    int64_t due = scheduler_next_due(e->scheduler);
+    int64_t due = scheduler_next_due(e->run.scheduler);
     if (due < e->timer_due) {
         if (watched) pthread_cond_signal(&e->timer);
         else if (e->idle > wake) pthread_cond_signal(&e->work);
@@ -315,7 +212,7 @@ static void wake_workers(Engine *e, bool quick) {
 /* Wait for work. One idle worker, the leader, watches the clock for ops that will be due; the
  * others are followers and wait to be woken (leader/followers: Schmidt et al., PLoP 2000). */
 static void sleep_for_work(Engine *e) {
-    int64_t due = scheduler_next_due(e->scheduler);
+    int64_t due = scheduler_next_due(e->run.scheduler);
     if (due == FAR || due >= e->timer_due) {
         e->idle++;
         pthread_cond_wait(&e->work, &e->lock);
@@ -335,18 +232,11 @@ static bool is_elsewhere(const Engine *e, int tier) {
 static bool is_chunked(const Engine *e, int tier) {
     return tier >= 0 && tier_chunked(e->tiers[tier]);
 }
-static bool transfers(int kind) {
-    return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE || kind == COPY;
-}
-static bool leaves_source(int64_t kind) {
-    return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE;
-}
-
 /* ---- Copies that failed moves lost. ---- */
 /* Return the bit of `lost` for the copy in a tier; 0: no tier is named. If only one tier may hold
  * an object, the object is lost as a whole. */
 static uint8_t copy_bit(const Engine *e, int64_t tier) {
-    if (!e->inclusive) return 1;
+    if (!e->run.inclusive) return 1;
     return tier < 0 ? 0 : (uint8_t)(1 << tier);
 }
 
@@ -370,29 +260,24 @@ static bool starts_lost(Engine *e, const Job *job) {
 
 static void wait_for_log(Engine *e) {
     int64_t began = clock_ns();
-    while (e->records.count >= RECORDS_MOST && !e->over) pthread_cond_wait(&e->drained, &e->lock);
-    e->state.log_stalled_ns += clock_ns() - began;
+    while (e->run.records.count >= RECORDS_MOST && !e->over)
+        pthread_cond_wait(&e->drained, &e->lock);
+    e->run.state.log_stalled_ns += clock_ns() - began;
 }
 
 static int32_t next_move(Engine *e) {
     while (!end_if_over(e)) {
-        if (e->records.count >= RECORDS_MOST) {
+        if (e->run.records.count >= RECORDS_MOST) {
             wait_for_log(e);
             continue;
         }
         int64_t now = run_time(e);
         apply_limits(e, now);
-        scheduler_release(e->scheduler, now);
-        if (e->stopping) continue;
-        int32_t move = scheduler_take(e->scheduler);
+        scheduler_release(e->run.scheduler, now);
+        if (e->run.stopping) continue;
+        int32_t move = run_take(&e->run);
         if (move != NONE) {
-            const Move *m = scheduler_move(e->scheduler, move);
-            int64_t position = scheduler_op(e->scheduler, m->op)->position;
-            if (e->state.cut && position > e->limit) {
-                scheduler_give_back(e->scheduler, move);
-                continue;
-            }
-            if (position > e->highest && m->pulled_ns == NEVER) e->highest = position;
+            const Move *m = scheduler_move(e->run.scheduler, move);
             wake_workers(e,
                          !transfers(m->kind) || !(is_chunked(e, m->from) || is_chunked(e, m->to)));
             return move;
@@ -403,42 +288,8 @@ static int32_t next_move(Engine *e) {
 }
 
 static void describe_move(Engine *e, int32_t move, int64_t worker, Record *r, Job *job) {
-    const Move *m = scheduler_move(e->scheduler, move);
-    const Op *op = scheduler_op(e->scheduler, m->op);
-    const TraceOp *asked = &e->ops->op[op->row];
-    const TraceRequest *request = &e->ops->request[op->request];
-    int64_t due = m->pulled_ns == NEVER ? op->due_ns : m->pulled_ns;
-    int64_t wait = m->ready_ns - due, outside = op->admitted_ns - due;
-    outside = outside < 0 ? 0 : outside < wait ? outside : wait;
-    wait -= outside;
-    *r = (Record){
-        .op_id = asked->op_id,
-        .position = op->position,
-        .request_id = op->request,
-        .session_id = request->session,
-        .user_id = request->user,
-        .key = m->key,
-        .size_bytes = m->size,
-        .due_ns = due,
-        .ready_ns = m->ready_ns,
-        .window_ns = outside,
-        .order_ns = m->order_ns < wait ? m->order_ns : wait,
-        .seq = m->seq,
-        .turn = request->turn,
-        .step = asked->step,
-        .new_tokens = m->seq ? 0 : asked->new_tokens,
-        .tokens = e->ops->key[m->key].tokens,
-        .worker = (int32_t)worker,
-        .error = NONE,
-        .qos = op->qos,
-        .phase = (int8_t)asked->phase,
-        .op = op->role,
-        .source = (int8_t)asked->source,
-        .move = m->kind,
-        .from_tier = m->from,
-        .to_tier = m->to,
-        .waited_for = m->waited_for,
-    };
+    const Move *m = scheduler_move(e->run.scheduler, move);
+    run_describe(&e->run, move, worker, r);
     *job = (Job){.kind = m->kind, .key = m->key, .from = m->from, .to = m->to, .size = m->size};
     if (starts_lost(e, job)) job->status = UPSTREAM;
 }
@@ -460,7 +311,7 @@ static void make_bytes(Engine *e, Job *job, int64_t offset, int64_t length, char
 static int check_bytes(Engine *e, Job *job, int64_t offset, int64_t length, const char *buffer) {
     int64_t began = clock_ns();
     int wrong = payload_check(e->payload, buffer, (uint64_t)job->key, offset, length,
-                              e->set.verify == 2, job->fault.text, sizeof job->fault.text);
+                              e->run.set.verify == 2, job->fault.text, sizeof job->fault.text);
     job->verify_ns += clock_ns() - began;
     if (wrong) {
         job->fault.kind = FAULT_CORRUPT;
@@ -479,7 +330,7 @@ static int64_t lap(int64_t *began) {
 /* Read chunk by chunk: verify each chunk, and write it to the target if there is one. */
 static int read_object(Engine *e, Job *job, Object *to, char *buffer, PendingCheck *left) {
     Tier *tier = e->tiers[job->from];
-    int64_t step = tier_chunked(tier) || to ? e->set.chunk : job->size,
+    int64_t step = tier_chunked(tier) || to ? e->run.set.chunk : job->size,
             began = to ? clock_ns() : job->start_ns;
     Object from;
     int error = object_open(tier, &from, (uint64_t)job->key, job->size, &job->fault);
@@ -490,7 +341,8 @@ static int read_object(Engine *e, Job *job, Object *to, char *buffer, PendingChe
     for (int64_t offset = 0; offset < job->size && !error; offset += step) {
         int64_t length = job->size - offset < step ? job->size - offset : step;
         error = object_read(&from, offset, length, buffer, &job->fault);
-        bool checked = e->set.verify && tier_keeps_bytes(tier), last = offset + length == job->size;
+        bool checked = e->run.set.verify && tier_keeps_bytes(tier);
+        bool last = offset + length == job->size;
         if (error || (!checked && !to)) continue;
         job->read_ns += lap(&began);
         if (checked && last && job->kind == HIT) *left = (PendingCheck){offset, length, true};
@@ -512,7 +364,7 @@ static int read_object(Engine *e, Job *job, Object *to, char *buffer, PendingChe
 
 /* Write chunk by chunk: make the object's bytes, the first chunk's excepted, and write them. */
 static int write_object(Engine *e, Job *job, Object *to, char *buffer, int64_t *began) {
-    int64_t step = tier_chunked(e->tiers[job->to]) ? e->set.chunk : job->size;
+    int64_t step = tier_chunked(e->tiers[job->to]) ? e->run.set.chunk : job->size;
     int error = 0;
     for (int64_t offset = 0; offset < job->size && !error; offset += step) {
         int64_t length = job->size - offset < step ? job->size - offset : step;
@@ -531,7 +383,7 @@ static int transfer(Engine *e, Job *job, char *buffer, PendingCheck *left) {
     Tier *tier = e->tiers[job->to];
     int64_t began = job->start_ns;
     if (job->from < 0 && tier_chunked(tier)) {
-        make_bytes(e, job, 0, job->size < e->set.chunk ? job->size : e->set.chunk, buffer);
+        make_bytes(e, job, 0, job->size < e->run.set.chunk ? job->size : e->run.set.chunk, buffer);
         began = clock_ns();
     }
     Object to;
@@ -586,10 +438,10 @@ static void note_fault(Engine *e, Record *r, const Job *job) {
         r->error = (int32_t)e->faults_count;
         e->faults[e->faults_count++] = job->fault;
     }
-    e->state.failures += job->status == ERROR;
-    if (e->state.failures > e->set.max_errors && !e->stopping) {
-        e->state.too_many_errors = 1;
-        e->stopping = true;
+    e->run.state.failures += job->status == ERROR;
+    if (e->run.state.failures > e->run.set.max_errors && !e->run.stopping) {
+        e->run.state.too_many_errors = 1;
+        e->run.stopping = true;
         end_if_over(e);
     }
 }
@@ -603,22 +455,14 @@ static void finish_record(Engine *e, Record *r, const Job *job, int64_t late_ns)
     r->device_read_ns = job->device_read_ns;
     r->device_write_ns = job->device_write_ns;
     r->verify_ns = job->verify_ns;
-    r->warmup = r->position < e->state.warmup_position;
     note_fault(e, r, job);
-    State *s = &e->state;
-    if (r->start_ns > s->issued_ns) s->issued_ns = r->start_ns;
-    if (r->end_ns > s->ended_ns) s->ended_ns = r->end_ns;
-    if (!r->warmup && (s->steady_ns == NEVER || r->start_ns < s->steady_ns))
-        s->steady_ns = r->start_ns;
-    if (job->status == OK && r->from_tier == NVME && transfers(r->move))
-        s->nvme_read_bytes += r->size_bytes;
-    *(Record *)append(&e->records, sizeof *r) = *r;
+    run_record(&e->run, r);
 }
 
 /* The move is done: moves that wait for it may start. */
 static void complete_move(Engine *e, int32_t move, const Job *job) {
     int64_t end_ns = job->done_ns - e->began;
-    scheduler_complete(e->scheduler, move, end_ns, end_ns);
+    scheduler_complete(e->run.scheduler, move, end_ns, end_ns);
     retire_ops(e);
 }
 
@@ -646,7 +490,7 @@ static void worker_ends(Engine *e, int64_t worker) {
 
 int64_t engine_run_delay(Engine *e) {
     int64_t sum = 0;
-    for (int64_t worker = 0; worker < e->set.workers; worker++) {
+    for (int64_t worker = 0; worker < e->run.set.workers; worker++) {
         Delay *d = &e->delays[worker];
         int64_t thread = __atomic_load_n(&d->thread, __ATOMIC_ACQUIRE),
                 now = thread ? run_delay(thread) : 0;
@@ -699,13 +543,9 @@ int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) 
 /* ---- Functions of the main thread. ---- */
 int engine_wait(Engine *e, int64_t most_ns) {
     pthread_mutex_lock(&e->lock);
-    int64_t now = run_time(e), until = now + most_ns;
+    int64_t now = run_time(e), until = now + most_ns, limit = run_next_limit(&e->run, now);
     apply_limits(e, now);
-    int64_t limits[] = {e->set.duration_ns,
-                        e->set.drain_ns >= 0 ? e->set.duration_ns + e->set.drain_ns : -1,
-                        e->set.warmup_ns};
-    for (int i = 0; i < 3; i++)
-        if (limits[i] > now && limits[i] < until) until = limits[i];
+    if (limit < until) until = limit;
     if (!end_if_over(e)) wait_until(e, &e->ended, until);
     apply_limits(e, run_time(e));
     int over = end_if_over(e);
@@ -715,34 +555,26 @@ int engine_wait(Engine *e, int64_t most_ns) {
 
 void engine_stop(Engine *e) {
     pthread_mutex_lock(&e->lock);
-    e->stopping = e->over = true;
+    e->run.stopping = e->over = true;
     wake_all(e);
     pthread_mutex_unlock(&e->lock);
 }
 
 void engine_state(Engine *e, State *out) {
     pthread_mutex_lock(&e->lock);
-    *out = e->state;
-    out->over = is_finished(e);
-    out->reads = e->totals.reads;
-    for (int tier = 0; tier < TIERS; tier++)
-        for (int to = 0; to < 4; to++)
-            out->hits += e->totals.counts[HIT][tier][to] + e->totals.counts[PROMOTE][tier][to];
-    out->moved_bytes = e->totals.moved_bytes;
-    out->in_window = scheduler_in_window(e->scheduler);
-    out->left = out->cut && e->limit >= out->executed ? e->limit + 1 - out->executed : 0;
+    run_state(&e->run, out);
     pthread_mutex_unlock(&e->lock);
 }
 
 void engine_totals(Engine *e, Totals *out) {
     pthread_mutex_lock(&e->lock);
-    *out = e->totals;
+    *out = e->run.totals;
     pthread_mutex_unlock(&e->lock);
 }
 
 int64_t engine_take_records(Engine *e, const Record **out) {
     pthread_mutex_lock(&e->lock);
-    int64_t count = swap_buffer(&e->records, (const void **)out);
+    int64_t count = run_take_records(&e->run.records, (const void **)out);
     pthread_cond_broadcast(&e->drained);
     pthread_mutex_unlock(&e->lock);
     return count;
@@ -750,7 +582,7 @@ int64_t engine_take_records(Engine *e, const Record **out) {
 
 int64_t engine_take_rows(Engine *e, const int64_t **out) {
     pthread_mutex_lock(&e->lock);
-    int64_t count = swap_buffer(&e->rows, (const void **)out);
+    int64_t count = run_take_records(&e->run.rows, (const void **)out);
     pthread_mutex_unlock(&e->lock);
     return count;
 }
@@ -786,10 +618,11 @@ int64_t core_sizes(int64_t *out) {
     const int64_t sizes[] = {
         sizeof(TraceOp),     sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload),
         sizeof(PlannedMove), sizeof(TierRules),    sizeof(Rules),    sizeof(Account),
-        sizeof(Totals),      sizeof(Load),
-        sizeof(Op),          sizeof(Move),         sizeof(Device),   sizeof(PlannedOp), sizeof(Counts),
-        sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
-        sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),
+        sizeof(Totals),      sizeof(Load),         sizeof(Op),       sizeof(Move),
+        sizeof(Device),      sizeof(PlannedOp),    sizeof(Counts),   sizeof(Fault),
+        sizeof(BlockIO),     sizeof(Extent),       sizeof(Object),   sizeof(Settings),
+        sizeof(Job),         sizeof(Record),       sizeof(State),    sizeof(Station),
+        sizeof(Profile),
     };
     memcpy(out, sizes, sizeof sizes);
     return sizeof sizes / sizeof *sizes;

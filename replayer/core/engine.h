@@ -1,5 +1,5 @@
-/* The structures that the engine shares with its caller: settings, a move made elsewhere, rows of
- * the log. */
+/* The structures that the engine and predictions share with their caller: settings, a move made
+ * elsewhere, rows of the log, a measured machine. */
 #pragma once
 #include "core.h"
 
@@ -35,6 +35,27 @@ typedef struct {
         stuck;
     int64_t left;               /* of a run that was cut: most positions still to be executed */
 } State;
+
+/* ---- A measured machine (docs/predicting.md). ---- */
+enum { POINTS = 16 };
+enum { QUANTILES = 9 };
+/* Reads or writes of a tier: costs at some loads, in ascending order. A stage whose first cost is 0
+ * is skipped. */
+typedef struct {
+    int64_t points;
+    int64_t has_spread;         /* flag */
+    double load[POINTS];
+    double open_ns[POINTS], latency_ns[POINTS], byte_ns[POINTS];
+    double remove_ns[POINTS];   /* of the write station */
+    double spread[POINTS][QUANTILES];
+    double other_weight;        /* how much a visit to the tier's other station adds to the load */
+} Station;
+typedef struct {
+    Station tier[TIERS][2];     /* by direction: READS, WRITES */
+    double cores;
+    double make_byte_ns, check_byte_ns, move_ns;    /* work of the CPU */
+} Profile;
+enum { READS, WRITES };
 
 typedef struct Engine Engine;
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,

@@ -11,15 +11,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replayer.bindings.compiled import (
-    NONE,
     RECORD,
-    UNLIMITED,
     EngineSettings,
     FaultStruct,
     Job,
@@ -30,6 +27,7 @@ from replayer.bindings.compiled import (
 )
 from replayer.bindings.faults import describe_fault
 from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.planning.executing import ROW_NUMBERS, Flush, Records, Rows, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
 from replayer.planning.plan_summary import MoveTotals
@@ -40,8 +38,6 @@ from replayer.tiers.payload import Payload
 
 POLL_S: Final = 0.05
 
-_VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
-_ROW: Final = 7  # numbers per row of a plan
 
 _new = call("engine_new")
 _free = call("engine_free")
@@ -56,12 +52,6 @@ _take_records = call("engine_take_records")
 _take_rows = call("engine_take_rows")
 _fault = call("engine_fault")
 _run_delay = call("engine_run_delay")
-
-Records = NDArray[Any]
-"""Rows of the log, of dtype RECORD."""
-Rows = NDArray[np.int64]
-"""Executed moves in the plan's order, seven numbers each, for the fingerprint."""
-Flush = Callable[[Records, dict[int, str], Rows], None]
 
 
 class TooManyErrorsError(Exception):
@@ -112,7 +102,7 @@ class Engine:
         self._max_errors = span.max_errors
         self._live = plan.live() if is_live else None
         self._planner = None if is_live else plan.planner()
-        self._handle: int | None = self._open(_settings_struct(plan, verify, chunk, window, span))
+        self._handle: int | None = self._open(make_settings(plan, verify, chunk, window, span))
         self._crash: BaseException | None = None
         self.began_ns = 0
         self.causes = Counter[str]()
@@ -236,7 +226,7 @@ class Engine:
         count = _take_records(self._handle, ctypes.byref(pointer))
         records = view(pointer.value, count, RECORD)
         count = _take_rows(self._handle, ctypes.byref(pointer))
-        rows = view(pointer.value, _ROW * count, np.dtype(np.int64)).reshape(-1, _ROW)
+        rows = view(pointer.value, ROW_NUMBERS * count, np.dtype(np.int64)).reshape(-1, ROW_NUMBERS)
         errors = self._describe_errors(records)
         self.causes.update(causes_of(errors.values()))
         return records, errors, rows
@@ -274,24 +264,3 @@ class Engine:
             self._planner = None
             if self._live is not None:
                 free_live(self._live)
-
-
-def _settings_struct(plan: Plan, verify: Verify, chunk: int, window: PlanWindow, span: Span) -> EngineSettings:
-    return EngineSettings(
-        workers=plan.options.demand.workers,
-        chunk=chunk,
-        verify=_VERIFY[verify],
-        window_ops=window.ops,
-        window_bytes=UNLIMITED if window.bytes is None else window.bytes,
-        duration_ns=_nanoseconds(span.duration_s),
-        drain_ns=_nanoseconds(span.drain_s),
-        most_ops=NONE if span.ops is None else span.ops,
-        warmup_position=span.warmup_ops,
-        warmup_ns=_nanoseconds(span.warmup_s),
-        max_errors=span.max_errors,
-        trace_order=plan.options.order.kind == "trace",
-    )
-
-
-def _nanoseconds(seconds: float | None) -> int:
-    return NONE if seconds is None else int(seconds * 1e9)

@@ -7,9 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from replayer.bindings.compiled import State
-from replayer.engine.engine import Engine, Records, Rows, TooManyErrorsError
+from replayer.engine.engine import Engine, TooManyErrorsError
 from replayer.engine.move_executor import MoveExecutor
 from replayer.machine.device_counters import Sampler
+from replayer.planning.executing import Records, Rows
 from replayer.planning.plan import Plan
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import PlanSummary

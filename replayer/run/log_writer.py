@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from replayer.bindings.compiled import RECORD, address, call
-from replayer.engine.engine import Records
+from replayer.planning.executing import Records
 from replayer.record.columns import LOG_COLUMNS
 from replayer.record.run_directory import RunDirectory
 

@@ -14,8 +14,8 @@ STACKS = {
         " schema trace randomness arrays times errors"
     ),
     "replayer": (
-        "__main__ cli commands experiments flags run engine tiers diagnosis sizing simulation planning models"
-        " arrangements machine schema record bindings"
+        "__main__ cli commands experiments flags profiling run engine tiers diagnosis sizing simulation prediction planning profiles"
+        " models arrangements machine schema record bindings"
     ),
     "analysis": (
         "__main__ cli commands submission sweeps report comparison assessment loaded_run sql summary metrics runs doubts log"

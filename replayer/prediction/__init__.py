@@ -1,0 +1,1 @@
+"""Executing plans on the computed clock of a measured machine (docs/predicting.md)."""
