@@ -132,9 +132,7 @@ def write_markdown(rows: Sequence[Row], repeats: Sequence[Repeats], minutes: flo
 
 def write_json(rows: Sequence[Row], repeats: Sequence[Repeats], minutes: float) -> dict[str, Any]:
     """Return everything that was measured and predicted, as JSON has it."""
-    cells = [
-        asdict(row) | {"error": {metric: row.error(metric) for metric in METRICS}} for row in rows
-    ]
+    cells = [asdict(row) | {"error": {metric: row.error(metric) for metric in METRICS}} for row in rows]
     return {"minutes": minutes, "cells": cells, "repeats": [asdict(one) for one in repeats]}
 
 
