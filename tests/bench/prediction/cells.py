@@ -14,6 +14,7 @@ from tracegen.recipe.loading import load_recipe
 MODEL: Final = "tiny-1b"
 WORKERS: Final = (4, 16)
 METRICS: Final = ("wall_clock_tok_s", "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
+CLOSED: Final = ("--pace", "closed", "--speedup", "100")  # users who hardly think: the drive is the limit
 THROTTLE: Final = ("--throttle", "nvme=300,100")  # MiB/s and µs
 _ONLY_CHATBOTS: Final = {"personas.coding.weight": 0, "personas.document.weight": 0}
 
@@ -29,14 +30,12 @@ class Load:
         name: in the table.
         recipe: that is shipped.
         changes: of its keys.
-        flags: of the replay.
         capacities: of the cpu tier, in GiB.
     """
 
     name: str
     recipe: str
     changes: Mapping[str, Any]
-    flags: tuple[str, ...]
     capacities: tuple[str, ...] = ("0.0625", "0.25")
 
     def make_trace(self, folder: Path) -> Path:
@@ -51,7 +50,6 @@ LOADS: Final = (
         "chat",
         "chat",
         {"users": 16, "requests": 90, "block_tokens": 16, "personas.chatbot.context": [128, 1024]},
-        ("--pace", "closed", "--speedup", "100"),
     ),
     Load(  # chunks of 1.5 MiB and questions of 1.5 to 12 MiB
         "rag",
@@ -64,13 +62,12 @@ LOADS: Final = (
             "rag.chunk_tokens": 64,
             "rag.ingest_s": 5,
         },
-        ("--pace", "asap"),
     ),
     Load(  # contexts of 0.75 to 18 MiB, read again and again by decoding
         "mlperf",
         "mlperf_option_2",
         {"users": 16, "requests": 150, "personas.chatbot.context": [128, 768]} | _ONLY_CHATBOTS,
-        ("--pace", "asap"),
+        ("0.0625", "0.125"),
     ),
 )
 
@@ -113,8 +110,8 @@ class Cell:
 
     def flags(self) -> tuple[str, ...]:
         """Return what a replay and its prediction share."""
-        plan = ("--model", MODEL, "--cpu-mem-gb", self.capacity, "--duration", "unlimited")
-        return (str(self.trace), *plan, "--workers", str(self.workers), *self.load.flags)
+        plan = ("--model", MODEL, "--cpu-mem-gb", self.capacity, "--duration", "unlimited", *CLOSED)
+        return (str(self.trace), *plan, "--workers", str(self.workers))
 
 
 def make_cells(folder: Path, *, quick: bool = False) -> list[Cell]:
