@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal, Self
 
+from replayer.bindings.compiled import ProfileStruct
 from replayer.profiles.spread import Spread, stretch_tail
+from replayer.profiles.structs import make_struct
 from replayer.record.columns import TIERS
 from replayer.record.options import Fsync, GpuRead, Layout, Verify
 from replayer.record.run_info import IoEngine, Tier
@@ -219,6 +221,10 @@ class Profile:
                 raise InputError(problem, remedy, subject=speed, setting="speed")
         faster = {tier: self.tiers[tier].slow_down(1 / speed) for tier, speed in speeds.items()}
         return replace(self, tiers={**self.tiers, **faster})
+
+    def struct(self) -> ProfileStruct:
+        """Return the profile as compiled code reads it."""
+        return make_struct(self.cpu, self.tiers)
 
     def _change_tiers(self, change: Callable[[TierProfile], TierProfile]) -> Self:
         return replace(self, tiers={tier: change(one) for tier, one in self.tiers.items()})
