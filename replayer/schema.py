@@ -19,22 +19,23 @@ from replayer.record.columns import (
     ORDERED_PLAN_VERSION,
     PLAN_VERSION,
     PLANNED_COLUMNS,
+    PREDICTED_RUN_VERSION,
     RUN_VERSION,
     STATUSES,
     TIERS,
     WAITS,
 )
+from replayer.record.machine_info import Machine, Storage
 from replayer.record.plain_json import to_plain
 from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
 from replayer.record.run_info import (
     Clock,
     Conditions,
-    Machine,
     PlanInfo,
+    PredictionInfo,
     RanksInfo,
     RunInfo,
     Status,
-    Storage,
     Totals,
     TraceInfo,
     Window,
@@ -61,6 +62,7 @@ __all__ = [
     "ORDERED_PLAN_VERSION",
     "PLANNED_COLUMNS",
     "PLAN_VERSION",
+    "PREDICTED_RUN_VERSION",
     "RUN_VERSION",
     "SIMULATION_COLUMNS",
     "STATUSES",
@@ -70,6 +72,7 @@ __all__ = [
     "Conditions",
     "Machine",
     "PlanInfo",
+    "PredictionInfo",
     "RanksInfo",
     "RunInfo",
     "SimulationInfo",

@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 
 import click
 
-from replayer.commands.series_options import json_option, series_options, terminal_display
+from replayer.commands.shared.series_options import json_option, series_options, terminal_display
 from replayer.experiments.autoscale import autoscale as search_users
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.search_settings import (

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from replayer.commands.series_options import json_option
+from replayer.commands.shared.series_options import json_option
 from replayer.flags.flag_types import WholeNumber
 from replayer.models.description import GroupDescription, ModelDescription, describe_model
 from replayer.models.geometry import DTYPE_BYTES

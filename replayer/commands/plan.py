@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from replayer.arrangements.loading import describe_arrangement
-from replayer.commands.findings import render_findings, tabulate_findings
-from replayer.commands.resolving import resolve_time
-from replayer.commands.run_console import make_bar
+from replayer.commands.shared.findings import render_findings, tabulate_findings
+from replayer.commands.shared.resolving import resolve_time
+from replayer.commands.shared.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.diagnosis.finding import Finding

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import click
 
-from replayer.commands.resolving import resolve_settings
-from replayer.commands.run_console import TerminalConsole, report_death
+from replayer.commands.shared.resolving import resolve_settings
+from replayer.commands.shared.run_console import TerminalConsole, report_death
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.flags.run_flags import RunFlags, run_options

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from replayer.commands.series_options import json_option, series_options, terminal_display
+from replayer.commands.shared.series_options import json_option, series_options, terminal_display
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenario_sizes import DEFAULT_TRIALS, detect_hardware, read_hardware
 from replayer.experiments.scenario_table import BASELINE, SCENARIOS

@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 import click
 import msgspec
 
-from replayer.commands.run_console import make_bar
-from replayer.commands.simulation_table import check_column, render_cells, sort_cells
+from replayer.commands.shared.run_console import make_bar
+from replayer.commands.shared.simulation_table import check_column, render_cells, sort_cells
 from replayer.flags.flag_types import ListOf, WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.planning.plan_settings import PlanSettings

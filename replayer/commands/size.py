@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import click
 import msgspec
 
-from replayer.commands.run_console import make_bar
+from replayer.commands.shared.run_console import make_bar
 from replayer.flags.flag_types import DecimalNumber
 from replayer.flags.plan_flags import PLAN_OPTIONS, add_options
 from replayer.models.known import MODELS, find_model

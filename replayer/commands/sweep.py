@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from replayer.commands.series_options import json_option, series_options, terminal_display
+from replayer.commands.shared.series_options import json_option, series_options, terminal_display
 from replayer.experiments.replay_series import Cache, RankProcesses, Series
 from replayer.experiments.sweep import Case, Sweep, find_sweep, load_sweep, run_sweep
 from replayer.flags.flag_types import WholeNumber

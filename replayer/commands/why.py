@@ -7,8 +7,8 @@ from typing import Any, cast
 import click
 
 from replayer.arrangements.loading import describe_arrangement
-from replayer.commands.findings import render_findings, tabulate_findings
-from replayer.commands.run_console import make_bar
+from replayer.commands.shared.findings import render_findings, tabulate_findings
+from replayer.commands.shared.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.flags.plan_flags import plan_options

@@ -47,6 +47,10 @@ GpuRead = Literal["host", "device"]
 """Where reads from the gpu tier go."""
 RankMode = Literal["replicate", "partition"]
 """Whether every rank replays the whole trace, or its share of the sessions."""
+ProfileKind = Literal["measured", "data sheet"]
+"""Whether the times of a profile were measured, or follow from published figures."""
+Bound = Literal["slower", "faster"]
+"""An end of the interval of a prediction."""
 WarningKind = Literal[
     "page cache",
     "page cache served reads",
@@ -57,6 +61,8 @@ WarningKind = Literal[
     "verification off",
     "little room",
     "slow log",
+    "outside the profile",
+    "data sheet",
     "note",
 ]
 """What a warning of a run is about."""

@@ -21,6 +21,8 @@ def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(msgspec.json.encode(info))
     if isinstance(info, RunInfo):
         content["conditions"] = to_plain(info.conditions)
+        if info.prediction is None:  # measured runs are written as before there were predictions
+            del content["prediction"]
     return content
 
 

@@ -10,7 +10,15 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replayer.record.columns import ADDED, DEVICE_ADDED, DEVICE_SCHEMA, LOG_ENUMS, LOG_SCHEMA, RUN_VERSION
+from replayer.record.columns import (
+    ADDED,
+    DEVICE_ADDED,
+    DEVICE_SCHEMA,
+    LOG_ENUMS,
+    LOG_SCHEMA,
+    PREDICTED_RUN_VERSION,
+    RUN_VERSION,
+)
 from replayer.record.run_info import Conditions, RanksInfo, RunInfo
 from tracegen.errors import InputError
 
@@ -96,8 +104,9 @@ def _load(path: Path) -> dict[str, Any]:
         raise InputError(why, f"name one that `replayer run` made, such as {path}/trial_1") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(name, str(error)) from None
-    if version > RUN_VERSION:
-        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}", "upgrade it")
+    if version > PREDICTED_RUN_VERSION:
+        newest = f"this release reads up to {PREDICTED_RUN_VERSION}"
+        raise InputError(f"{path} is of run format {version}, {newest}", "upgrade it")
     return content
 
 

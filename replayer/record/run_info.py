@@ -4,26 +4,35 @@ A field without a default is in every run.json. A field with the default None is
 releases, or of runs that died before it was known.
 """
 
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
-from msgspec import Meta
 
-from replayer.record.columns import TIERS
-from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify, WarningKind
+from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
+from replayer.record.machine_info import Machine, Storage
+from replayer.record.number_types import (
+    Count,
+    Integer,
+    Milliseconds,
+    Number,
+    Positive,
+    RankCount,
+    Seconds,
+    Table,
+)
+from replayer.record.options import (
+    DEVICE_LAYOUTS,
+    Bound,
+    Decode,
+    Layout,
+    Lookup,
+    PaceKind,
+    Placement,
+    ProfileKind,
+    Verify,
+    WarningKind,
+)
 
-_INT64: Final = 2**63 - 1
-Count = Annotated[int, Meta(ge=0, le=_INT64)]
-Positive = Annotated[int, Meta(ge=1, le=_INT64)]
-Integer = Annotated[int, Meta(ge=-_INT64, le=_INT64)]
-RankCount = Annotated[int, Meta(ge=1, lt=1 << 20)]
-Number = Annotated[int, Meta(ge=0, le=10**12)] | Annotated[float, Meta(ge=0, le=1e12)]
-"""The upper limits of numbers keep what readers compute from them, in nanoseconds, below 2^63."""
-Seconds = Annotated[int, Meta(ge=0, le=10**9)] | Annotated[float, Meta(ge=0, le=1e9)]
-Milliseconds = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0, le=1e6)]
-
-Table = dict[str, Any]
-"""A table whose keys others define: a recipe, rules, versions of packages."""
 Status = Literal["running", "complete", "incomplete", "failed"]
 Tier = Literal["gpu", "cpu", "nvme"]
 OrderKind = Literal["trace", "reference", "live", "run"]
@@ -190,43 +199,6 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"part is {list(self.part)}, not a part and how many there are")
 
 
-class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """The drive that holds the nvme tier."""
-
-    filesystem: str | None = None
-    mount_point: str | None = None
-    mount_options: str | None = None
-    device: str | None = None
-    device_model: str | None = None
-
-
-class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """The GPU; `emulated` says that host memory stands in for it."""
-
-    device: str | None = None
-    emulated: bool | None = None
-    memory_bytes: Count | None = None
-    torch: str | None = None
-    runtime: str | None = None
-
-
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine and the software of a run."""
-
-    host: str | None = None
-    cpu: str | None = None
-    cores: Positive | None = None
-    host_cores: Positive | None = None
-    memory_bytes: Count | None = None
-    kernel: str | None = None
-    python: str | None = None
-    code_sha256: str | None = None
-    core_sha256: str | None = None
-    packages: Table | None = None
-    storage: Storage | None = None
-    gpu: Gpu | None = None
-
-
 class Precondition(msgspec.Struct, frozen=True, kw_only=True):
     """The data written to the nvme tier before the run."""
 
@@ -267,12 +239,25 @@ class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.jso
     text: str
 
 
+class PredictionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The profile that the times are from; `bound` is None except in the runs of `bounds`."""
+
+    profile: str
+    kind: ProfileKind
+    source: str | None = None
+    profile_sha256: str
+    speeds: dict[Tier, Number] | None = None
+    bounds: tuple[Bound, ...] | None = None
+    bound: Bound | None = None
+
+
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The run.json of one process."""
 
     run_version: Positive
     status: Status
     reason: str | None
+    prediction: PredictionInfo | None = None
     started: str | None = None
     rank: Count | None = None
     trace: TraceInfo
@@ -333,6 +318,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         is_live = self.conditions.placement == "live"  # its plan is known when it has ended
         if self.plan is None and not is_live:
             raise ValueError("plan is null, not an object")
+        if (self.run_version == PREDICTED_RUN_VERSION) != (self.prediction is not None):
+            raise ValueError("prediction: only runs of version 3 have one, and each has one")
 
 
 class RanksInfo(msgspec.Struct, frozen=True, kw_only=True):

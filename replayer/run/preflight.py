@@ -10,7 +10,8 @@ from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
-from replayer.record.run_info import Storage, Warning  # noqa: A004 (run.json's word)
+from replayer.record.machine_info import Storage
+from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.record.wording import drive
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings

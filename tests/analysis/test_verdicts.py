@@ -88,7 +88,7 @@ def damaged(copy: Path, what: str) -> None:
     elif what == "run.json of no run":
         (copy / "run.json").write_text('{"run_version": 1}')
     elif what == "newer":
-        (copy / "run.json").write_text(json.dumps(info | {"run_version": 3}))
+        (copy / "run.json").write_text(json.dumps(info | {"run_version": 4}))
     elif what == "no parts":
         for one in (copy / "moves").iterdir():
             one.unlink()

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.commands import target_options
 from analysis.log.log import Targets
-from replayer.commands.resolving import resolve_settings
+from replayer.commands.shared.resolving import resolve_settings
 from replayer.flags.forwarded_flags import parse_flags
 from replayer.flags.run_flags import RunFlags
 from replayer.planning.plan_settings import resolve_plan

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from replayer.commands import run_console as progress
-from replayer.commands.run_console import RunBar
+from replayer.commands.shared import run_console as progress
+from replayer.commands.shared.run_console import RunBar
 from replayer.planning.pace import Span
 
 STATE = {"moved_bytes": 2**30, "hits": 1, "reads": 2, "failures": 0, "cut": 0, "left": 0, "retired": 0}

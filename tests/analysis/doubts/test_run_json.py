@@ -110,8 +110,8 @@ def test_numbers_of_thousands_of_digits(plain: Path, plain_info: dict[str, Any])
 
 
 def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: dict[str, Any]) -> None:
-    (plain / "run.json").write_text('{"run_version": 3, "ranks": "many"}')
-    assert "is of run format 3, this release reads up to 2; upgrade it" in refusal(plain)
+    (plain / "run.json").write_text('{"run_version": 4, "ranks": "many"}')
+    assert "is of run format 4, this release reads up to 3; upgrade it" in refusal(plain)
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ def test_runs_of_earlier_writers_are_still_read(copy: Path) -> None:
 
 
 def test_newer_logs_are_refused(copy: Path) -> None:
-    info = json.loads((copy / "run.json").read_text()) | {"run_version": 3}
+    info = json.loads((copy / "run.json").read_text()) | {"run_version": 4}
     (copy / "run.json").write_text(json.dumps(info))
-    assert "is of run format 3, this release reads up to 2; upgrade it." in refusal(copy, "select 1")
+    assert "is of run format 4, this release reads up to 3; upgrade it." in refusal(copy, "select 1")
 
 
 def test_columns_of_newer_writers_are_ignored(copy: Path) -> None:

@@ -218,7 +218,9 @@ def live(batch: Columns, table: Table, usable: Usable) -> Decide:
             role = "write"
         before = len(planner.rows)
         planner.decide(ops[op.op_id])
-        return role, [(move, key, source, target, size) for _, _, move, key, source, target, size in planner.rows[before:]]
+        return role, [
+            (move, key, source, target, size) for _, _, move, key, source, target, size in planner.rows[before:]
+        ]
 
     return decide
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from replayer.commands.simulation_table import sort_cells
+from replayer.commands.shared.simulation_table import sort_cells
 from replayer.record.simulation import (
     COUNT_COLUMNS,
     END_COLUMNS,
