@@ -80,6 +80,7 @@ class Assessment:
     Attributes:
         run: the run directory.
         valid: whether its numbers may be believed.
+        predicted: whether it was predicted, so that no machine was judged.
         findings: why the run is not valid.
         profile: name of the criteria.
         note: what the assessment is good for.
@@ -89,6 +90,7 @@ class Assessment:
 
     run: str
     valid: bool
+    predicted: bool
     findings: Sequence[str]
     profile: str
     note: str
@@ -170,6 +172,7 @@ def assess(
     return Assessment(
         run=summary.run,
         valid=summary.is_valid,
+        predicted=summary.prediction is not None,
         findings=summary.findings,
         profile=profile,
         note=NOTE,
@@ -182,7 +185,8 @@ def render(assessments: Sequence[Assessment]) -> str:
     """Return assessments as text: first what invalidates runs, then each run, then the references."""
     lines = [f"NOT VALID: {one.run}: {finding}." for one in assessments for finding in one.findings]
     for one in assessments:
-        state = "" if one.valid else " (NOT VALID: these numbers may be wrong)"
+        state = ", PREDICTED: no machine was measured" if one.predicted else ""
+        state += "" if one.valid else " (NOT VALID: these numbers may be wrong)"
         lines += ["", f"{one.run}: profile {one.profile}{state}"]
         lines += [*map(_render_judgement, one.criteria), f"  {_count_verdicts(one.criteria)}"]
     lines += ["", NOTE]

@@ -1,16 +1,24 @@
 """`analysis compare`: statistics of trials, and ratios of systems."""
 
 import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
+import polars as pl
 
 from analysis.commands.directories import find_runs
 from analysis.commands.terminal import echo, show_progress
 from analysis.comparison.compare import compare as compare_sets
+from analysis.comparison.export import tabulate_comparison
+from analysis.comparison.prediction_text import check_to_json, render_check, tabulate_check
+from analysis.comparison.predictions import check_predictions, find_predictions
 from analysis.comparison.text import as_json as comparison_to_json
 from analysis.comparison.text import render as render_comparison
+from analysis.sql.csv_cells import as_text
 from tracegen.errors import InputError
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
@@ -47,6 +55,15 @@ def split_sets(runs: tuple[Path, ...]) -> list[list[Path]]:
             setting="against",
         )
     return sets
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The forms of a result: text, plain JSON, and a table for CSV."""
+
+    render: Callable[[], str]
+    to_json: Callable[[], dict[str, Any]]
+    tabulate: Callable[[], pl.DataFrame]
 
 
 class CompareCommand(click.Command):
@@ -88,22 +105,45 @@ class CompareCommand(click.Command):
     help="A metric to compare. Default: the most important ones.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row for each metric.")
 def compare(
     runs: tuple[Path, ...],
     vary: tuple[str, ...],
     by: str | None,
     metrics: tuple[str, ...],
     as_json: bool,
+    as_csv: bool,
 ) -> None:
-    """Compare trials or systems.
+    """Compare trials or systems, or predictions with replays.
 
     Prints statistics of one set of runs. With --against prints ratios and verdicts of runs that
-    are matched by trace, plan and conditions.
+    are matched by trace, plan and conditions. If one set is predicted and the other measured,
+    prints the errors of the predictions instead, unless --vary or --by is given.
     """
+    if as_json and as_csv:
+        raise InputError("two forms at once", "pass one of `as_json` and `as_csv`", setting="as_csv")
     sets = split_sets(runs)
+    sides = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
-        comparison = compare_sets(sets, vary, metrics, workloads=by is not None, advance=advance)
+        if sides in ([False, True], [True, False]) and not vary and by is None:
+            measured, predicted = sets if sides[1] else sets[::-1]
+            check = check_predictions(measured, predicted, metrics, advance)
+            forms = Forms(
+                lambda: render_check(check, every_metric=bool(metrics)),
+                lambda: check_to_json(check),
+                lambda: tabulate_check(check),
+            )
+        else:
+            found = compare_sets(sets, vary, metrics, workloads=by is not None, advance=advance)
+            forms = Forms(
+                lambda: render_comparison(found),
+                lambda: comparison_to_json(found),
+                lambda: tabulate_comparison(found),
+            )
     if as_json:
-        echo(json.dumps(comparison_to_json(comparison), indent=2, allow_nan=False))
+        echo(json.dumps(forms.to_json(), indent=2, allow_nan=False))
+    elif as_csv:
+        text = as_text(pl.selectors.string(), terminal=sys.stdout.isatty())
+        echo(forms.tabulate().with_columns(text).write_csv(), nl=False)
     else:
-        echo(render_comparison(comparison))
+        echo(forms.render())

@@ -57,7 +57,7 @@ def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_jso
     summaries = add_shared_doubts([check_run(run, trace, show_progress) for run in find_runs(runs)])
     if as_json:
         contents = [summary.to_json() for summary in summaries]
-        names = ("run", "valid", "doubts")
+        names = ("run", "valid", "predicted", "doubts")
         echo_json([{name: content[name] for name in names} for content in contents])
     else:
         echo("\n".join([*format_doubts(summaries), *format_verdicts(summaries)]))

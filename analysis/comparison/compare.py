@@ -1,6 +1,5 @@
 """Comparison of systems: ratios over matched configurations, verdicts, advice and a ranking."""
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +31,16 @@ from analysis.comparison.ratios import (
     recommend_by_budget,
     recommend_metrics,
 )
+from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial, load_trials
 from analysis.comparison.warnings import (
     warn_of_conditions,
     warn_of_copies,
     warn_of_machines,
+    warn_of_predictions,
     warn_of_work,
 )
-from analysis.metrics.headlines import COMPARED, QUOTED
+from analysis.metrics.headlines import QUOTED
 from analysis.progress import Advance
 from analysis.summary.run_summary import Summary
 from tracegen.errors import InputError
@@ -91,6 +92,8 @@ class Comparison:
         unmatched: for each configuration that some system lacks, why it has no match.
         warnings: reasons to doubt the comparison, in sentences.
         varied: conditions that differ on purpose, with their value on each system.
+        predicted: by system, what its predicted runs were predicted from; measured systems are left
+            out.
         doubts: kinds of doubt that do not invalidate a run, with the number of runs that have them.
         configurations: those that every system has; with `workloads` one of each system.
         workloads: whether the systems replayed different workloads, so that there are neither pairs
@@ -109,6 +112,7 @@ class Comparison:
     unmatched: list[str]
     warnings: list[str]
     varied: dict[str, dict[str, str]]
+    predicted: dict[str, list[str]]
     doubts: dict[str, int]
     configurations: list[Configuration]
     workloads: bool
@@ -165,7 +169,8 @@ def compare(
     else:
         configurations, unmatched = match_configurations(trials, vary)
         warnings = warn_of_machines(trials) + warn_of_work(configurations)
-    names = _select_metrics(configurations, metrics)
+    summaries = [one for each in configurations for own in each.summaries.values() for one in own]
+    names = select_metrics(summaries, metrics)
     judgement = _Judgement([], [], None)
     if len(systems) > 1 and not workloads:
         judgement = _judge(configurations, list(systems), names)
@@ -174,7 +179,8 @@ def compare(
         runs={system: [str(trial.run.path) for trial in runs] for system, runs in trials.items()},
         left_out=left_out,
         unmatched=unmatched,
-        warnings=warn_of_copies(trials) + warnings,
+        warnings=warn_of_copies(trials) + warn_of_predictions(trials) + warnings,
+        predicted=_describe_predictions(trials),
         varied=_collect_varied(trials, vary),
         doubts=_count_doubts(_flatten(trials)),
         configurations=configurations,
@@ -203,20 +209,6 @@ def _check_workload(system: str, trials: Sequence[Trial]) -> Configuration:
             setting="by",
         )
     return make_configuration(system, {system: trials})
-
-
-def _select_metrics(configurations: Sequence[Configuration], metrics: Sequence[str] | None) -> list[str]:
-    """Return the requested metrics, or those of COMPARED that the runs have and that are not all 0."""
-    summaries = [one for c in configurations for trials in c.summaries.values() for one in trials]
-    names = list(summaries[0].numbers)
-    for name in metrics or ():
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            remedy = f"did you mean {near[0]}?" if near else "see `analysis metrics`"
-            raise InputError("not a number in a summary of these runs", remedy, subject=name, setting="metrics")
-    if metrics:
-        return list(dict.fromkeys(metrics))
-    return [name for name in COMPARED if name in names and any(summary.numbers.get(name) for summary in summaries)]
 
 
 def _judge(configurations: Sequence[Configuration], systems: Sequence[str], metrics: Sequence[str]) -> _Judgement:
@@ -295,6 +287,15 @@ def _collect_varied(systems: Systems, vary: Sequence[str]) -> dict[str, dict[str
                 for system, runs in conditions.items()
             }
     return varied
+
+
+def _describe_predictions(systems: Systems) -> dict[str, list[str]]:
+    """Return for each system with predictions what they were predicted from."""
+    found = {
+        system: [one.summary.prediction.describe() for one in trials if one.summary.prediction]
+        for system, trials in systems.items()
+    }
+    return {system: list(dict.fromkeys(profiles)) for system, profiles in found.items() if profiles}
 
 
 def _count_doubts(trials: Iterable[Trial]) -> dict[str, int]:

@@ -144,7 +144,7 @@ def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[li
         _check_tiers([trial for group in groups.values() for trial in group[key]], vary)
     matched = [
         make_configuration(name, {system: group[key] for system, group in groups.items()})
-        for name, key in zip(_name_configurations(common, first), common, strict=True)
+        for name, key in zip(name_configurations(common, first), common, strict=True)
     ]
     return matched, [_explain_stray(groups, system, key) for system, key in strays]
 
@@ -186,7 +186,7 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
 def _no_match(groups: Groups, system: str, key: Key) -> InputError:
     """Make the error of a run that no other system matches."""
     run = groups[system][key][0].run.path
-    other, near = _find_nearest(groups, system, key)
+    other, near = find_nearest(groups, system, key)
     if near is None:
         unlike = next(iter(groups[other].values()))[0].run.path
         return InputError(
@@ -197,19 +197,19 @@ def _no_match(groups: Groups, system: str, key: Key) -> InputError:
     settings = " ".join(f"`vary={name}`" for name in names)
     return InputError(
         f"{run} ({system}) and {groups[other][near][0].run.path} ({other}) ran under different"
-        f" conditions: {_describe_differences(key, near)}",
+        f" conditions: {describe_differences(key, near)}",
         f"pass {settings} if that is on purpose, or replay one like the other",
     )
 
 
 def _explain_stray(groups: Groups, system: str, key: Key) -> str:
     runs = ", ".join(str(trial.run.path) for trial in groups[system][key])
-    other, near = _find_nearest(groups, system, key)
-    why = "no run of its trace" if near is None else _describe_differences(key, near)
+    other, near = find_nearest(groups, system, key)
+    why = "no run of its trace" if near is None else describe_differences(key, near)
     return f"{runs} ({system}) matches nothing: {other} has {why}"
 
 
-def _find_nearest(groups: Groups, system: str, key: Key) -> tuple[str, Key | None]:
+def find_nearest(groups: Groups, system: str, key: Key) -> tuple[str, Key | None]:
     """Return a system that lacks a configuration, and its most similar one of the same trace."""
     other = next(name for name, group in groups.items() if name != system and key not in group)
     same_trace = [candidate for candidate in groups[other] if candidate[0] == key[0]]
@@ -220,7 +220,8 @@ def _find_nearest(groups: Groups, system: str, key: Key) -> tuple[str, Key | Non
     return other, min(same_trace, key=count_differences, default=None)
 
 
-def _describe_differences(key: Key, other: Key) -> str:
+def describe_differences(key: Key, other: Key) -> str:
+    """Describe the conditions that differ, with both values of each."""
     values = dict(key[1])
     others = dict(other[1])
     return ", ".join(
@@ -255,7 +256,7 @@ def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
             )
 
 
-def _name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
+def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
     """Name configurations by what distinguishes them; a single one by its main conditions."""
     main = {"model", *_TIERS, "workers", "pace"}
     shown = main if len(keys) == 1 else _choose_distinguishing(keys)

@@ -1,13 +1,13 @@
 """Comparisons as text and as JSON."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 from analysis.comparison.compare import GROUPS, Comparison, Pair
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import Ratio, Verdict, estimate_false_alarms
+from analysis.comparison.tables import Rows, abbreviate_runs, align_columns, format_figure
 from analysis.comparison.trials import Statistics
 from analysis.comparison.warnings import find_unequal_work, list_totals
 from analysis.metrics.headlines import QUOTED
@@ -15,7 +15,6 @@ from tracegen.errors import format_count
 
 LISTED: Final = 12
 """Most configurations that are listed with a line each."""
-Rows = list[list[str]]
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
@@ -43,6 +42,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "unmatched": comparison.unmatched,
         "warnings": comparison.warnings,
         "varied": comparison.varied,
+        "predicted": comparison.predicted,
         "doubts": comparison.doubts,
         "workloads": comparison.workloads,
         "metrics": comparison.metrics,
@@ -78,8 +78,12 @@ def _render_head(comparison: Comparison) -> list[str]:
     """Return the systems, the configurations and all that was left out."""
     width = max(map(len, comparison.systems))
     lines = [
-        f"{system:{width}}  {format_count(len(runs), 'run')}: {_abbreviate(runs)}"
+        f"{system:{width}}  {format_count(len(runs), 'run')}: {abbreviate_runs(runs)}"
         for system, runs in comparison.runs.items()
+    ]
+    lines += [
+        f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}"
+        for system, profiles in comparison.predicted.items()
     ]
     if comparison.workloads:
         count = f"{format_count(len(comparison.configurations), 'workload')} compared"
@@ -102,7 +106,7 @@ def _describe_configuration(configuration: Configuration) -> str:
     counts = " + ".join(map(str, [*others, last]))
     trials = f"{counts} trials" if others else format_count(last, "trial")
     windows = {
-        system: f"{_format_number(configuration.statistics(system, 'elapsed_s').mean)} s"
+        system: f"{format_figure(configuration.statistics(system, 'elapsed_s').mean)} s"
         for system in configuration.summaries
     }
     cut = ""
@@ -132,12 +136,12 @@ def _render_pair(comparison: Comparison, pair: Pair) -> list[str]:
                 _describe_verdict(ratio, comparison),
             ]
         )
-    lines = ["", *_align(rows), *_list_same(comparison)]
+    lines = ["", *align_columns(rows), *_list_same(comparison)]
     for setting, groups in pair.by.items():
-        lines += ["", *_align(_tabulate_groups(setting, groups, comparison), left=(0,))]
+        lines += ["", *align_columns(_tabulate_groups(setting, groups, comparison), left=(0,))]
     if not single and len(comparison.configurations) <= LISTED and comparison.advice:
         metric = comparison.advice.metrics[0]
-        lines += ["", *_align(_tabulate_configurations(comparison, pair, metric))]
+        lines += ["", *align_columns(_tabulate_configurations(comparison, pair, metric))]
     return lines
 
 
@@ -198,7 +202,7 @@ def _render_ranking(comparison: Comparison) -> list[str]:
         verdict = "worse than the best" if ratio.winner == best else _describe_verdict(ratio, comparison)
         cells = [_format_ratio(ratio.ratio), _format_interval(ratio), _format_share(ratio.win_rate)]
         rows.append([str(place), pair.a, *cells, verdict])
-    lines = ["", *_align(rows, left=(0, 1, 5)), ""]
+    lines = ["", *align_columns(rows, left=(0, 1, 5)), ""]
     single = comparison.configurations[0] if len(comparison.configurations) == 1 else None
     rows = [["", best, *(f"{pair.a}/{best}" for pair in comparison.pairs)]]
     for metric in _list_distinct(comparison):
@@ -206,7 +210,7 @@ def _render_ranking(comparison: Comparison) -> list[str]:
         cells = [_format_ratio(ratio.ratio) + _MARKS[ratio.verdict] for ratio in ratios]
         own = _format_mean(single.statistics(best, metric)) if single else "1.00x"
         rows.append([metric, own, *cells])
-    lines += [*_align(rows, left=(0,)), *_list_same(comparison)]
+    lines += [*align_columns(rows, left=(0,)), *_list_same(comparison)]
     if any(cell.endswith(("~", "?")) for row in rows for cell in row):
         lines.append("~ does not tell them apart, ? no verdict")
     return lines
@@ -225,19 +229,19 @@ def _render_trials(configuration: Configuration, comparison: Comparison) -> list
     rows = [["", "trials", "mean", "sd", "CV", "median", "95% interval of the mean"]]
     for metric in comparison.metrics:
         stats = configuration.statistics(comparison.systems[0], metric)
-        ends = f"{_format_number(stats.low)} .. {_format_number(stats.high)}"
+        ends = f"{format_figure(stats.low)} .. {format_figure(stats.high)}"
         rows.append(
             [
                 f"  {metric}",
                 str(stats.n),
-                _format_number(stats.mean),
-                _format_number(stats.sd),
+                format_figure(stats.mean),
+                format_figure(stats.sd),
                 _format_share(stats.cv, 1),
-                _format_number(stats.median),
+                format_figure(stats.median),
                 ends if stats.low is not None else "-",
             ]
         )
-    return _align(rows, left=(0,))
+    return align_columns(rows, left=(0,))
 
 
 def _render_workloads(comparison: Comparison) -> list[str]:
@@ -246,7 +250,7 @@ def _render_workloads(comparison: Comparison) -> list[str]:
     for metric in comparison.metrics:
         means = [one.statistics(one.name, metric) for one in comparison.configurations]
         rows.append([metric, *map(_format_mean, means)])
-    lines = ["", *_align(rows, left=(0,)), ""]
+    lines = ["", *align_columns(rows, left=(0,)), ""]
     return [*lines, "The work differs: no ratio of these numbers says which system is faster."]
 
 
@@ -302,43 +306,20 @@ def _describe_verdict(ratio: Ratio, comparison: Comparison) -> str:
         return "depends on the work"
     if ratio.ratio is None:
         return "no ratio: missing or 0 in a trial"
+    if {ratio.a, ratio.b} <= comparison.predicted.keys():
+        return "predicted: no verdict"
     summaries = comparison.configurations[0].summaries
     single = [system for system in (ratio.a, ratio.b) if len(summaries[system]) == 1]
     few = "one trial per system" if len(single) == 2 else f"one trial of {single[0]}"
     return f"{few}: no verdict"
 
 
-def _align(rows: Rows, left: Sequence[int] = (0, 6)) -> list[str]:
-    """Return rows as lines with aligned columns; columns in `left` are aligned to the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _abbreviate(runs: Sequence[str]) -> str:
-    return ", ".join(runs) if len(runs) <= 3 else f"{runs[0]} … {runs[-1]}"
-
-
 def _list_by_system(values: Mapping[str, str]) -> str:
     return ", ".join(f"{value} ({system})" for system, value in values.items())
 
 
-def _format_number(value: float | None) -> str:
-    """Format a number with three digits, or with all digits before the point."""
-    if value is None:
-        return "-"
-    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{max(0, decimals)}f}" if abs(value) >= 1e-3 or not value else f"{value:.3g}"
-
-
 def _format_mean(stats: Statistics) -> str:
-    return _format_number(stats.mean) + (f" ±{stats.cv:4.1%}" if stats.cv is not None else "")
+    return format_figure(stats.mean) + (f" ±{stats.cv:4.1%}" if stats.cv is not None else "")
 
 
 def _format_ratio(ratio: float | None) -> str:

@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics as exact
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.doubts.predictions import identify_profile
 from analysis.progress import Advance
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
@@ -162,19 +163,29 @@ class Trial:
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """Host, processor, cores and the device of the nvme tier, as far as they are known."""
+        """Host, processor, cores and the device of the nvme tier, as far as they are known.
+
+        The machine of a prediction is its profile.
+        """
         info = self.run.infos[0]
+        if info.prediction is not None:
+            return (identify_profile(info.prediction),)
         machine = info.machine or Machine()
         parts = (machine.host, machine.cpu, machine.cores, info.device)
         return tuple(str(part) for part in parts if part is not None)
 
 
-def load_trials(runs: Sequence[Path], advance: Advance = lambda _runs: None) -> tuple[list[Trial], dict[Path, str]]:
+def load_trials(
+    runs: Sequence[Path],
+    advance: Advance = lambda _runs: None,
+    accepted: Collection[str] = (),
+) -> tuple[list[Trial], dict[Path, str]]:
     """Load runs as trials, and leave out those that are not valid.
 
     Args:
         runs: run directories of one set.
         advance: takes the number of runs read since its last call.
+        accepted: kinds of doubt for which a run is not left out, though it is not valid.
 
     Returns:
         The trials, and by path why a run was left out.
@@ -191,7 +202,7 @@ def load_trials(runs: Sequence[Path], advance: Advance = lambda _runs: None) -> 
         if path.resolve() in resolved:
             raise InputError("named twice in one set, but is one trial", "name it once", subject=path)
         resolved.add(path.resolve())
-        trial, reason = _load_trial(path)
+        trial, reason = _load_trial(path, accepted)
         advance(1)
         if trial is None:
             left_out[path] = reason
@@ -214,14 +225,14 @@ def load_trials(runs: Sequence[Path], advance: Advance = lambda _runs: None) -> 
     return trials, left_out
 
 
-def _load_trial(path: Path) -> tuple[Trial | None, str]:
+def _load_trial(path: Path, accepted: Collection[str]) -> tuple[Trial | None, str]:
     """Load a run; return None and the reason if it is not valid."""
     run = open_run(path)
     try:
         summary = summarise(path)
     except InputError as error:  # the log is missing or damaged
         return None, _strip_path(error, path)
-    if not summary.is_valid:
+    if any(doubt.invalidates and doubt.kind not in accepted for doubt in summary.doubts):
         return None, "; ".join(summary.findings)
     if any(info.executed_ops is None for info in run.infos):
         return None, "run.json does not say how many ops were executed"

@@ -61,6 +61,30 @@ def warn_of_machines(systems: Systems) -> list[str]:
     return warnings
 
 
+def warn_of_predictions(systems: Systems) -> list[str]:
+    """Warn if predicted and measured runs are compared, or are in one system."""
+    kinds = {
+        system: {trial.summary.prediction is not None for trial in trials}
+        for system, trials in systems.items()
+    }
+    warnings = [
+        f"{system} mixes measured and predicted runs: their mean is neither."
+        for system, kind in kinds.items()
+        if len(kind) > 1
+    ]
+    predicted, measured = (
+        ", ".join(system for system, kind in kinds.items() if kind == {is_predicted})
+        for is_predicted in (True, False)
+    )
+    if predicted and measured:
+        verb = "is" if ", " not in predicted else "are"
+        warnings.append(
+            f"{predicted} {verb} predicted and {measured} measured: ratios between them contain the"
+            " error of the prediction."
+        )
+    return warnings
+
+
 def warn_of_conditions(systems: Systems, vary: Sequence[str]) -> list[str]:
     """Warn if workloads differ in their conditions, too."""
     first_runs = [conditions_of(trials[0]) for trials in systems.values()]

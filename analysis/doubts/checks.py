@@ -6,6 +6,7 @@ from typing import Final
 from analysis.doubts.devices import check_counters, check_foreign_io, check_page_cache
 from analysis.doubts.doubt import Doubt, Evidence, Found
 from analysis.doubts.machine import check_busy_machine, check_cpu_waits, check_pauses, lacks_cpu
+from analysis.doubts.predictions import WIDER, check_profile
 from analysis.log.columns import CAUSES, GIB
 from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain, typed_warnings
 from tracegen.errors import format_count
@@ -31,7 +32,8 @@ STILL_RUNNING: Final = "still running: figures so far"
 
 def find_doubts(run: Evidence) -> list[Doubt]:
     """Find all doubts about one run, those that invalidate it first."""
-    doubts = [doubt for check in CHECKS for doubt in check(run)]
+    checks = [check for check in CHECKS if run.prediction is None or check not in _OF_MEASURING]
+    doubts = [doubt for check in checks for doubt in check(run)]
     doubts += _check_warnings(run, {doubt.kind for doubt in doubts})
     return sort_doubts(doubts)
 
@@ -222,7 +224,10 @@ def _check_emulation(run: Evidence) -> Found:
     if conditions.gpu_device == "cpu" and sizes.gpu != 0:
         text = "the gpu tier was in host memory (--gpu-device cpu)"
         yield Doubt("emulated tier", text, "quote no figure of it as a GPU's")
-    if conditions.verify == "off":
+
+
+def _check_comparison(run: Evidence) -> Found:
+    if run.conditions.verify == "off":
         text = "the bytes read were not compared with the bytes written"
         yield Doubt("verification off", text, "replay with --verify stamps")
 
@@ -283,6 +288,8 @@ def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
             continue
         if is_cache and not run.stands_in:  # and its counters are gone
             yield Doubt("page cache", text, "replay with --direct on, on a disk of its own", invalidates=True)
+        elif warning.kind == "outside the profile":
+            yield Doubt("outside the profile", text, WIDER)
         else:
             yield Doubt("replayer", text, "read it as a warning of the replayer itself")
 
@@ -300,6 +307,7 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     _check_device_times,
     _check_lost_time,
     _check_emulation,
+    _check_comparison,
     check_busy_machine,
     check_cpu_waits,
     _check_schedule,
@@ -310,4 +318,12 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     _check_percentiles,
     _check_size,
     _check_sessions,
+    check_profile,
 )
+_OF_MEASURING: Final = frozenset(
+    (
+        *(_check_length, _check_root, _check_size, _check_device_times, _check_lost_time, _check_comparison),
+        *(check_pauses, check_page_cache, check_counters, check_foreign_io, check_busy_machine, check_cpu_waits),
+    )
+)
+"""Checks for faults that only a measurement can have: predicted runs used no device, and have no counters."""

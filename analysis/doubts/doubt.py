@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from replayer.schema import Conditions, RunInfo
+from replayer.schema import Conditions, PredictionInfo, RunInfo
 
 Values = Mapping[str, Any]
 """Metrics by name: numbers, None, or the text of `bottleneck`."""
@@ -78,6 +78,11 @@ class Evidence:
     def conditions(self) -> Conditions:
         """The conditions of the first rank; `checks` compares them with those of the others."""
         return self.infos[0].conditions
+
+    @property
+    def prediction(self) -> PredictionInfo | None:
+        """What the run was predicted from; None if it was measured."""
+        return self.infos[0].prediction
 
     @property
     def stands_in(self) -> bool:

@@ -1,5 +1,6 @@
 """Kinds of charts: lines in panels and stacked bars, drawn from tables with a row for each mark."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ ROWS: Final = alt.NamedData("rows")
 """Reference to a plot's rows: Altair copies all data of a chart at every step."""
 
 DASHES: Final = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3], [10, 3], [3, 1])
+PREDICTED_DASHES: Final = ([5, 3], [2, 2], [9, 3, 2, 3], [2, 4], [12, 4])
+"""Dashes of predicted runs; where they are shown, measured runs have none."""
 HEADER: Final = alt.Header(labelOrient="top", labelAnchor="start", title=None)
 Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 
@@ -48,10 +51,13 @@ class Look:
     Attributes:
         words: names of colours by value, in the order of the legend.
         dashed: whether lines differ in their dashes, too.
+        predicted: the values that belong to predicted runs; if there are any, only their lines are
+            dashed.
     """
 
     words: dict[str, str]
     dashed: bool = False
+    predicted: frozenset[str] = frozenset()
 
     def colours(self) -> alt.Scale:
         """Return the scale of colours."""
@@ -59,7 +65,11 @@ class Look:
 
     def dashes(self) -> alt.Scale:
         """Return the scale of dashes."""
-        return alt.Scale(domain=list(self.words), range=[list(dash) for dash in DASHES[: len(self.words)]])
+        dashes = list(DASHES[: len(self.words)])
+        if self.predicted:
+            patterns = itertools.cycle(PREDICTED_DASHES)
+            dashes = [next(patterns) if word in self.predicted else DASHES[0] for word in self.words]
+        return alt.Scale(domain=list(self.words), range=[list(dash) for dash in dashes])
 
     def shapes(self) -> alt.Scale:
         """Return the scale of the shapes of points."""

@@ -1,10 +1,11 @@
 """The charts of a report; each function draws one at a width in pixels, or returns None without data.
 
 Colour means the tier if one run is shown. If several are shown, colour and dashes mean the run, and each
-tier and direction has its own panel.
+tier and direction has its own panel. If predicted runs are shown, dashes mean them alone.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -29,13 +30,19 @@ _DIRECTIONS: Final = pl.format("{} {}s", "tier", "side")
 
 def choose_system_look(data: Gathered) -> Look:
     """Return the appearance of the runs shown."""
-    return Look(dict(zip(data.shown, SYSTEMS, strict=False)), dashed=True)
+    words = dict(zip(data.shown, SYSTEMS, strict=False))
+    return Look(words, dashed=True, predicted=data.predicted)
 
 
-def choose_tier_look(rows: pl.DataFrame) -> Look:
-    """Return the appearance of the tiers in some rows."""
+def dash_prediction(data: Gathered, look: Look) -> Look:
+    """Return the appearance of a single run's lines, all dashed if it was predicted."""
+    return replace(look, dashed=True, predicted=frozenset(look.words)) if data.predicted else look
+
+
+def choose_tier_look(data: Gathered, rows: pl.DataFrame) -> Look:
+    """Return the appearance of the tiers in some rows of a single run."""
     present = set(rows["tier"])
-    return Look({tier: tier for tier in TIERS if tier in present}, dashed=False)
+    return dash_prediction(data, Look({tier: tier for tier in TIERS if tier in present}))
 
 
 def _split(data: Gathered, rows: pl.DataFrame, panel: pl.Expr, whole: pl.Expr) -> tuple[pl.DataFrame, Look]:
@@ -45,7 +52,7 @@ def _split(data: Gathered, rows: pl.DataFrame, panel: pl.Expr, whole: pl.Expr) -
     with a series for each run.
     """
     if len(data.shown) == 1:
-        return rows.with_columns(panel=panel, series=pl.col("tier")), choose_tier_look(rows)
+        return rows.with_columns(panel=panel, series=pl.col("tier")), choose_tier_look(data, rows)
     return rows.with_columns(panel=whole, series=pl.col("run")), choose_system_look(data)
 
 
@@ -90,7 +97,7 @@ def draw_latency(data: Gathered, width: int) -> Plot | None:
             value_name="y",
         )
         rows = rows.with_columns(series=pl.col("series").str.strip_suffix("_ms").str.to_uppercase())
-        look = Look({"P95": "red", "P50": "blue"}, dashed=True)
+        look = dash_prediction(data, Look({"P95": "red", "P50": "blue"}, dashed=True))
     else:
         rows = rows.with_columns(series=pl.col("run"), y=pl.col("p95_ms"))
         look = choose_system_look(data)
@@ -199,7 +206,9 @@ def draw_depth(data: Gathered, width: int) -> Plot | None:
 
 
 def _split_systems(data: Gathered, rows: pl.DataFrame, alone: str) -> tuple[pl.DataFrame, Look]:
-    look = choose_system_look(data) if len(data.shown) > 1 else Look(dict.fromkeys(data.shown, alone))
+    look = choose_system_look(data)
+    if len(data.shown) == 1:
+        look = dash_prediction(data, Look(dict.fromkeys(data.shown, alone)))
     return rows.with_columns(series=pl.col("run")), look
 
 

@@ -10,9 +10,10 @@ from analysis.comparison.trials import compute_statistics
 from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, stack_panels
 from analysis.report.charts import LEAST_MS, SYSTEMS, add_notes, arrange_bars
-from analysis.report.data import Gathered
+from analysis.report.data import Gathered, Subject
 from analysis.report.svg import INK, WIDE, get_colour
 from analysis.report.text import format_number
+from analysis.summary.run_summary import Interval
 
 
 def draw_qos(data: Gathered, width: int) -> Plot | None:
@@ -72,7 +73,8 @@ def compare_trials(data: Gathered) -> pl.DataFrame:
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
             stats = compute_statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
-            spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
+            low, high = _find_interval(trials, metric) or (stats.low, stats.high)
+            spread = {"trials": stats.n, "mean": stats.mean, "low": low, "high": high}
             found += [
                 {
                     "metric": metric,
@@ -81,12 +83,19 @@ def compare_trials(data: Gathered) -> pl.DataFrame:
                     "system": system,
                     "run": run.name,
                     "valid": run.summary.is_valid,
+                    "predicted": run.summary.prediction is not None,
                     "value": run.summary.metrics[metric],
                     **spread,
                 }
                 for run in trials
             ]
     return pl.DataFrame(found, infer_schema_length=None)
+
+
+def _find_interval(trials: list[Subject], metric: str) -> Interval | None:
+    """Return the interval of a predicted run's metric; None for measured trials."""
+    predictions = [run.summary.prediction for run in trials if run.summary.prediction is not None]
+    return predictions[0].intervals.get(metric) if len(predictions) == 1 else None
 
 
 def draw_comparison(data: Gathered, width: int) -> Plot | None:
@@ -114,9 +123,7 @@ def draw_comparison(data: Gathered, width: int) -> Plot | None:
     x = alt.X("mean:Q", title=None, axis=alt.Axis(format=",~r", tickCount=4))
     once = base.transform_filter("datum.first")
     chart = alt.layer(
-        once.mark_bar(height={"band": 0.7}, opacity=0.45, aria=False).encode(
-            x=x, color=alt.Color("system:N", scale=look.colours(), legend=None)
-        ),
+        *_mark_means(once.encode(x=x), look, has_predictions=bool(rows["predicted"].any())),
         once.mark_rule(strokeWidth=2, color=INK, aria=False).encode(x="low:Q", x2="high:Q"),
         base.mark_point(size=26, opacity=1, strokeWidth=1.3, color=INK).encode(
             x="value:Q",
@@ -131,3 +138,19 @@ def draw_comparison(data: Gathered, width: int) -> Plot | None:
     titles = rows["panel"].unique(maintain_order=True).to_list()
     facets = chart.facet(alt.Facet("panel:N", sort=titles, header=HEADER), columns=columns)
     return Plot(facets.resolve_scale(x="independent"), rows.with_columns(first=first))
+
+
+def _mark_means(base: alt.Chart, look: Look, *, has_predictions: bool) -> list[alt.Chart]:
+    """Mark the means by bars, filled for measured systems and dashed outlines for predicted ones."""
+    colour = alt.Color("system:N", scale=look.colours(), legend=None)
+    filled = base.transform_filter("!datum.predicted") if has_predictions else base
+    height = {"band": 0.7}
+    marks = [filled.mark_bar(height=height, opacity=0.45, aria=False).encode(color=colour)]
+    if has_predictions:
+        predicted = base.transform_filter("datum.predicted")
+        outline = predicted.mark_bar(
+            height=height, fillOpacity=0.12, strokeWidth=1.5, strokeDash=[5, 3], aria=False
+        )
+        stroke = alt.Stroke("system:N", scale=look.colours(), legend=None)
+        marks.append(outline.encode(color=colour, stroke=stroke))
+    return marks

@@ -102,6 +102,11 @@ class Gathered:
             else whole
         )
 
+    @property
+    def predicted(self) -> frozenset[str]:
+        """The names in charts of the runs shown that were predicted."""
+        return frozenset(name for name, run in self.shown.items() if run.summary.prediction is not None)
+
     def is_equal(self, name: str) -> bool:
         """Return whether a table is the same for all runs shown, as counts and bytes of one plan are."""
         first, *others = (run.tables[name] for run in self.shown.values())
@@ -142,7 +147,10 @@ def gather(
         contents,
         strict=True,
     )
-    runs = [Subject(name, system, summary, tables, infos) for name, system, summary, (_, tables, infos) in each]
+    runs = [
+        Subject(_mark_predicted(name, summary), system, summary, tables, infos)
+        for name, system, summary, (_, tables, infos) in each
+    ]
     if baseline is None:
         return Gathered(runs, targets)
     base = runs[resolved.index(baseline.resolve())]
@@ -198,4 +206,10 @@ def _name_systems(paths: Sequence[Path], summaries: list[Summary], names: Sequen
     for path, summary in zip(paths, summaries, strict=True):
         groups.setdefault(_configuration(summary), []).append(path)
     labels = dict(zip(groups, name_sets(list(groups.values())), strict=True))
-    return [labels[_configuration(summary)] for summary in summaries]
+    return [_mark_predicted(labels[_configuration(summary)], summary) for summary in summaries]
+
+
+def _mark_predicted(name: str, summary: Summary) -> str:
+    """Return the name of a run or system, with a mark if it was predicted and the name does not say so."""
+    is_clear = summary.prediction is None or "predicted" in name
+    return name if is_clear else f"{name} (predicted)"

@@ -32,6 +32,7 @@ def make_tidy_table(data: Gathered) -> pl.DataFrame:
         (run.name, name, None if value is None else float(value), wording.unit(name))
         for run in data.runs
         for name, value in run.summary.to_json().items()
+        if name not in ("prediction", "intervals")
         if value is None or isinstance(value, int | float)
     ]
     schema = {"run": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String}
@@ -136,6 +137,8 @@ def _describe_run(summary: Summary) -> str:
     sizes = (f"{tier} {wording.format_setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
     parts = [names.host, names.cpu, names.cores, describe_drive(provenance.storage) or None]
     machine = ", ".join(str(part) for part in parts if part is not None)
+    if summary.prediction is not None:
+        machine = f"PREDICTED with {summary.prediction.describe()}"
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
         f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"

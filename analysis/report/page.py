@@ -72,7 +72,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
     )
     environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
     names = [run.name for run in data.runs]
-    machines = [wording.flatten(to_plain(run.infos[0].machine or Machine())) for run in data.runs]
+    machines = list(map(_describe_machine, data.runs))
     settings = [wording.flatten(to_plain(run.summary.provenance.conditions)) for run in data.runs]
     return environment.get_template("page.html.jinja").render(
         title=_join_names(names if len(names) < 4 else data.systems),
@@ -173,6 +173,13 @@ def _compare_rows(caption: str, columns: list[dict[str, Any]], names: list[str])
             ]
         )
     return Table(caption, ["", *names, *([""] if len(names) > 1 else [])], rows)
+
+
+def _describe_machine(run: Subject) -> dict[str, Any]:
+    """Describe the machine of a run's first rank; of a predicted run its profile, which stands for one."""
+    if run.summary.prediction is not None:
+        return {"profile": run.summary.prediction.describe()}
+    return wording.flatten(to_plain(run.infos[0].machine or Machine()))
 
 
 def _describe_provenance(run: Subject) -> dict[str, Any]:

@@ -39,6 +39,19 @@ CLAIMS: Final = (
 )
 
 
+_OF_PREDICTIONS: Final = (
+    "Runs marked as predicted were not measured: their times were computed from a profile, which"
+    " says how long a tier takes at a given load. Their lines are dashed. An interval is the range"
+    " of the prediction and of two more, with a slower and with a faster profile."
+)
+
+
+def list_claims(data: Gathered) -> list[str]:
+    """Return what a page claims about its numbers."""
+    is_predicted = any(summary.prediction is not None for summary in data.summaries)
+    return [_OF_PREDICTIONS, *CLAIMS] if is_predicted else [*CLAIMS]
+
+
 def unit(name: str) -> str:
     """Return the unit of an entry of a summary; empty for shares, ratios, words and entries that are no metric."""
     metric = CATALOGUE.get(name)
@@ -64,20 +77,29 @@ def shown(name: str, value: Any) -> str:
 def format_state(data: Gathered) -> str:
     """Format the verdict on all runs."""
     valid = sum(summary.is_valid for summary in data.summaries)
+    predicted = sum(summary.prediction is not None for summary in data.summaries)
+    if valid == predicted == len(data.runs):
+        return "VALID PREDICTION" if valid == 1 else "VALID PREDICTIONS"
     if valid == len(data.runs):
-        return "VALID"
+        return f"VALID, {predicted} of {len(data.runs)} runs predicted" if predicted else "VALID"
     return "NOT VALID" if not valid else f"NOT VALID: {len(data.runs) - valid} of {len(data.runs)} runs"
 
 
 def describe_machines(data: Gathered) -> str:
-    """Describe the machines of the runs: processors, and the drives under the nvme tier."""
-    machines = [run.summary.provenance.machine for run in data.runs]
+    """Describe the machines of the runs: processors, the drives under the nvme tier, and profiles."""
+    measured = [run for run in data.runs if run.summary.prediction is None]
+    machines = [run.summary.provenance.machine for run in measured]
     hosts = (
         f"{one.cpu}, {format_count(one.cores, 'core')}" if one.cpu and one.cores else "an unknown machine"
         for one in machines
     )
-    drives = (render.describe_drive(run.summary.provenance.storage) or "no nvme tier on a disk" for run in data.runs)
-    return "; ".join(dict.fromkeys([*hosts, *drives]))
+    drives = (render.describe_drive(run.summary.provenance.storage) or "no nvme tier on a disk" for run in measured)
+    profiles = (
+        f"{run.name}: PREDICTED, not measured, with {run.summary.prediction.describe()}"
+        for run in data.runs
+        if run.summary.prediction is not None
+    )
+    return "; ".join(dict.fromkeys([*hosts, *drives, *profiles]))
 
 
 def summarise_systems(data: Gathered) -> list[tuple[str, str, str]]:
@@ -88,7 +110,9 @@ def summarise_systems(data: Gathered) -> list[tuple[str, str, str]]:
         valid = [run for run in trials if run.summary.is_valid] or trials
         name = f"{system}, {len(trials)} trials" if len(trials) > 1 else trials[0].name
         invalid = [run.name for run in trials if not run.summary.is_valid]
-        verdict = f"NOT VALID ({', '.join(invalid)})" if invalid else "VALID"
+        is_predicted = trials[0].summary.prediction is not None
+        verdict = "VALID PREDICTION" if is_predicted else "VALID"
+        verdict = f"NOT VALID ({', '.join(invalid)})" if invalid else verdict
         rows.append((name, verdict, format_headline(_average([run.summary.values for run in valid]))))
     return rows
 
@@ -163,9 +187,16 @@ def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
     for name in REPORT:
         values = [summary.values.get(name) for summary in data.summaries]
         if any(values):
-            cells = [bracketed(name, one.metrics, shown(name, one.values.get(name))) for one in data.summaries]
+            cells = [_format_cell(name, one) for one in data.summaries]
             found.append((name, describe(name).label, unit(name), cells))
     return found
+
+
+def _format_cell(name: str, summary: Summary) -> str:
+    """Format a run's value of a metric, with its interval if the run was predicted with bounds."""
+    cell = bracketed(name, summary.metrics, shown(name, summary.values.get(name)))
+    ends = render.format_interval(summary, name, lambda value: shown(name, value), between=" to ")
+    return cell if ends is None else f"{cell} [{ends}]"
 
 
 def list_doubts(data: Gathered) -> list[tuple[bool, str, str, str]]:

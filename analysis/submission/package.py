@@ -106,7 +106,7 @@ def _find_replays(work: Path, submission: Submission) -> dict[str, list[Path]]:
     """Find the run directories of each option's trials.
 
     Raises:
-        InputError: a trial is missing or not complete.
+        InputError: a trial is missing, not complete, or predicted.
     """
     count = read_json(work / "submission.json").get("trials")
     if type(count) is not int or count < 1:
@@ -121,7 +121,14 @@ def _find_replays(work: Path, submission: Submission) -> dict[str, list[Path]]:
             trial = work / "replays" / option.name / f"trial_{number}"
             if not trial.exists():
                 raise InputError("missing", f"{_REPEAT}, which replays it", subject=trial)
-            status = open_run(trial).status
+            run = open_run(trial)
+            if any(info.prediction is not None for info in run.infos):
+                raise InputError(
+                    "predicted, but a submission is of measurements",
+                    f"remove it; {_REPEAT}, which replays it",
+                    subject=trial,
+                )
+            status = run.status
             if status != "complete":
                 raise InputError(
                     f"not complete but {status}",

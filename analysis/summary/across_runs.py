@@ -112,6 +112,8 @@ def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]
     alike: dict[tuple[str | None, str], dict[MachineName, list[int]]] = {}
     for number, summary in enumerate(summaries):
         machine = replace(summary.provenance.machine, host=None)
+        if machine.profile is not None:  # a prediction is no trial
+            continue
         kinds = alike.setdefault(summary.provenance.configuration, {})
         kinds.setdefault(machine, []).append(number)
     for kinds in alike.values():

@@ -3,23 +3,36 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from analysis.doubts.doubt import Doubt
-from replayer.schema import Conditions, Status, Storage, to_plain
+from analysis.doubts.predictions import describe_profile
+from replayer.schema import Conditions, PredictionInfo, Status, Storage, to_plain
 
 Metrics = dict[str, float | None]
 """Metrics by name, the unit last in the name; None is a metric that the run does not have."""
+Interval = tuple[float, float]
+"""The least and the greatest value of a metric over a predicted run and its bounds."""
+_PREDICTED_FROM: Final = ("profile", "kind", "source", "profile_sha256", "speeds")
 
 
 @dataclass(frozen=True)
 class MachineName:
-    """The names that tell one machine from another; `device` is the block device under the cache directory."""
+    """The names that tell one machine from another.
+
+    Attributes:
+        host: the host's name.
+        cpu: its processor.
+        cores: the cores that the replayer may use.
+        device: the block device under the cache directory.
+        profile: the profile of a predicted run, which has no other name; None for a measured run.
+    """
 
     host: str | None
     cpu: str | None
     cores: int | None
     device: str | None
+    profile: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,13 +69,34 @@ class Provenance:
 
     @property
     def origin(self) -> tuple[str | int | None, ...] | None:
-        """The host and the time 0 of each rank, which tell copies of a run from trials; None if a time is unknown."""
-        return None if None in self.zero_ns else (self.machine.host, *self.zero_ns)
+        """The host and the time 0 of each rank, which tell copies of a run from trials.
+
+        It is None if a time is unknown, and for a predicted run, which has none.
+        """
+        is_unknown = None in self.zero_ns or self.machine.profile is not None
+        return None if is_unknown else (self.machine.host, *self.zero_ns)
 
     @property
     def configuration(self) -> tuple[str | None, str]:
         """A key that the trials of one configuration share: the trace's fingerprint and the conditions."""
         return self.trace_fingerprint, str(to_plain(self.conditions))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a predicted run was computed from, and how far its metrics may be off.
+
+    Attributes:
+        info: the profile.
+        intervals: the interval of each metric; empty if the run has no bounds.
+    """
+
+    info: PredictionInfo
+    intervals: dict[str, Interval]
+
+    def describe(self) -> str:
+        """Describe the profile."""
+        return describe_profile(self.info)
 
 
 @dataclass(frozen=True)
@@ -75,6 +109,7 @@ class Summary:
         provenance: the origin of the figures.
         metrics: all metrics of all ranks together, without the warm-up.
         bottleneck: the part of the system that held the run back; None if nothing was measured.
+        prediction: None if the run was measured.
     """
 
     run: str
@@ -82,6 +117,7 @@ class Summary:
     provenance: Provenance
     metrics: Metrics
     bottleneck: str | None
+    prediction: Prediction | None = None
 
     @property
     def findings(self) -> list[str]:
@@ -115,10 +151,12 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the flat object that `analysis summary --json` prints: metrics next to everything else."""
         provenance = self.provenance
+        machine = provenance.machine
         return {
             "run": self.run,
             "valid": self.is_valid,
             "findings": self.findings,
+            **_prediction_to_json(self.prediction),
             "doubts": [asdict(doubt) for doubt in self.doubts],
             "status": provenance.status,
             "executed_ops": provenance.executed_ops,
@@ -129,8 +167,20 @@ class Summary:
             "users": provenance.users,
             "zero_ns": provenance.zero_ns,
             "ended_ns": provenance.ended_ns,
-            "machine": list(asdict(provenance.machine).values()),
+            "machine": [machine.host, machine.cpu, machine.cores, machine.device],
             "host_cores": provenance.host_cores,
             "storage": None if provenance.storage is None else to_plain(provenance.storage),
             **self.values,
         }
+
+
+def _prediction_to_json(prediction: Prediction | None) -> dict[str, Any]:
+    """Return the entries of a summary that say whether the run was predicted."""
+    if prediction is None:
+        return {"predicted": False, "prediction": None, "intervals": None}
+    info = to_plain(prediction.info)
+    return {
+        "predicted": True,
+        "prediction": {name: info[name] for name in _PREDICTED_FROM},
+        "intervals": {name: list(ends) for name, ends in prediction.intervals.items()} or None,
+    }

@@ -14,13 +14,15 @@ from analysis.doubts import integrity as audit
 from analysis.doubts.counts import count_moves, sum_lost_time
 from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import check_rows
+from analysis.doubts.predictions import identify_profile
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
-from analysis.summary.run_summary import MachineName, Provenance, Summary
+from analysis.summary.bounds import read_intervals
+from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
 from replayer.schema import Machine
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -135,14 +137,28 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         lost=sum_lost_time(cells),
     )
     contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
-    found = doubts.sort_doubts([*run.doubts, *contradictions, *doubts.find_doubts(evidence)])
+    prediction, unbounded = _predict(run, values, log.targets)
+    found = doubts.sort_doubts([*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")
-    return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck)
+    return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction)
+
+
+def _predict(run: Run, values: Metrics, targets: Targets) -> tuple[Prediction | None, list[Doubt]]:
+    """Return what a run was predicted from, with the intervals of its metrics; None if it was measured."""
+    info = run.infos[0].prediction
+    if info is None:
+        return None, []
+    intervals, unbounded = read_intervals(run, values, lambda bound: measure(open_log(bound, targets)))
+    return Prediction(info, intervals), unbounded
 
 
 def _provenance(run: Run) -> Provenance:
     first = run.infos[0]
     machine = first.machine or Machine()
+    name = MachineName(machine.host, machine.cpu, machine.cores, first.device)
+    is_measured = first.prediction is None
+    if first.prediction is not None:  # the machine that computed it does not matter
+        name = MachineName(None, None, None, None, profile=identify_profile(first.prediction))
     return Provenance(
         status=run.status,
         executed_ops=run.executed_ops,
@@ -153,9 +169,9 @@ def _provenance(run: Run) -> Provenance:
         users=run.users,
         zero_ns=[info.zero_ns for info in run.infos],
         ended_ns=run.ended_ns,
-        machine=MachineName(machine.host, machine.cpu, machine.cores, first.device),
-        host_cores=run.host_cores,
-        storage=first.storage,
+        machine=name,
+        host_cores=run.host_cores if is_measured else None,
+        storage=first.storage if is_measured else None,
     )
 
 

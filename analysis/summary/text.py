@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from tracegen.schema import ENUMS
 Format = Callable[[Any], str]
 Line = tuple[str, str, Format]
 """A line of a summary: its label, its metric, and how the value is shown."""
+_INTERVAL_WIDTH: Final = 26
 
 
 def _count(value: int) -> str:
@@ -67,25 +69,68 @@ SECTIONS: Final[dict[str, list[Line]]] = {
 def render(summaries: list[Summary]) -> str:
     """Format summaries: doubts, conditions, a column of numbers per run, break-even, and verdicts."""
     names = _names(summaries)
-    width = max(12, *(len(name) + 2 for name in names))
+    columns = [column for name, summary in zip(names, summaries, strict=True) for column in _columns(name, summary)]
+    width = max(12, *(len(column.head) + 2 for column in columns))
     lines = [
+        *_predictions(summaries),
         *format_doubts(summaries),
-        *(line for summary in summaries for line in (_conditions(summary), _machine(summary))),
+        *(line for summary in summaries for line in (_conditions(summary), *_machine(summary))),
     ]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
         if shown:
-            lines += ["", f"{title:58}" + "".join(f"{name:>{width}}" for name in names)]
+            lines += ["", f"{title:58}" + "".join(f"{column.head:>{column.width(width)}}" for column in columns)]
         for label, name, form in shown:
-            cells = (_cell(name, form, summary) for summary in summaries)
-            lines.append(f"  {label:56}" + "".join(f"{cell:>{width}}" for cell in cells))
+            cells = (f"{column.cell(name, form):>{column.width(width)}}" for column in columns)
+            lines.append(f"  {label:56}{''.join(cells)}".rstrip())
     worth = (f"{name}: {format_break_even(s)}" for name, s in zip(names, summaries, strict=True))
     return "\n".join([*lines, *_notes(summaries), "", *worth, "", *format_verdicts(summaries)])
 
 
-def _cell(name: str, form: Format, summary: Summary) -> str:
-    value = summary.values[name]
-    return "-" if value is None else bracketed(name, summary.metrics, form(value))
+@dataclass(frozen=True)
+class _Column:
+    """A column of numbers: a run's values, or the intervals of a predicted run's."""
+
+    head: str
+    summary: Summary
+    is_interval: bool = False
+
+    def width(self, usual: int) -> int:
+        """Return the width of the column, where `usual` is that of values."""
+        return _INTERVAL_WIDTH if self.is_interval else usual
+
+    def cell(self, name: str, form: Format) -> str:
+        """Return the cell of a metric; intervals of one value are left out."""
+        if self.is_interval:
+            ends = format_interval(self.summary, name, form)
+            return "" if ends is None else f"[{ends}]"
+        value = self.summary.values[name]
+        return "-" if value is None else bracketed(name, self.summary.metrics, form(value))
+
+
+def _columns(name: str, summary: Summary) -> list[_Column]:
+    values = _Column(name, summary)
+    has_interval = summary.prediction is not None and summary.prediction.intervals
+    return [values, _Column("interval", summary, is_interval=True)] if has_interval else [values]
+
+
+def format_interval(summary: Summary, name: str, form: Format, between: str = " .. ") -> str | None:
+    """Format the interval of a predicted run's metric; None without one, or if its ends look equal."""
+    ends = None if summary.prediction is None else summary.prediction.intervals.get(name)
+    if ends is None:
+        return None
+    low, high = map(form, ends)
+    return None if low == high else f"{low}{between}{high}"
+
+
+def _predictions(summaries: list[Summary]) -> list[str]:
+    """Return a line for each predicted run that says so."""
+    lines = []
+    for name, summary in zip(_names(summaries), summaries, strict=True):
+        if (prediction := summary.prediction) is not None:
+            interval = "" if prediction.intervals else "; without bounds, so no intervals"
+            lines.append(f"PREDICTED, not measured: {name}: with {prediction.describe()}{interval}")
+    return lines
 
 
 def _notes(summaries: list[Summary]) -> list[str]:
@@ -142,11 +187,20 @@ def format_verdicts(summaries: list[Summary]) -> list[str]:
 
     If more than LISTED runs are valid, they share a line.
     """
-    valid = [summary.run for summary in summaries if summary.is_valid]
+    measured = [summary for summary in summaries if summary.prediction is None]
+    valid = [summary.run for summary in measured if summary.is_valid]
     if len(valid) > LISTED:
-        valid = [f"{len(valid)} of {len(summaries)} runs"]
+        valid = [f"{len(valid)} of {len(measured)} runs"]
     lines = [f"VALID: {which}: complete, no move failed, log and plan agree." for which in valid]
-    lines += [f"NOT VALID: {summary.run}: {fact}." for summary in summaries for fact in summary.findings]
+    predicted = [summary.run for summary in summaries if summary.prediction is not None and summary.is_valid]
+    if len(predicted) > LISTED:
+        predicted = [f"{len(predicted)} of {len(summaries)} runs"]
+    lines += [f"VALID PREDICTION: {which}: complete, log and plan agree; nothing was measured." for which in predicted]
+    lines += [
+        f"NOT VALID: {summary.run}{' (predicted)' if summary.prediction is not None else ''}: {fact}."
+        for summary in summaries
+        for fact in summary.findings
+    ]
     if len(summaries) > 1:
         lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
     return lines
@@ -215,8 +269,10 @@ def describe_drive(storage: Storage | None) -> str:
     return f"nvme tier on {drive(storage)}" if storage else ""
 
 
-def _machine(summary: Summary) -> str:
-    """Describe the other load of the machine, and the waits of workers."""
+def _machine(summary: Summary) -> list[str]:
+    """Describe the other load of the machine, and the waits of workers; nothing for a predicted run."""
+    if summary.prediction is not None:
+        return []
     metrics = summary.metrics
     host_cores = summary.provenance.host_cores
     cores = f" of {host_cores} cores" if host_cores else " cores"
@@ -229,7 +285,7 @@ def _machine(summary: Summary) -> str:
     for name, value in (("steal", metrics["steal_cpu"]), ("throttled for s", metrics["throttled_s"])):
         if value and value >= 0.005:
             facts[name] = f"{value:.2f}"
-    return "  machine: " + ", ".join(f"{name} {value}" for name, value in facts.items())
+    return ["  machine: " + ", ".join(f"{name} {value}" for name, value in facts.items())]
 
 
 def _measured(value: float | None, form: str) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from replayer.record.columns import TIERS
+from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
 from replayer.record.machine_info import Machine, Storage
 from replayer.record.number_types import (
     Count,
@@ -318,6 +318,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         is_live = self.conditions.placement == "live"  # its plan is known when it has ended
         if self.plan is None and not is_live:
             raise ValueError("plan is null, not an object")
+        if (self.run_version == PREDICTED_RUN_VERSION) != (self.prediction is not None):
+            raise ValueError("prediction: only runs of version 3 have one, and each has one")
 
 
 class RanksInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,44 @@
+"""Doubts about predictions, and the words for what a run was predicted from."""
+
+from typing import Final
+
+from analysis.doubts.doubt import Doubt, Evidence, Found
+from replayer.schema import PredictionInfo
+
+WIDER: Final = "measure a profile that covers it, or trust the prediction less"
+"""The advice where a run leaves the range of its profile."""
+
+
+def describe_profile(info: PredictionInfo) -> str:
+    """Describe what a run was predicted from: the profile, its kind and source, changed speeds."""
+    kind = f"{info.kind}: {info.source}" if info.source else info.kind
+    speeds = "".join(
+        f", {tier} {speed:g} times as fast" for tier, speed in (info.speeds or {}).items()
+    )
+    return f"the profile {info.profile} ({kind}){speeds}"
+
+
+def identify_profile(info: PredictionInfo) -> str:
+    """Return a text that two runs share if they were predicted from equal times."""
+    speeds = "".join(f", {tier} x {speed:g}" for tier, speed in sorted((info.speeds or {}).items()))
+    return f"profile {info.profile} {info.profile_sha256[:12]}{speeds}"
+
+
+def check_profile(run: Evidence) -> Found:
+    """Doubt predictions whose profile measured no device, or measured a cache."""
+    info = run.prediction
+    if info is None:
+        return
+    if info.kind == "data sheet":
+        source = f" ({info.source})" if info.source else ""
+        text = f"the profile {info.profile} follows from a data sheet{source}: nothing was measured"
+        yield Doubt(
+            "data sheet",
+            text,
+            "measure the device with `replayer profile`, or say so next to every figure",
+        )
+    elif run.conditions.direct is False and run.nvme.read_bytes + run.nvme.written_bytes:
+        text = f"the profile {info.profile} was measured through the page cache"
+        yield Doubt(
+            "page cache", text, "measure a profile with direct I/O: these are times of memory"
+        )
