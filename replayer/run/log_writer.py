@@ -66,13 +66,14 @@ class LogWriter:
 
     def _copy(self, batch: Records) -> None:
         """Copy the records into the columns, after the rows that are there."""
-        targets = [address(column[self.rows :]) for column in self._columns.values()]
+        addresses = [address(column[self.rows :]) for column in self._columns.values()]
+        targets = np.array(addresses, np.int64)  # has a name: it must outlive the call
         _split_records(
             address(batch),
             len(batch),
             RECORD.itemsize,
             address(self._layout),
-            address(np.array(targets, np.int64)),
+            address(targets),
             len(targets),
         )
 
