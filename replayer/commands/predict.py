@@ -11,7 +11,7 @@ import click
 
 from replayer.bindings.compiled import State
 from replayer.commands.shared.resolving import resolve_prediction
-from replayer.commands.shared.run_console import TerminalConsole, make_bar
+from replayer.commands.shared.run_console import TerminalConsole, make_bar, note_log
 from replayer.flags.plan_flags import add_options, plan_options
 from replayer.flags.profile_flags import PROFILE_OPTIONS
 from replayer.flags.run_flags import LOAD_OPTIONS, LoadFlags
@@ -71,7 +71,7 @@ def predict(
     try:
         info = prediction.run()
     except Interrupted as error:
-        error.add_note(f"{output} is incomplete.")
+        note_log(error, output)
         raise
     if as_json:
         click.echo(json.dumps(to_json(info), indent=2))
