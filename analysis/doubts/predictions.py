@@ -12,9 +12,7 @@ WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 def describe_profile(info: PredictionInfo) -> str:
     """Describe what a run was predicted from: the profile, its kind and source, changed speeds."""
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
-    speeds = "".join(
-        f", {tier} {speed:g} times as fast" for tier, speed in (info.speeds or {}).items()
-    )
+    speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in (info.speeds or {}).items())
     return f"the profile {info.profile} ({kind}){speeds}"
 
 
@@ -39,6 +37,4 @@ def check_profile(run: Evidence) -> Found:
         )
     elif run.conditions.direct is False and run.nvme.read_bytes + run.nvme.written_bytes:
         text = f"the profile {info.profile} was measured through the page cache"
-        yield Doubt(
-            "page cache", text, "measure a profile with direct I/O: these are times of memory"
-        )
+        yield Doubt("page cache", text, "measure a profile with direct I/O: these are times of memory")
