@@ -20,7 +20,7 @@ from replayer.planning.plan_settings import resolve_plan
 from replayer.profiles.loading import load_profile
 from replayer.record.plain_json import to_json
 from replayer.record.run_info import RunInfo, Tier
-from replayer.run.predicted import AssumedSystem, Prediction
+from replayer.run.predicted import AssumedSystem, PredictedReplay
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import format_count
 from tracegen.schema import Trace
@@ -67,7 +67,7 @@ def predict(
     loads = LoadFlags.from_values(flags)
     model, options = resolve_plan(opened, loads.plan)
     settings = resolve_prediction(opened, loads, system.profile)
-    prediction = Prediction(opened, model, options, settings, system, output, bounds, _Console())
+    prediction = PredictedReplay(opened, model, options, settings, system, output, bounds, _Console())
     try:
         info = prediction.run()
     except Interrupted as error:
