@@ -12,12 +12,8 @@ WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 def describe_profile(info: PredictionInfo) -> str:
     """Describe what a run was predicted from: the profile, its kind and source, changed speeds."""
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
-<<<<<<< HEAD
-    speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in (info.speeds or {}).items())
-=======
     changed = sorted((info.speeds or {}).items())
     speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in changed)
->>>>>>> ana
     return f"the profile {info.profile} ({kind}){speeds}"
 
 
