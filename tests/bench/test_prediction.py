@@ -68,6 +68,7 @@ def make_row(workers: int, measured: list[float], predicted: float, low: float, 
         "1",
         workers,
         measured=[dict.fromkeys(METRICS, value) for value in measured],
+        nearby=[dict.fromkeys(METRICS, 1.0) for _ in measured],
         predicted=dict.fromkeys(METRICS, predicted),
         bounds=[dict.fromkeys(METRICS, low), dict.fromkeys(METRICS, high)],
     )
