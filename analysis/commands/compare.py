@@ -121,7 +121,8 @@ def compare(
     prints the errors of the predictions instead, unless --vary or --by is given.
     """
     if as_json and as_csv:
-        raise InputError("two forms at once", "pass one of `as_json` and `as_csv`", setting="as_csv")
+        remedy = "pass one of `as_json` and `as_csv`"
+        raise InputError("two forms at once", remedy, setting="as_csv")
     sets = split_sets(runs)
     sides = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:

@@ -6,13 +6,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from analysis.comparison.accuracy import Accuracy, PredictionError
 from analysis.comparison.predictions import (
     MEASURED,
     PREDICTED,
-    Accuracy,
     PredictedPair,
     PredictionCheck,
-    PredictionError,
     name_profiles,
 )
 from analysis.comparison.tables import abbreviate_runs, align_columns, format_figure
@@ -83,7 +82,7 @@ def _render_pair(check: PredictionCheck) -> list[str]:
 
 
 def _render_pairs(check: PredictionCheck, *, every_metric: bool) -> list[str]:
-    """Return the table of several pairs: a row for each, and the quantiles of all in the last rows."""
+    """Return the table of several pairs: rows for each and for quantiles of all."""
     metrics = check.metrics
     if not every_metric:
         metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
@@ -103,7 +102,8 @@ def _render_pairs(check: PredictionCheck, *, every_metric: bool) -> list[str]:
     lines = [
         *align_columns(rows, left=(0,)),
         "",
-        f"error: predicted / median of the measured trials - 1; {OUTSIDE}: measured outside the interval.",
+        "error: predicted / median of the measured trials - 1;"
+        f" {OUTSIDE}: measured outside the interval.",
     ]
     hidden = len(check.metrics) - len(metrics)
     if hidden:
