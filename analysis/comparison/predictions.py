@@ -143,10 +143,7 @@ def check_predictions(
 
 
 def _by_side(groups: Groups) -> dict[str, list[Path]]:
-    return {
-        side: [trial.run.path for trials in found.values() for trial in trials]
-        for side, found in groups.items()
-    }
+    return {side: [trial.run.path for trials in found.values() for trial in trials] for side, found in groups.items()}
 
 
 def _match(groups: Groups) -> tuple[list[Key], list[str]]:
@@ -161,8 +158,7 @@ def _match(groups: Groups) -> tuple[list[Key], list[str]]:
         side, key = strays[0]
         raise InputError(
             _explain(groups, side, key),
-            "predict the trace of the replay under its settings, or pass `vary` for ratios of what"
-            " differs on purpose",
+            "predict the trace of the replay under its settings, or pass `vary` for ratios of what differs on purpose",
         )
     return common, [_explain(groups, side, key) for side, key in strays]
 
@@ -238,9 +234,7 @@ def _warn_of_validity(measured: Sequence[Trial]) -> list[str]:
     ]
 
 
-def _make_pair(
-    name: str, measured: Sequence[Trial], prediction: Trial, metrics: Sequence[str]
-) -> PredictedPair:
+def _make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: Sequence[str]) -> PredictedPair:
     info = prediction.run.infos[0].prediction
     assert info is not None, "the run is predicted"
     return PredictedPair(
@@ -254,9 +248,7 @@ def _make_pair(
 
 
 def _compute_error(measured: Sequence[Trial], prediction: Trial, metric: str) -> PredictionError:
-    values = [
-        value for trial in measured if (value := trial.summary.numbers.get(metric)) is not None
-    ]
+    values = [value for trial in measured if (value := trial.summary.numbers.get(metric)) is not None]
     described = prediction.summary.prediction
     interval = None if described is None else described.intervals.get(metric)
     thin = any(is_thin(metric, trial.summary.metrics) for trial in (*measured, prediction))

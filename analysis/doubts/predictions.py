@@ -43,6 +43,4 @@ def check_profile(run: Evidence) -> Found:
         )
     elif run.conditions.direct is False and run.nvme.read_bytes + run.nvme.written_bytes:
         text = f"the profile {info.profile} was measured through the page cache"
-        yield Doubt(
-            "page cache", text, "measure a profile with direct I/O: these are times of memory"
-        )
+        yield Doubt("page cache", text, "measure a profile with direct I/O: these are times of memory")

@@ -148,9 +148,7 @@ def _mark_means(base: alt.Chart, look: Look, *, has_predictions: bool) -> list[a
     marks = [filled.mark_bar(height=height, opacity=0.45, aria=False).encode(color=colour)]
     if has_predictions:
         predicted = base.transform_filter("datum.predicted")
-        outline = predicted.mark_bar(
-            height=height, fillOpacity=0.12, strokeWidth=1.5, strokeDash=[5, 3], aria=False
-        )
+        outline = predicted.mark_bar(height=height, fillOpacity=0.12, strokeWidth=1.5, strokeDash=[5, 3], aria=False)
         stroke = alt.Stroke("system:N", scale=look.colours(), legend=None)
         marks.append(outline.encode(color=colour, stroke=stroke))
     return marks

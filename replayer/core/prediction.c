@@ -183,10 +183,14 @@ static void go_on(Prediction *p, int32_t worker) {
     heap_push(&p->free_workers, (uint64_t)worker, worker);
 }
 
+static bool end_if_over(Prediction *p) {
+    p->over |= p->run.stopping || run_is_finished(&p->run);
+    return p->over;
+}
+
 static void start_moves(Prediction *p) {
-    while (!p->over && p->free_workers.count) {
-        p->over = p->run.stopping || run_is_finished(&p->run);
-        int32_t move = p->over ? NONE : run_take(&p->run);
+    while (!end_if_over(p) && p->free_workers.count) {
+        int32_t move = run_take(&p->run);
         if (move == NONE) return;
         int32_t worker = (int32_t)heap_pop(&p->free_workers).value;
         Worker *w = &p->workers[worker];
@@ -201,7 +205,7 @@ static void start_moves(Prediction *p) {
 
 /* ---- The clock. ---- */
 static void take_steps(Prediction *p) {
-    run_apply_limits(&p->run, p->now);
+    if (!p->over) run_apply_limits(&p->run, p->now);
     int64_t count = stations_end(p->stations, p->now, p->ended);
     for (int64_t i = 0; i < count; i++) {
         int32_t worker = p->ended[i];

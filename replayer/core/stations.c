@@ -192,8 +192,8 @@ static void begin_visit(Stations *s, int64_t worker, int tier, int direction, in
 
 bool stations_transfer(Stations *s, int64_t worker, int tier, int direction, int64_t bytes,
                        double u, int64_t now) {
-    begin_visit(s, worker, tier, direction, now);
     const Station *model = s->tiers[tier].side[direction].model;
+    begin_visit(s, worker, tier, direction, now);
     Visit *v = &s->visits[worker];
     v->factor = draw_factor(model, load_of(&s->tiers[tier], direction), u);
     v->bytes = (double)bytes;
@@ -201,6 +201,7 @@ bool stations_transfer(Stations *s, int64_t worker, int tier, int direction, int
 }
 
 bool stations_remove(Stations *s, int64_t worker, int tier, int64_t now) {
+    if (!(s->tiers[tier].side[WRITES].model->remove_ns[0] > 0)) return false;
     begin_visit(s, worker, tier, WRITES, now);
     return enter_stage(s, worker, REMOVING, REMOVING, now);
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Self, cast, get_args
 
 import click
 
@@ -27,29 +27,49 @@ from tracegen.console.command_line import GIB, SECONDS, Quantity
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFlags:
-    """The values of all flags of `replayer run`; None: not passed.
+class LoadFlags:
+    """The values of the flags that a replay and its prediction share; None: not passed.
 
     Attributes:
         plan: the flags that decide the plan.
         duration: seconds; UNLIMITED, or None for what the trace's recipe says.
         drain: seconds, or UNLIMITED.
         warmup: ops and seconds; at most one of them is not 0.
-        precondition: GiB.
-        io_size: bytes.
-        throttle: tiers to slow down.
         window: ops.
         window_gb: GiB, or UNLIMITED.
     """
 
     plan: PlanSettings
-    cache_dir: Path | None
-    make_cache_dir: bool
-    reserve: Reserve
     duration: float | Decimal | None
     drain: float | Decimal | None
     ops: int | None
     warmup: tuple[int, float]
+    window: int | None
+    window_gb: Decimal
+    force: bool
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Take the values of all flags, by name; those that `PlanSettings` names are the plan's."""
+        names = PlanSettings.__annotations__
+        plan = {name: value for name, value in values.items() if name in names}
+        others = {name: value for name, value in values.items() if name not in plan}
+        return cls(plan=cast("PlanSettings", plan), **others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFlags(LoadFlags):
+    """The values of all flags of `replayer run`; None: not passed.
+
+    Attributes:
+        precondition: GiB.
+        io_size: bytes.
+        throttle: tiers to slow down.
+    """
+
+    cache_dir: Path | None
+    make_cache_dir: bool
+    reserve: Reserve
     precondition: float
     verify: Verify
     layout: Layout
@@ -63,18 +83,8 @@ class RunFlags:
     gpu_read: GpuRead
     gds: bool
     max_errors: int
-    window: int | None
-    window_gb: Decimal
     keep_cache: bool
     clean: bool
-    force: bool
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "RunFlags":
-        """Take the values of all flags, by name; those that `PlanSettings` names are the plan's."""
-        plan = {name: value for name, value in values.items() if name in PlanSettings.__annotations__}
-        others = {name: value for name, value in values.items() if name not in plan}
-        return cls(plan=cast("PlanSettings", plan), **others)
 
 
 CACHE_OPTIONS: Final = (
@@ -95,17 +105,7 @@ GPU_DEVICE_OPTION: Final = click.option(
     help="GPU by PyTorch's name for it; cpu emulates one, for tests.",
 )
 
-RUN_OPTIONS: Final = (
-    *CACHE_OPTIONS,
-    click.option(
-        "--reserve",
-        type=ReservedSpace(),
-        default="5%",
-        show_default=True,
-        metavar="GIB|SHARE%",
-        help="Space on --cache-dir's file system that new objects leave free, in GiB or as a share;"
-        " 0: they may fill it.",
-    ),
+_SPAN_OPTIONS: Final = (
     click.option(
         "--duration",
         type=UnlimitedOr(Quantity(SECONDS)),
@@ -141,6 +141,47 @@ RUN_OPTIONS: Final = (
         metavar="TIME|OPS",
         help="Start of the run that metrics leave out: a time with its unit, or a number of ops.",
     ),
+)
+
+_WINDOW_OPTIONS: Final = (
+    click.option(
+        "--window",
+        type=WholeNumber(1),
+        metavar="OPS",
+        help="Ops that the plan runs ahead of the lowest unfinished one."
+        "  [default: 4096; 65536 if pace is closed or open]",
+    ),
+    click.option(
+        "--window-gb",
+        type=UnlimitedOr(EXACT_GIB),
+        default="unlimited",
+        show_default=True,
+        metavar="GIB|unlimited",
+        help="Bytes that these ops together may write to tiers, in GiB or with a unit.",
+    ),
+)
+
+_FORCE_OPTION: Final = click.option(
+    "--force",
+    is_flag=True,
+    help="Replace the run directory if it exists.",
+)
+
+LOAD_OPTIONS: Final = (*_SPAN_OPTIONS, *_WINDOW_OPTIONS, _FORCE_OPTION)
+"""The flags that `LoadFlags` holds besides those of the plan."""
+
+RUN_OPTIONS: Final = (
+    *CACHE_OPTIONS,
+    click.option(
+        "--reserve",
+        type=ReservedSpace(),
+        default="5%",
+        show_default=True,
+        metavar="GIB|SHARE%",
+        help="Space on --cache-dir's file system that new objects leave free, in GiB or as a share;"
+        " 0: they may fill it.",
+    ),
+    *_SPAN_OPTIONS,
     click.option(
         "--precondition",
         type=Quantity(GIB),
@@ -230,24 +271,10 @@ RUN_OPTIONS: Final = (
         metavar="N",
         help="Stop the run after more than N failed moves.",
     ),
-    click.option(
-        "--window",
-        type=WholeNumber(1),
-        metavar="OPS",
-        help="Ops that the plan runs ahead of the lowest unfinished one."
-        "  [default: 4096; 65536 if pace is closed or open]",
-    ),
-    click.option(
-        "--window-gb",
-        type=UnlimitedOr(EXACT_GIB),
-        default="unlimited",
-        show_default=True,
-        metavar="GIB|unlimited",
-        help="Bytes that these ops together may write to tiers, in GiB or with a unit.",
-    ),
+    *_WINDOW_OPTIONS,
     click.option("--keep-cache", is_flag=True, help="Keep the run's cache files."),
     click.option("--clean", is_flag=True, help="Remove what killed runs left in --cache-dir."),
-    click.option("--force", is_flag=True, help="Replace the run directory if it exists."),
+    _FORCE_OPTION,
 )
 
 

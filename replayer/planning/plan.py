@@ -33,13 +33,12 @@ from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import Account, MoveTotals, PlanSummary
-from replayer.planning.trace_selection import Selection
+from replayer.planning.trace_selection import OpSource, Selection
 from replayer.planning.workload import Workload
 from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS, TIERS
 from replayer.record.options import Lookup
 from replayer.record.run_info import PeakBytes
 from tracegen.errors import InputError
-from tracegen.schema import Trace
 
 STRETCH_OPS: Final = 1 << 13  # more ops would leave the CPU's caches
 MAX_WAIT_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
@@ -122,7 +121,7 @@ class PlanOptions:
         is_known = self.arrangement.to_record().rules is None
         return self.order.plan_version if is_known else ARRANGED_PLAN_VERSION
 
-    def choose_lookup(self, trace: Trace) -> Lookup:
+    def choose_lookup(self, trace: OpSource) -> Lookup:
         """Return how reads are looked up: as given, else by the arrangement or the trace."""
         is_chained = bool(trace.metadata.prefix_chained)
         return self.lookup or self.arrangement.choose_lookup(is_chained=is_chained)
@@ -161,7 +160,7 @@ class Plan:
             does not fit the trace.
     """
 
-    def __init__(self, trace: Trace, options: PlanOptions, workload: Workload | None = None) -> None:
+    def __init__(self, trace: OpSource, options: PlanOptions, workload: Workload | None = None) -> None:
         self.trace = trace
         self.options = options
         self.usable = options.usable()

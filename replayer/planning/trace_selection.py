@@ -2,16 +2,45 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replayer.record.options import Decode
 from tracegen.errors import InputError
-from tracegen.schema import DECODE, READ, Columns, Trace, take_rows
+from tracegen.schema import DECODE, READ, Columns, Metadata, take_rows
 
 _SHIFTED = ("op_id", "time_ns", "key", "request_id", "session_id")
 """Columns whose values each further cycle continues where the previous one ended."""
+
+
+class OpSource(Protocol):
+    """A trace as plans need it: a file opened for reading, or ops that the replayer makes itself.
+
+    Attributes:
+        path: the file, or what messages call the ops.
+        metadata: what the trace records about itself.
+        ops: number of ops.
+    """
+
+    path: Path
+    metadata: Metadata
+    ops: int
+
+    def check(self) -> None:
+        """Check the whole trace.
+
+        Raises:
+            InputError: it breaks an invariant of its format.
+        """
+
+    def batches(self, size: int) -> Iterator[Columns]:
+        """Yield the ops in order, `size` rows at a time; the last batch may have fewer."""
+
+    def checked_batches(self, size: int) -> Iterator[Columns]:
+        """Yield the ops as `batches` does, each batch once it is checked."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +69,7 @@ class Selection:
             if value is not None and value < 1:
                 raise InputError("must be at least 1", subject=value, setting=setting)
 
-    def batches(self, trace: Trace, size: int) -> Iterator[Columns]:
+    def batches(self, trace: OpSource, size: int) -> Iterator[Columns]:
         """Yield the selected ops, from at most `size` ops of the trace at a time."""
         ends = dict.fromkeys(_SHIFTED, 0) | {"op_id": trace.ops}
         shift = dict.fromkeys(_SHIFTED, 0)
@@ -55,7 +84,7 @@ class Selection:
                 yield batch
             shift = {name: shift[name] + ends[name] for name in _SHIFTED}
 
-    def _subset(self, trace: Trace, size: int) -> Iterator[Columns]:
+    def _subset(self, trace: OpSource, size: int) -> Iterator[Columns]:
         """Yield the ops of the selected users and sessions."""
         rank, ranks = self.part
         for batch in trace.batches(size):
@@ -66,7 +95,7 @@ class Selection:
                 kept &= batch["session_id"] % ranks == rank
             yield batch if kept.all() else take_rows(batch, kept)
 
-    def _filter_decode_reads(self, trace: Trace, size: int) -> Iterator[Columns]:
+    def _filter_decode_reads(self, trace: OpSource, size: int) -> Iterator[Columns]:
         """Yield the subset without the decode reads that are left out.
 
         `once` keeps the first decode read of each request, `none` keeps no decode read. The
@@ -90,7 +119,7 @@ class Selection:
             extra_tokens = np.where(is_receiver, moved_tokens[requests], 0)
             yield ops | {"new_tokens": (ops["new_tokens"] + extra_tokens).astype(np.int32)}
 
-    def _mark_kept(self, trace: Trace, size: int) -> Iterator[tuple[Columns, NDArray[np.bool_]]]:
+    def _mark_kept(self, trace: OpSource, size: int) -> Iterator[tuple[Columns, NDArray[np.bool_]]]:
         """Yield batches of the subset, each with the mask of the ops that are kept."""
         has_read = np.zeros(trace.ops, np.bool_)
         for batch in self._subset(trace, size):

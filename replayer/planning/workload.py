@@ -20,9 +20,9 @@ from replayer.bindings.compiled import (
 )
 from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
-from replayer.planning.trace_selection import Selection
+from replayer.planning.trace_selection import OpSource, Selection
 from tracegen.errors import InputError
-from tracegen.schema import DTYPES, ENUMS, Columns, Trace
+from tracegen.schema import DTYPES, ENUMS, Columns
 
 BATCH_OPS: Final = 1 << 18
 _MAX_NUMBER: Final = (1 << 31) - 1  # rows, keys and requests are numbered with 31 bits
@@ -54,7 +54,7 @@ class Workload:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: OpSource,
         selection: Selection,
         bytes_per_token: TokenBytes,
         arrangement: Arrangement = WATERFALL,
@@ -86,7 +86,7 @@ class Workload:
         self._index()
         self._key["size"] = bytes_per_token.object_bytes(self._held_tokens(arrangement))
 
-    def _take(self, batch: Columns, trace: Trace) -> None:
+    def _take(self, batch: Columns, trace: OpSource) -> None:
         """Add the ops of a batch."""
         highest_key = int(batch["key"].max(initial=-1))
         highest_request = int(batch["request_id"].max(initial=-1))

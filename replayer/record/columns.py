@@ -9,7 +9,7 @@ from tracegen.schema import ENUMS
 RUN_VERSION: Final = 2
 """The format of a run directory."""
 PREDICTED_RUN_VERSION: Final = 3
-"""The same of a predicted run, which releases that do not know predictions must not take for a measured one."""
+"""The same of a predicted run: releases that do not know predictions refuse it."""
 PLAN_VERSION: Final = 1
 """What the fingerprint of a plan in the trace's order begins with."""
 ORDERED_PLAN_VERSION: Final = 2

@@ -132,7 +132,8 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
 
 
 _INNER: Final = r"(rank_\d+|bounds/slower|bounds/faster)"  # run directories inside one
-_FILES: Final = re.compile(rf"({_INNER}/)?(run\.json|device\.parquet|moves/part-\d+\.parquet)(\.partial)?")
+_NAMES: Final = r"(run\.json|device\.parquet|moves/part-\d+\.parquet)"
+_FILES: Final = re.compile(rf"({_INNER}/)?{_NAMES}(\.partial)?")
 _FOLDERS: Final = re.compile(rf"bounds|{_INNER}|({_INNER}/)?moves")
 
 

@@ -240,7 +240,7 @@ class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.jso
 
 
 class PredictionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The profile that a predicted run got its times from; `bound` is None except in a run of `bounds`."""
+    """The profile that the times are from; `bound` is None except in the runs of `bounds`."""
 
     profile: str
     kind: ProfileKind

@@ -1,20 +1,73 @@
-"""The conditions of a run: the settings that two runs must share to be compared."""
+"""The first run.json of a run, and its conditions: what two runs must share to be compared."""
 
-from replayer.planning.moves import GPU
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
 from replayer.planning.plan import Plan
-from replayer.record.run_info import Conditions, TierSizes, WarmupCondition
-from replayer.run.opening import OpenTiers
+from replayer.record.columns import RUN_VERSION
+from replayer.record.machine_info import Machine
+from replayer.record.run_info import (
+    Conditions,
+    PlanInfo,
+    RunInfo,
+    TierSizes,
+    TraceInfo,
+    WarmupCondition,
+)
 from replayer.run.settings import Settings
+from tracegen.schema import Trace
+
+
+@dataclass(frozen=True)
+class TierFacts:
+    """The facts about the tiers of a run that its conditions name.
+
+    Attributes:
+        has_gpu: whether there is a gpu tier.
+        has_disk: whether the nvme tier is on a disk.
+        direct: whether it bypasses the page cache; None if it is not on a disk.
+    """
+
+    has_gpu: bool
+    has_disk: bool
+    direct: bool | None
+
+
+def describe_start(
+    trace: Trace,
+    *,
+    plan: PlanInfo | None,
+    conditions: Conditions,
+    machine: Machine,
+    started: datetime,
+) -> RunInfo:
+    """Return the run.json of a single process before the execution starts."""
+    facts: dict[str, Any] = {"path": str(trace.path), "ops": trace.ops} | asdict(trace.metadata)
+    return RunInfo(
+        run_version=RUN_VERSION,
+        status="running",
+        reason="the run has not ended, or was killed",
+        started=started.isoformat(timespec="seconds"),
+        rank=0,
+        trace=msgspec.convert(facts, TraceInfo),
+        plan=plan,
+        conditions=conditions,
+        machine=machine,
+        warnings=(),
+    )
 
 
 def make_conditions(
     model: str,
     plan: Plan,
     settings: Settings,
-    tiers: OpenTiers,
+    tiers: TierFacts,
     ranks: int,
 ) -> Conditions:
-    """Return the conditions of a run of `ranks` processes on these tiers."""
+    """Return the conditions of a run of `ranks` processes on tiers of this kind."""
     options = plan.options
     arrangement = options.arrangement.to_record()
     selection = options.selection
@@ -23,8 +76,6 @@ def make_conditions(
     pace = settings.pace
     span = settings.span
     gpu, cpu, nvme = plan.usable
-    has_gpu = tiers.all[GPU] is not None
-    has_disk = tiers.nvme is not None
     return Conditions(
         model=model,
         bytes_per_token=sizes.per_token,
@@ -56,14 +107,14 @@ def make_conditions(
         warmup=WarmupCondition(ops=span.warmup_ops, s=span.warmup_s),
         precondition_gib=settings.precondition_gib,
         layout=settings.layout,
-        direct=tiers.nvme.direct if tiers.nvme is not None else None,
+        direct=tiers.direct,
         io_bytes=settings.io.size,
         io_depth=settings.io.depth,
-        io_engine=settings.io.engine if has_disk else None,
+        io_engine=settings.io.engine if tiers.has_disk else None,
         fsync=settings.io.fsync,
         verify=settings.verify,
-        gpu_device=settings.gpu_device if has_gpu else None,
-        gpu_read=settings.gpu_read if has_gpu else None,
+        gpu_device=settings.gpu_device if tiers.has_gpu else None,
+        gpu_read=settings.gpu_read if tiers.has_gpu else None,
         gds=settings.gds,
         throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
         window_ops=settings.window.ops,

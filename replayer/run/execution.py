@@ -2,23 +2,22 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from replayer.bindings.compiled import State
-from replayer.engine.engine import Engine, TooManyErrorsError
-from replayer.engine.move_executor import MoveExecutor
-from replayer.machine.device_counters import Sampler
+from replayer.engine.engine import TooManyErrorsError
 from replayer.planning.executing import Records, Rows
+from replayer.planning.pace import Span
 from replayer.planning.plan import Plan
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.plan_summary import PlanSummary
-from replayer.record.options import WarningKind
 from replayer.record.run_directory import RunDirectory
 from replayer.record.run_info import (
     Clock,
     PlanInfo,
+    RanksInfo,
     RunInfo,
     Status,
     Totals,
@@ -30,13 +29,9 @@ from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import Ranks
-from replayer.run.opening import OpenTiers
-from replayer.run.settings import Settings
-from replayer.tiers.payload import Payload
+from replayer.run.system import System
 from tracegen.console.interrupts import INTERRUPTS
-
-"""Fields of run.json that are unknown until the execution begins or ends."""
-_DELIVERED_SHARE: Final = 0.9  # of the bytes read: a device that delivered less did not serve all
+from tracegen.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -46,20 +41,23 @@ class Prepared:
     Attributes:
         plan: the plan.
         summary: of the plan; None if placement is decided during the run.
-        settings: of the run.
-        tiers: open.
-        payload: makes and verifies bytes.
+        span: the part of the plan that is executed.
     """
 
     plan: Plan
     summary: PlanSummary | None
-    settings: Settings
-    tiers: OpenTiers
-    payload: Payload
+    span: Span
 
 
 class Execution:
     """One execution of a plan.
+
+    Args:
+        prepared: the plan.
+        system: executes it.
+        info: run.json as of now.
+        ranks: this process among its ranks.
+        console: shows progress and warnings.
 
     Attributes:
         info: run.json as of now; replaced at each stage.
@@ -68,29 +66,18 @@ class Execution:
     def __init__(
         self,
         prepared: Prepared,
+        system: System,
         info: RunInfo,
         ranks: Ranks,
         console: RunConsole,
     ) -> None:
-        settings = prepared.settings
-        tiers = prepared.tiers
-        payload = prepared.payload
         self.info = info
         self._prepared = prepared
+        self._system = system
+        self._engine = system.engine
         self._ranks = ranks
         self._console = console
         self._hash = PlanHash(prepared.plan.options.plan_version)
-        self._engine = Engine(
-            prepared.plan,
-            tiers.all,
-            payload,
-            tiers.staging,
-            MoveExecutor(tiers.all, payload, settings.verify),
-            settings.verify,
-            settings.chunk,
-            settings.window,
-            settings.span,
-        )
 
     def execute(self, directory: RunDirectory, log: LogWriter) -> KeyboardInterrupt | None:
         """Execute the plan, and write parts of the log as it goes.
@@ -99,17 +86,11 @@ class Execution:
             The signal that interrupted it, if any.
         """
         interrupt: KeyboardInterrupt | None = None
-        tiers = self._prepared.tiers
-        sampler = Sampler(
-            tiers.block_device(),
-            own_io=tiers.io_is_counted(),
-            run_delay_ns=self._engine.run_delay_ns,
-        )
         status: Status = "failed"
         reason: str | None
         try:
             self._start(directory)
-            self._replay_moves(directory, log, sampler)
+            self._replay_moves(directory, log)
             status, reason = self._judge()
         except KeyboardInterrupt as error:
             interrupt = error
@@ -120,43 +101,42 @@ class Execution:
         except Exception as error:  # noqa: BLE001 (run.json says what ended the run)
             reason = f"{type(error).__name__}: {error}"
         self._record_end(status, reason)
-        self._record_counters(sampler, directory)
-        self._engine.close()
+        self._record_counters(directory)
+        self._system.close()
         return interrupt
 
     def _start(self, directory: RunDirectory) -> None:
         self.update(clock=self._ranks.start_clock())
         directory.save(self.info)
 
-    def _replay_moves(self, directory: RunDirectory, log: LogWriter, sampler: Sampler) -> None:
+    def _replay_moves(self, directory: RunDirectory, log: LogWriter) -> None:
         """Run the engine to its end."""
-        plan = self._prepared.plan
-        span = self._prepared.settings.span
-        with sampler, self._console.track_run(plan.workload.ops, span) as show:
+        system = self._system
+        ops = self._prepared.plan.workload.ops
+        with system.recording(), self._console.track_run(ops, self._prepared.span) as show:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
                 self._record_time_zero(directory)
                 self._hash.add(rows)
                 log.add(records, errors)
-                if sampler.due():
-                    directory.write_device(sampler.rows)
+                system.write_counters(directory)
                 show(self._engine.state())
 
-            self._engine.run(flush, self._check_interrupts, begun=sampler.start)
+            system.run(flush, self._check_interrupts)
 
     def _check_interrupts(self) -> None:
         try:
             INTERRUPTS.check()
         except KeyboardInterrupt:
-            self._prepared.tiers.stop_waiting()
+            self._system.stop_waiting()
             raise
 
     def _record_time_zero(self, directory: RunDirectory) -> None:
         """Record the log's time 0 on rank 0's clock, once it is known."""
         clock = self.info.clock or Clock()
-        if not self._engine.began_ns or clock.zero_ns is not None:
+        if not self._system.began_ns or clock.zero_ns is not None:
             return
-        zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
+        zero_ns = time.time_ns() - (time.perf_counter_ns() - self._system.began_ns)
         zero_ns += clock.offset_ns or 0
         self.update(clock=msgspec.structs.replace(clock, zero_ns=zero_ns))
         directory.save(self.info)
@@ -164,10 +144,10 @@ class Execution:
     def _judge(self) -> tuple[Status, str | None]:
         """Return the status of an execution that came to its end, and the reason if it failed."""
         state = self._engine.state()
-        span = self._prepared.settings.span
+        span = self._prepared.span
         summary = self._prepared.summary
         if state.failures:
-            return "failed", f"{state.failures:,} moves failed: {commonest(self._engine.causes)}"
+            return "failed", f"{state.failures:,} moves failed: {commonest(self._system.causes)}"
         if not state.retired:
             return "failed", "no op was executed within the duration"
         executes_all = span.ops is None or span.ops >= self._prepared.plan.workload.ops
@@ -181,7 +161,7 @@ class Execution:
         """Record in run.json how the execution ended."""
         state = self._engine.state()
         plan = self._prepared.plan
-        span = self._prepared.settings.span
+        span = self._prepared.span
         executed = self._engine.totals().to_info()
         fingerprint = self._hash.hexdigest()
         is_whole = state.over and not state.cut and span.ops is None
@@ -202,11 +182,11 @@ class Execution:
         if state.log_stalled_ns:
             stalled_s = state.log_stalled_ns / 1e9
             text = f"workers waited {stalled_s:.1f} s for the log to be written."
-            self._warn("slow log", text)
+            self.warn(Warning(kind="slow log", text=text))
 
     def _window(self, state: State) -> Window:
         """Return the time limit and the times at which the execution was cut and ended."""
-        span = self._prepared.settings.span
+        span = self._prepared.span
         drain_s = 0.0
         if span.duration_s is not None and state.cut:
             drain_s = max(0.0, state.ended_ns / 1e9 - span.duration_s)
@@ -219,26 +199,37 @@ class Execution:
             stopped_s=state.stopped_ns / 1e9 if state.stopped_ns >= 0 else None,
         )
 
-    def _record_counters(self, sampler: Sampler, directory: RunDirectory) -> None:
+    def _record_counters(self, directory: RunDirectory) -> None:
         """Write the last samples, and warn if the device did not serve all reads."""
-        if not sampler.rows:
-            return
         try:
-            directory.write_device(sampler.rows)
+            self._system.write_last_counters(directory)
         except OSError as error:
             self.fail(f"device.parquet cannot be written: {error.strerror}")
-        delivered = sampler.read_bytes()
-        read = self._engine.state().nvme_read_bytes
-        if delivered is not None and delivered < _DELIVERED_SHARE * read:
-            self._warn(
-                "page cache served reads",
-                f"a cache served reads: the nvme tier read {read / 2**30:.2f} GiB, the device"
-                f" delivered {delivered / 2**30:.2f} GiB ({1 - delivered / read:.0%} less).",
-            )
+        if warning := self._system.judge_reads():
+            self.warn(warning)
 
-    def _warn(self, kind: WarningKind, text: str) -> None:
-        self.update(warnings=(*self.info.warnings, Warning(kind=kind, text=text)))
-        self._console.warn(text)
+    def write_end(self, directory: RunDirectory, log: LogWriter) -> str | None:
+        """Write the rest of the log and the last run.json.
+
+        Returns:
+            Why run.json could not be written; None: it was.
+        """
+        try:
+            log.write()
+        except OSError as error:
+            self.fail(f"the log's last rows cannot be written: {error.strerror}")
+        try:
+            directory.save(self.info)
+        except OSError as error:
+            reason = f"{directory.path}: cannot write how the run ended ({error.strerror})"
+            self.fail(reason)
+            return reason
+        return None
+
+    def warn(self, warning: Warning) -> None:
+        """Record a warning in run.json, and show it."""
+        self.update(warnings=(*self.info.warnings, warning))
+        self._console.warn(warning.text)
 
     def fail(self, reason: str) -> None:
         """Record that the run failed."""
@@ -253,3 +244,27 @@ def _plan_executed(executed: Totals, fingerprint: str) -> PlanInfo:
     """Return the plan of a run whose placement was decided on the way: the moves it executed."""
     totals = {name: getattr(executed, name) for name in executed.__struct_fields__}
     return PlanInfo(**totals, plan_fingerprint=fingerprint)
+
+
+def save_first(directory: RunDirectory, info: RunInfo | RanksInfo, *above: RunDirectory) -> None:
+    """Write the first run.json of a run directory; remove a directory in which that fails.
+
+    Args:
+        directory: of the run.
+        info: its run.json.
+        above: directories that were made for this one.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        directory.save(info)
+    except OSError as error:
+        for made in (directory, *above):
+            made.abandon()
+        raise InputError(
+            str(error.strerror),
+            "name another directory",
+            subject=above[-1].path if above else directory.path,
+            setting="output",
+        ) from None

@@ -23,15 +23,17 @@ class LogWriter:
     Args:
         directory: of the run.
         rank: of this process.
+        by_age: whether rows become a part at some age, too; else the parts are the same each time.
 
     Attributes:
         rows: number of rows that are in no part yet.
     """
 
-    def __init__(self, directory: RunDirectory, rank: int) -> None:
+    def __init__(self, directory: RunDirectory, rank: int, *, by_age: bool = True) -> None:
         offsets: Any = RECORD.fields
         self._directory = directory
         self._rank = rank
+        self._by_age = by_age
         self._columns = {name: np.empty(PART_ROWS, RECORD[name]) for name in _NAMES}
         layout = [(offsets[name][1], RECORD[name].itemsize) for name in _NAMES]
         self._layout = np.array(layout, np.int64)
@@ -58,18 +60,20 @@ class LogWriter:
                 self._errors[self.rows + row] = errors[int(batch["error"][row])]
             self._copy(batch)
             self.rows += len(batch)
-        if self.rows == PART_ROWS or monotonic() - self._written_at > PART_SECONDS:
+        is_old = self._by_age and monotonic() - self._written_at > PART_SECONDS
+        if self.rows == PART_ROWS or is_old:
             self.write()
 
     def _copy(self, batch: Records) -> None:
         """Copy the records into the columns, after the rows that are there."""
-        targets = [address(column[self.rows :]) for column in self._columns.values()]
+        columns = self._columns.values()
+        targets = np.array([address(column[self.rows :]) for column in columns], np.int64)
         _split_records(
             address(batch),
             len(batch),
             RECORD.itemsize,
             address(self._layout),
-            address(np.array(targets, np.int64)),
+            address(targets),
             len(targets),
         )
 

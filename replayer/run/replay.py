@@ -5,7 +5,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,10 @@ from replayer.record.run_info import (
     RanksInfo,
     RunInfo,
     Status,
-    TraceInfo,
 )
-from replayer.run.conditions import make_conditions
+from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole
-from replayer.run.execution import Execution, Prepared
+from replayer.run.execution import Execution, Prepared, save_first
 from replayer.run.footprint import nvme_room
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE, Ranks, combine_ranks
@@ -42,6 +41,7 @@ from replayer.run.preflight import (
 )
 from replayer.run.run_warnings import collect_warnings
 from replayer.run.settings import Settings
+from replayer.run.system import MeasuredSystem
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
@@ -181,8 +181,9 @@ class Replay:
             room = nvme_room(plan, summary, settings.window)
             written = precondition(tiers.nvme, settings, room, payload, advance)
         info = msgspec.structs.replace(info, warnings=tuple(warnings), precondition=written)
-        prepared = Prepared(plan, summary, settings, tiers, payload)
-        return Execution(prepared, info, self.ranks, self.console)
+        prepared = Prepared(plan, summary, settings.span)
+        system = MeasuredSystem(plan, settings, tiers, payload)
+        return Execution(prepared, system, info, self.ranks, self.console)
 
     def _simulate(self, plan: Plan) -> PlanSummary | None:
         if self.options.order.kind == "live":
@@ -203,20 +204,22 @@ class Replay:
         started: datetime,
     ) -> RunInfo:
         """Return run.json as it is before the execution starts."""
-        metadata = asdict(self.trace.metadata)
-        facts: dict[str, Any] = {"path": str(self.trace.path), "ops": self.trace.ops} | metadata
-        return RunInfo(
-            run_version=RUN_VERSION,
-            status="running",
-            reason="the run has not ended, or was killed",
-            started=started.isoformat(timespec="seconds"),
-            rank=self.ranks.rank,
-            trace=msgspec.convert(facts, TraceInfo),
+        facts = TierFacts(
+            has_gpu=tiers.all[GPU] is not None,
+            has_disk=tiers.nvme is not None,
+            direct=tiers.nvme.direct if tiers.nvme is not None else None,
+        )
+        info = describe_start(
+            self.trace,
             plan=None if summary is None else summary.to_info(),
-            payload_nonce=f"{self.nonce:016x}",
-            conditions=make_conditions(self.model, plan, self.settings, tiers, self.ranks.size),
+            conditions=make_conditions(self.model, plan, self.settings, facts, self.ranks.size),
             machine=_describe_machine(self.settings, tiers),
-            warnings=(),
+            started=started,
+        )
+        return msgspec.structs.replace(
+            info,
+            rank=self.ranks.rank,
+            payload_nonce=f"{self.nonce:016x}",
         )
 
     def _make_directories(self, info: RunInfo) -> tuple[RunDirectory, RunDirectory | None]:
@@ -230,32 +233,14 @@ class Replay:
         with self.ranks.in_step():
             if not is_alone and self.ranks.rank == 0:
                 top = RunDirectory(self.output, force=force, parts=False)
-                self._save_first(top, self._unfinished("running"))
+                save_first(top, self._unfinished("running"))
         with self.ranks.in_step():
             if is_alone:
                 directory = RunDirectory(self.output, force=force)
             else:
                 directory = RunDirectory(self.output / f"rank_{self.ranks.rank}")
-            self._save_first(directory, info, *([top] if top is not None else []))
+            save_first(directory, info, *([top] if top is not None else []))
         return directory, top
-
-    def _save_first(
-        self,
-        directory: RunDirectory,
-        info: RunInfo | RanksInfo,
-        *above: RunDirectory,
-    ) -> None:
-        try:
-            directory.save(info)
-        except OSError as error:
-            for made in (directory, *above):
-                made.abandon()
-            raise InputError(
-                str(error.strerror),
-                "name another directory",
-                subject=self.output,
-                setting="output",
-            ) from None
 
     def _unfinished(self, status: Status) -> RanksInfo:
         reason = "a rank has not ended, was interrupted, or was killed"
@@ -273,18 +258,10 @@ class Replay:
 
         The tiers are closed by now: a log that a full disk refused may fit into their room.
         """
-        try:
-            log.write()
-        except OSError as error:
-            execution.fail(f"the log's last rows cannot be written: {error.strerror}")
-        try:
-            directory.save(execution.info)
-        except OSError as error:
-            reason = f"{directory.path}: cannot write how the run ended ({error.strerror})"
-            execution.fail(reason)
-            if self.ranks.comm is None:
-                raise ToolError(reason) from None
+        reason = execution.write_end(directory, log)
         if self.ranks.comm is None:
+            if reason is not None:
+                raise ToolError(reason)
             return ReplayResult(execution.info)
         if execution.info.status == "incomplete":  # interrupted, as all ranks are; some may be gone
             above = self._unfinished("incomplete")

@@ -33,6 +33,7 @@ DOORS = {
 
 COMMAND_LINE = ("commands", "flags", "cli.py", "__main__.py")
 INTERRUPTIBLE = {
+    "replayer/run/predicted.py",
     "replayer/run/replay.py",
     "replayer/run/execution.py",
     "replayer/experiments/children.py",

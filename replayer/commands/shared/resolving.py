@@ -4,12 +4,15 @@ A flag comes first, then the recipe that the trace carries, then the default.
 """
 
 import os
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final, cast
 
-from replayer.flags.run_flags import RunFlags
+from replayer.flags.run_flags import LoadFlags, RunFlags
 from replayer.planning.pace import Pace, PlanWindow, Span
 from replayer.planning.plan_settings import UNLIMITED, resolve_demand, resolve_setting
+from replayer.profiles.profile import Profile
+from replayer.run.predicted import assume_settings
 from replayer.run.settings import Settings, choose_request_bytes
 from replayer.tiers.disk import BlockIO, uring_error
 from tracegen.errors import InputError
@@ -50,9 +53,8 @@ def resolve_settings(trace: Trace, flags: RunFlags) -> Settings:
     """
     demand = resolve_demand(trace, flags.plan)
     io, notes = _resolve_io(flags, demand.workers)
-    warmup_ops, _ = flags.warmup
-    if 0 < warmup_ops < _FEW_OPS:
-        notes += (f"--warmup {warmup_ops} means {warmup_ops} ops; write {warmup_ops}s for seconds.",)
+    span = _resolve_span(trace, flags)
+    _check_positive("precondition", flags.precondition or None)
     return Settings(
         workers=demand.workers,
         cache_dir=flags.cache_dir,
@@ -61,7 +63,7 @@ def resolve_settings(trace: Trace, flags: RunFlags) -> Settings:
         pace=demand.pace,
         verify=flags.verify,
         window=_resolve_window(flags, demand.pace),
-        span=_resolve_span(trace, flags),
+        span=replace(span, max_errors=flags.max_errors),
         allocs=demand.allocs,
         precondition_gib=flags.precondition,
         gpu_device=flags.gpu_device,
@@ -73,25 +75,52 @@ def resolve_settings(trace: Trace, flags: RunFlags) -> Settings:
         keep_cache=flags.keep_cache,
         clean=flags.clean,
         force=flags.force,
-        notes=notes,
+        notes=notes + _note_warmup(flags),
     )
 
 
-def _resolve_span(trace: Trace, flags: RunFlags) -> Span:
+def resolve_prediction(trace: Trace, flags: LoadFlags, profile: Profile) -> Settings:
+    """Return how the plan is executed on the system of a profile.
+
+    Raises:
+        InputError: a flag or a value of the trace's recipe is not valid.
+    """
+    demand = resolve_demand(trace, flags.plan)
+    settings = assume_settings(
+        profile,
+        demand,
+        _resolve_span(trace, flags),
+        _resolve_window(flags, demand.pace),
+    )
+    return replace(settings, force=flags.force, notes=_note_warmup(flags))
+
+
+def _note_warmup(flags: LoadFlags) -> tuple[str, ...]:
+    """Return a note if a warm-up of ops was probably meant in seconds."""
+    ops, _ = flags.warmup
+    if not 0 < ops < _FEW_OPS:
+        return ()
+    return (f"--warmup {ops} means {ops} ops; write {ops}s for seconds.",)
+
+
+def _check_positive(setting: str, value: float | None) -> None:
+    if value is not None and not 0 < value < 1e9:
+        raise InputError("must be more than 0 and below 1e9", setting=setting, subject=f"{value:g}")
+
+
+def _resolve_span(trace: Trace, flags: LoadFlags) -> Span:
     """Return how much of the plan is executed, and what of it is warm-up."""
     duration_s, drain_s = resolve_time(trace, flags.duration, flags.drain)
-    for setting, value in (("duration", duration_s), ("precondition", flags.precondition or None)):
-        if value is not None and not 0 < value < 1e9:
-            raise InputError("must be more than 0 and below 1e9", setting=setting, subject=f"{value:g}")
+    _check_positive("duration", duration_s)
     if drain_s is not None and not 0 <= drain_s < 1e9:
         raise InputError("must be 0 or more, and below 1e9", setting="drain", subject=f"{drain_s:g}")
     if flags.drain is not None and duration_s is None:
         raise InputError("there is no `duration` after which to drain", "pass `duration`, too", setting="drain")
     warmup_ops, warmup_s = flags.warmup
-    return Span(duration_s, drain_s, flags.ops, warmup_ops, warmup_s, flags.max_errors)
+    return Span(duration_s, drain_s, flags.ops, warmup_ops, warmup_s)
 
 
-def _resolve_window(flags: RunFlags, pace: Pace) -> PlanWindow:
+def _resolve_window(flags: LoadFlags, pace: Pace) -> PlanWindow:
     """Return how far the plan runs ahead of the lowest unfinished op."""
     gib = None if flags.window_gb == UNLIMITED else flags.window_gb
     if gib is not None and not gib > 0:

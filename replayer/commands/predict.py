@@ -1,0 +1,99 @@
+"""`replayer predict`: the run directory of a replay, on the clock of a measured machine."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from replayer.bindings.compiled import State
+from replayer.commands.shared.resolving import resolve_prediction
+from replayer.commands.shared.run_console import TerminalConsole, make_bar, note_log
+from replayer.flags.plan_flags import add_options, plan_options
+from replayer.flags.profile_flags import PROFILE_OPTIONS
+from replayer.flags.run_flags import LOAD_OPTIONS, LoadFlags
+from replayer.planning.pace import Span
+from replayer.planning.plan_settings import resolve_plan
+from replayer.profiles.loading import load_profile
+from replayer.record.plain_json import to_json
+from replayer.record.run_info import RunInfo, Tier
+from replayer.run.predicted import AssumedSystem, PredictedReplay
+from tracegen.console.interrupts import Interrupted
+from tracegen.errors import format_count
+from tracegen.schema import Trace
+
+
+def load_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags that a replay and its prediction share to a command."""
+    return add_options(LOAD_OPTIONS, command)
+
+
+def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --profile, --speed and --bounds to a command."""
+    return add_options(PROFILE_OPTIONS, command)
+
+
+@click.command(epilog="Example: replayer predict trace.parquet --cpu-mem-gb 4 --profile drive.toml -o run")
+@plan_options
+@profile_options
+@load_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The run directory to make.",
+)
+def predict(
+    trace: Path,
+    profile: str,
+    speed: dict[Tier, float],
+    output: Path,
+    *,
+    bounds: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Predict a replay from a profile, without any I/O (docs/predicting.md).
+
+    The plan, the workers and the load are those of `replayer run` with the same flags. The times
+    are those of the machine and the conditions that `replayer profile` measured.
+    """
+    system = AssumedSystem(load_profile(profile), speed)
+    opened = Trace(trace)
+    loads = LoadFlags.from_values(flags)
+    model, options = resolve_plan(opened, loads.plan)
+    settings = resolve_prediction(opened, loads, system.profile)
+    prediction = PredictedReplay(opened, model, options, settings, system, output, bounds, _Console())
+    try:
+        info = prediction.run()
+    except Interrupted as error:
+        note_log(error, output)
+        raise
+    if as_json:
+        click.echo(json.dumps(to_json(info), indent=2))
+    else:
+        _print_result(info, output)
+    if info.status != "complete":
+        raise click.exceptions.Exit(1)
+
+
+def _print_result(info: RunInfo, directory: Path) -> None:
+    ops = format_count(info.ops_executed or 0, "op")
+    command = f"`analysis summary {shlex.quote(str(directory))}`"
+    click.echo(f"{directory}: predicted, {info.status}, {ops}; {command} describes it")
+    if info.status != "complete":
+        click.secho(f"Error: {directory}: {info.reason}.", err=True, bold=True)
+
+
+class _Console(TerminalConsole):
+    """Shows a prediction on stderr; its clock is not the terminal's, so the bar counts ops."""
+
+    @contextmanager
+    def track_run(self, ops: int, span: Span) -> Iterator[Callable[[State], object]]:
+        """Show a progress bar of an execution; give a function that takes its state."""
+        with make_bar("predicting", min(ops, span.ops or ops), "op") as bar:
+            yield lambda state: bar.update(state.retired - bar.n)

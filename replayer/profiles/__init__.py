@@ -1,0 +1,1 @@
+"""Profiles: how long the tiers of a machine take, measured or from data sheets."""

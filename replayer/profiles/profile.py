@@ -1,0 +1,258 @@
+"""Profiles of machines, as docs/predicting.md specifies them."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final, Literal, Self
+
+from replayer.bindings.compiled import ProfileStruct
+from replayer.profiles.spread import Spread, stretch_tail
+from replayer.profiles.structs import make_struct
+from replayer.record.columns import TIERS
+from replayer.record.options import Fsync, GpuRead, Layout, Verify
+from replayer.record.run_info import IoEngine, Tier
+from tracegen.errors import InputError
+
+ProfileKind = Literal["measured", "data sheet"]
+"""Whether the times of a profile were measured, or derived from a data sheet."""
+MOST_POINTS: Final = 16
+"""Loads at which a station may have costs, at most."""
+
+Ranges = Mapping[str, tuple[tuple[float, float], ...]]
+"""Intervals of parameters by name: (low, high) for each value of a list, one for a number."""
+
+
+@dataclass(frozen=True)
+class Station:
+    """One direction of a tier: its costs at some loads.
+
+    Attributes:
+        in_flight: the loads, ascending from 1; shape (points,), as of all that follow.
+        open_us: to open an object.
+        latency_us: of a visit, before it transfers bytes.
+        bandwidth_gb_s: of all visits together, in 10^9 bytes per second.
+        spread: nine quantiles for each load, or none.
+        remove_us: to remove an object; empty: removing takes no time.
+        ranges: intervals of the lists above.
+    """
+
+    in_flight: tuple[float, ...]
+    open_us: tuple[float, ...]
+    latency_us: tuple[float, ...]
+    bandwidth_gb_s: tuple[float, ...]
+    spread: tuple[Spread, ...] = ()
+    remove_us: tuple[float, ...] = ()
+    ranges: Ranges = field(default_factory=dict)
+
+    def slow_down(self, factor: float, tail_factor: float = 1.0) -> Self:
+        """Return the station with all times multiplied.
+
+        Args:
+            factor: of costs.
+            tail_factor: of what the spread has above its mean; see `stretch_tail`.
+        """
+        spread = self.spread
+        if tail_factor != 1:
+            spread = tuple(stretch_tail(one, tail_factor) for one in spread)
+        return replace(
+            self,
+            open_us=_multiply(self.open_us, factor),
+            latency_us=_multiply(self.latency_us, factor),
+            bandwidth_gb_s=_multiply(self.bandwidth_gb_s, 1 / factor),
+            remove_us=_multiply(self.remove_us, factor),
+            spread=spread,
+            ranges={},
+        )
+
+
+@dataclass(frozen=True)
+class TierProfile:
+    """The speed of one tier.
+
+    Attributes:
+        read: its reads.
+        write: its writes and removals.
+        writes_on_reads: reads that a write weighs for reads.
+        reads_on_writes: writes that a read weighs for writes.
+        error: relative error of costs.
+        tail_error: relative error of what the spread has above its mean.
+        smallest_bytes: the smallest object that the profile is for.
+        largest_bytes: the largest one.
+        ranges: intervals of the weights.
+    """
+
+    read: Station
+    write: Station
+    writes_on_reads: float
+    reads_on_writes: float
+    error: float
+    tail_error: float
+    smallest_bytes: int
+    largest_bytes: int
+    ranges: Ranges = field(default_factory=dict)
+
+    def slow_down(self, factor: float, tail_factor: float = 1.0) -> Self:
+        """Return the tier with all times multiplied, as `Station.slow_down` does."""
+        read = self.read.slow_down(factor, tail_factor)
+        write = self.write.slow_down(factor, tail_factor)
+        return replace(self, read=read, write=write)
+
+
+@dataclass(frozen=True)
+class CpuProfile:
+    """The work of a worker besides I/O.
+
+    Attributes:
+        cores: that workers may use.
+        make_ns_per_byte: to make bytes that are written.
+        check_ns_per_byte: to check bytes that were read.
+        move_us: of book-keeping per move.
+        ranges: intervals of the three times.
+    """
+
+    cores: float
+    make_ns_per_byte: float
+    check_ns_per_byte: float
+    move_us: float
+    ranges: Ranges = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProfileConditions:
+    """The settings under which a profile was measured; replays under others cannot be predicted.
+
+    The fields have the names and values of run.json's conditions.
+    """
+
+    layout: Layout
+    direct: bool
+    io_bytes: int
+    io_depth: int
+    io_engine: IoEngine
+    fsync: Fsync
+    verify: Verify
+    gpu_read: GpuRead = "host"
+    throttle: Mapping[Tier, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasuredCell:
+    """A time that was measured for a profile.
+
+    Attributes:
+        tier: where.
+        what: read, write or remove; mixed read and mixed write: while the other went on, too.
+        bytes: of an object.
+        workers: that moved objects at once.
+        in_flight: mean number of visits in the station; of both stations together if mixed.
+        measured_us: median of the rounds.
+        low_us: of the fastest round.
+        high_us: of the slowest round.
+        model_us: as the profile has it.
+        residual: model ÷ measured − 1.
+    """
+
+    tier: Tier
+    what: str
+    bytes: int
+    workers: int
+    in_flight: float
+    measured_us: float
+    low_us: float
+    high_us: float
+    model_us: float
+    residual: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The profile of a machine.
+
+    Attributes:
+        name: its name.
+        kind: whether it was measured.
+        source: of a data sheet: where its numbers are from.
+        conditions: under which it was measured; None of a data sheet.
+        machine: facts about the machine, by name.
+        cpu: the work of workers besides I/O.
+        tiers: those that were measured.
+        cells: what was measured.
+    """
+
+    name: str
+    kind: ProfileKind
+    source: str
+    conditions: ProfileConditions | None
+    machine: Mapping[str, str | int | float]
+    cpu: CpuProfile
+    tiers: Mapping[Tier, TierProfile]
+    cells: tuple[MeasuredCell, ...] = ()
+
+    def slower(self) -> Self:
+        """Return the slow bound: costs × (1 + error), and the tails as far off as they may be."""
+        return self._change_tiers(lambda tier: tier.slow_down(1 + tier.error, 1 + tier.tail_error))
+
+    def faster(self) -> Self:
+        """Return the fast bound: costs ÷ (1 + error), and the tails as short as they may be."""
+        return self._change_tiers(
+            lambda tier: tier.slow_down(1 / (1 + tier.error), 1 / (1 + tier.tail_error)),
+        )
+
+    def with_speed(self, speeds: Mapping[Tier, float]) -> Self:
+        """Return the profile with faster tiers.
+
+        Args:
+            speeds: how many times as fast, by tier; all times of the tier are divided by it.
+
+        Raises:
+            InputError: the profile has no such tier, or a speed is not positive.
+        """
+        for tier, speed in speeds.items():
+            if tier not in self.tiers:
+                raise InputError(
+                    f"the profile {self.name} has no tier {tier}",
+                    f"name {' or '.join(self.tiers)}",
+                    setting="speed",
+                )
+            if not 1e-6 <= speed <= 1e6:
+                problem = "is not a speed from 0.000001 to 1,000,000"
+                remedy = "write 2 for twice as fast"
+                raise InputError(problem, remedy, subject=speed, setting="speed")
+        faster = {tier: self.tiers[tier].slow_down(1 / speed) for tier, speed in speeds.items()}
+        return replace(self, tiers={**self.tiers, **faster})
+
+    def struct(self) -> ProfileStruct:
+        """Return the profile as compiled code reads it."""
+        return make_struct(self.cpu, self.tiers)
+
+    def _change_tiers(self, change: Callable[[TierProfile], TierProfile]) -> Self:
+        return replace(self, tiers={tier: change(one) for tier, one in self.tiers.items()})
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that predictions depend on, as 64 hexadecimal digits.
+
+        Name, source, machine, intervals and cells do not count.
+        """
+        content = {
+            "kind": self.kind,
+            "conditions": None if self.conditions is None else asdict(self.conditions),
+            "cpu": _model_of(self.cpu),
+            **{tier: _model_of(self.tiers[tier]) for tier in TIERS if tier in self.tiers},
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _multiply(times: tuple[float, ...], factor: float) -> tuple[float, ...]:
+    return tuple(time * factor for time in times)
+
+
+def _model_of(part: TierProfile | CpuProfile | Station) -> dict[str, object]:
+    """Return the fields of a part of a profile, without intervals."""
+    return {
+        name: _model_of(value) if isinstance(value, Station) else value
+        for name, value in vars(part).items()
+        if name != "ranges"
+    }

@@ -1,0 +1,305 @@
+"""One prediction, from a trace to a run directory: the run's own plan on the clock of a profile."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from replayer.machine import description as machine
+from replayer.planning.moves import GPU, NVME
+from replayer.planning.pace import Demand, PlanWindow, Span
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_summary import PlanSummary
+from replayer.prediction.virtual_engine import VirtualEngine
+from replayer.profiles.profile import Profile, ProfileConditions
+from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
+from replayer.record.machine_info import Machine
+from replayer.record.options import Bound
+from replayer.record.run_directory import RunDirectory, check_free
+from replayer.record.run_info import PredictionInfo, RunInfo, Tier
+from replayer.record.run_info import Warning as RunWarning
+from replayer.run.conditions import TierFacts, describe_start, make_conditions
+from replayer.run.console import RunConsole
+from replayer.run.execution import Execution, Prepared, save_first
+from replayer.run.log_writer import LogWriter
+from replayer.run.mpi import ALONE
+from replayer.run.profile_range import check_range
+from replayer.run.settings import Settings
+from replayer.run.system import System
+from replayer.tiers.disk import BlockIO
+from replayer.tiers.throttled import Throttle
+from tracegen.console.interrupts import INTERRUPTS
+from tracegen.errors import InputError, ToolError
+from tracegen.schema import Trace
+
+BOUNDS_FOLDER: Final = "bounds"
+BOUNDS: Final[tuple[Bound, ...]] = ("slower", "faster")
+_OF_DATA_SHEETS: Final = ProfileConditions(
+    layout="files",
+    direct=True,
+    io_bytes=1 << 20,
+    io_depth=1,
+    io_engine="psync",
+    fsync="none",
+    verify="stamps",
+)
+"""What is assumed if a profile comes from a data sheet."""
+
+
+@dataclass(frozen=True)
+class AssumedSystem:
+    """The system that a prediction is for.
+
+    Attributes:
+        profile: as it was loaded.
+        speeds: how many times as fast, by tier.
+    """
+
+    profile: Profile
+    speeds: Mapping[Tier, float]
+
+    def times(self, bound: Bound | None = None) -> Profile:
+        """Return the profile with these speeds, or an end of its interval.
+
+        Raises:
+            InputError: the profile lacks a tier that has a speed, or the speed is not positive.
+        """
+        faster = self.profile.with_speed(self.speeds)
+        if bound is None:
+            return faster
+        return faster.slower() if bound == "slower" else faster.faster()
+
+    def describe(self, bound: Bound | None = None) -> PredictionInfo:
+        """Describe the system in run.json; the bounds are named when they are there."""
+        profile = self.profile
+        return PredictionInfo(
+            profile=profile.name,
+            kind=profile.kind,
+            source=profile.source or None,
+            profile_sha256=profile.digest,
+            speeds=dict(self.speeds) or None,
+            bound=bound,
+        )
+
+
+def assume_settings(profile: Profile, demand: Demand, span: Span, window: PlanWindow) -> Settings:
+    """Return the settings of a replay under the conditions that a profile was measured in."""
+    conditions = profile.conditions or _OF_DATA_SHEETS
+    return Settings(
+        workers=demand.workers,
+        cache_dir=None,
+        layout=conditions.layout,
+        io=BlockIO(
+            size=conditions.io_bytes,
+            depth=conditions.io_depth,
+            direct="on" if conditions.direct else "off",
+            fsync=conditions.fsync,
+            engine=conditions.io_engine,
+        ),
+        pace=demand.pace,
+        verify=conditions.verify,
+        window=window,
+        span=span,
+        allocs=demand.allocs,
+        gpu_read=conditions.gpu_read,
+        throttles={tier: Throttle(**limits) for tier, limits in conditions.throttle.items()},
+    )
+
+
+def make_engine(plan: Plan, profile: Profile, settings: Settings) -> VirtualEngine:
+    """Return an engine that executes a plan on the clock of a profile."""
+    return VirtualEngine(
+        plan,
+        profile.struct(),
+        settings.verify,
+        settings.chunk,
+        settings.window,
+        settings.span,
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One of the runs of a prediction: the prediction itself, or a bound."""
+
+    execution: Execution
+    directory: RunDirectory
+    log: LogWriter
+
+    def execute(self) -> KeyboardInterrupt | None:
+        """Execute it; return the signal that interrupted it, if any."""
+        return self.execution.execute(self.directory, self.log)
+
+    def write_end(self) -> None:
+        """Write the rest of the log and the last run.json.
+
+        Raises:
+            ToolError: run.json cannot be written.
+        """
+        if reason := self.execution.write_end(self.directory, self.log):
+            raise ToolError(reason)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run came to its end."""
+        return self.execution.info.status == "complete"
+
+
+@dataclass(frozen=True)
+class PredictedReplay:
+    """One prediction, before it starts.
+
+    Attributes:
+        trace: the trace to replay.
+        model: name of the model.
+        options: of the plan.
+        settings: of the run, from `assume_settings`.
+        system: whose times are used.
+        output: run directory to make.
+        has_bounds: whether the ends of the interval are predicted, too.
+        console: tells the user.
+    """
+
+    trace: Trace
+    model: str
+    options: PlanOptions
+    settings: Settings
+    system: AssumedSystem
+    output: Path
+    has_bounds: bool
+    console: RunConsole
+
+    def run(self) -> RunInfo:
+        """Plan, check, execute on the computed clock, and write the run directory.
+
+        Returns:
+            run.json as it is at the end.
+
+        Raises:
+            InputError: the trace, the profile or the directory will not do.
+            ToolError: run.json could not be written at the end.
+            KeyboardInterrupt: after the run has been closed as incomplete.
+        """
+        check_free(self.output, force=self.settings.force)
+        self.system.times()  # refuses bad speeds before any planning
+        plan = Plan(self.trace, self.options)
+        if not plan.workload.ops:
+            problem = "no op is left to replay"
+            raise InputError(problem, "pass more `users`", subject=self.trace.path)
+        self.settings.span.check_warmup(plan.ops)
+        warnings = [*self._general_warnings(), *check_range(plan, self.system.profile)]
+        summary = self._simulate(plan)
+        info = self._first_info(plan, summary, warnings)
+        with ExitStack() as resources:
+            names: tuple[Bound | None, ...] = (None, *self._bounds)
+            parts = [self._open(plan, summary, info, name, resources) for name in names]
+            for warning in warnings:
+                self.console.warn(warning.text)
+            with INTERRUPTS.defer():
+                self._execute(*parts)
+        return parts[0].execution.info
+
+    @property
+    def _bounds(self) -> tuple[Bound, ...]:
+        return BOUNDS if self.has_bounds else ()
+
+    def _simulate(self, plan: Plan) -> PlanSummary | None:
+        if self.options.order.kind == "live":
+            return None
+        with self.console.track("planning", plan.workload.ops, "op") as advance:
+            return plan.simulate(advance)
+
+    def _general_warnings(self) -> list[RunWarning]:
+        """Return the warnings that do not depend on the plan."""
+        warnings = [RunWarning(kind="note", text=note) for note in self.settings.notes]
+        profile = self.system.profile
+        if profile.kind == "data sheet":
+            text = (
+                f"the profile {profile.name} is from published figures, not measured; assumed are"
+                " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
+            )
+            warnings.append(RunWarning(kind="data sheet", text=text))
+        return warnings
+
+    def _first_info(
+        self,
+        plan: Plan,
+        summary: PlanSummary | None,
+        warnings: list[RunWarning],
+    ) -> RunInfo:
+        """Return run.json as it is before the execution starts."""
+        is_on_disk = plan.usable[NVME] != 0 and self.settings.is_on_drive
+        facts = TierFacts(
+            has_gpu=plan.usable[GPU] != 0,
+            has_disk=is_on_disk,
+            direct=self.settings.io.direct == "on" if is_on_disk else None,
+        )
+        used = {tier for tier, size in zip(TIERS, plan.usable, strict=True) if size != 0}
+        throttles = {tier: limit for tier, limit in self.settings.throttles.items() if tier in used}
+        settings = replace(self.settings, throttles=throttles)
+        info = describe_start(
+            self.trace,
+            plan=None if summary is None else summary.to_info(),
+            conditions=make_conditions(self.model, plan, settings, facts, ranks=1),
+            machine=msgspec.convert(machine.describe(), Machine),
+            started=datetime.now(UTC),
+        )
+        return msgspec.structs.replace(
+            info,
+            run_version=PREDICTED_RUN_VERSION,
+            prediction=self.system.describe(),
+            warnings=tuple(warnings),
+        )
+
+    def _open(
+        self,
+        plan: Plan,
+        summary: PlanSummary | None,
+        info: RunInfo,
+        bound: Bound | None,
+        resources: ExitStack,
+    ) -> _Part:
+        """Make a run directory, of the prediction or a bound, with its first run.json."""
+        console = self.console
+        path = self.output
+        if bound is not None:
+            console = RunConsole()
+            path = self.output / BOUNDS_FOLDER / bound
+            info = msgspec.structs.replace(info, prediction=self.system.describe(bound))
+        directory = RunDirectory(path, force=self.settings.force)
+        resources.callback(directory.close)
+        save_first(directory, info)
+        engine = make_engine(plan, self.system.times(bound), self.settings)
+        prepared = Prepared(plan, summary, self.settings.span)
+        execution = Execution(prepared, System(engine), info, ALONE, console)
+        return _Part(execution, directory, LogWriter(directory, ALONE.rank, by_age=False))
+
+    def _execute(self, nominal: _Part, *bounds: _Part) -> None:
+        """Execute the prediction and its bounds at the same time, and write how they ended."""
+        with ThreadPoolExecutor(len(BOUNDS)) as pool:
+            futures = [pool.submit(bound.execute) for bound in bounds]
+            interrupt = nominal.execute()
+            for future in futures:
+                interrupt = interrupt or future.result()
+        for bound in bounds:
+            bound.write_end()
+        if bounds:
+            self._note_bounds(nominal.execution, bounds)
+        nominal.write_end()
+        if interrupt is not None:
+            raise interrupt
+
+    def _note_bounds(self, nominal: Execution, bounds: tuple[_Part, ...]) -> None:
+        """Record that the bounds are there, or why not."""
+        failed = [bound.execution.info for bound in bounds if not bound.is_complete]
+        if not failed:
+            prediction = msgspec.structs.replace(self.system.describe(), bounds=BOUNDS)
+            nominal.update(prediction=prediction)
+        elif nominal.info.status == "complete":
+            text = f"there is no interval: a bound was not predicted ({failed[0].reason})."
+            nominal.warn(RunWarning(kind="note", text=text))

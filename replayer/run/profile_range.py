@@ -1,0 +1,96 @@
+"""The range of a profile: what it was measured for, and plans that leave it."""
+
+from collections.abc import Iterator
+from typing import Final, cast
+
+from replayer.planning.plan import Plan
+from replayer.profiles.profile import Profile, TierProfile
+from replayer.record.columns import TIERS
+from replayer.record.run_info import Tier, Warning  # noqa: A004 (run.json's word)
+from tracegen.errors import InputError
+
+_FARTHEST: Final = 2
+"""How many times beyond its range a profile may still be used, with a warning."""
+_TOLERANCE: Final = 1.1
+"""Loads are means, so that those of W workers are a little below W."""
+_FEW: Final = 0.05
+"""Share of objects that may be smaller than those measured without a warning."""
+
+
+def check_range(plan: Plan, profile: Profile) -> list[Warning]:
+    """Return warnings if a plan is a little outside a profile.
+
+    Raises:
+        InputError: the profile lacks a tier that the plan uses, or the plan is far outside.
+    """
+    names = cast("tuple[Tier, ...]", TIERS)
+    warnings = list[Warning]()
+    for tier in (name for name, size in zip(names, plan.usable, strict=True) if size != 0):
+        found = profile.tiers.get(tier)
+        if found is None:
+            measured = ", ".join(profile.tiers)
+            raise InputError(
+                f"the plan uses the {tier} tier, and the profile has {measured} only",
+                f"measure {tier} with `replayer profile`, or leave that tier out",
+                subject=profile.name,
+                setting="profile",
+            )
+        for check in (_check_sizes, _check_load):
+            texts = check(plan, profile, tier, found)
+            warnings += [Warning(kind="outside the profile", text=text) for text in texts]
+    return warnings
+
+
+def _check_sizes(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> Iterator[str]:
+    """Compare the sizes of a plan's objects with those that a tier was measured with.
+
+    Raises:
+        InputError: objects are far larger.
+    """
+    sizes = plan.workload.sizes()
+    if not len(sizes):
+        return
+    largest = int(sizes.max())
+    limit = tier.largest_bytes
+    measured = f"the profile is for objects of up to {limit:,} bytes in {name}"
+    if largest > _FARTHEST * limit:
+        raise InputError(
+            f"outside the profile: an object has {largest:,} bytes, {measured}",
+            "profile larger objects, or pass a smaller `model` or `chunk_tokens`",
+            subject=profile.name,
+            setting="profile",
+        )
+    if largest > limit:
+        yield f"an object has {largest:,} bytes; {measured}."
+    share = float((sizes < tier.smallest_bytes).mean())
+    if share > _FEW:
+        measured = f"the profile is for objects from {tier.smallest_bytes:,} bytes in {name}"
+        yield f"{share:.0%} of objects are smaller; {measured}."
+
+
+def _check_load(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> Iterator[str]:
+    """Compare the workers with the moves in flight that a tier was measured with.
+
+    A data sheet gives limits of all moves together, which hold for any number of them.
+
+    Raises:
+        InputError: there are far more workers.
+    """
+    if profile.kind == "data sheet":
+        return
+    workers = plan.options.demand.workers
+    most = max(
+        min(tier.read.in_flight[-1], tier.write.in_flight[-1]),
+        *(cell.workers for cell in profile.cells if cell.tier == name),
+        0,
+    )
+    measured = f"the profile is for {most:.3g} moves in flight at most in {name}"
+    if workers > _FARTHEST * most:
+        raise InputError(
+            f"outside the profile {profile.name}: {measured}",
+            f"pass at most {int(_FARTHEST * most)}, or profile more in flight",
+            subject=workers,
+            setting="workers",
+        )
+    if workers > _TOLERANCE * most:
+        yield f"there are {workers:,} workers; {measured}."

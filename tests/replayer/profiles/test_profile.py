@@ -1,0 +1,107 @@
+"""Bounds, what-if speeds, digests, spreads, and files that are written."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replayer.profiles.loading import load_profile, parse_profile
+from replayer.profiles.profile import MeasuredCell, Station
+from replayer.profiles.spread import compute_spread_mean, scale_spread, stretch_tail
+from replayer.profiles.writing import format_profile, save_profile
+from tests.replayer.profiles.texts import MEASURED, SHEET, make_profile
+from tracegen.errors import InputError
+
+SPREAD = scale_spread([0.9, 0.93, 0.98, 1.0, 1.01, 1.1, 1.2, 1.5, 2.0])
+READ = Station((1.0, 2.0), (5.0, 6.0), (80.0, 90.0), (1.0, 1.5), (SPREAD, ()), (20.0, 21.0))
+
+
+def test_the_slow_bound_multiplies_costs_and_tails() -> None:
+    profile = make_profile(READ)  # its errors are 0.1 and 0.5
+    slower, faster = (one.tiers["nvme"].read for one in (profile.slower(), profile.faster()))
+    assert slower.latency_us == pytest.approx((88, 99))
+    assert slower.remove_us == pytest.approx((22, 23.1))
+    assert slower.bandwidth_gb_s == pytest.approx((1 / 1.1, 1.5 / 1.1))
+    assert faster.open_us == pytest.approx((5 / 1.1, 6 / 1.1))
+    deviations = [(one.spread[0][7] - one.spread[0][3]) for one in (slower, READ, faster)]
+    assert deviations[0] > deviations[1] > deviations[2]
+    assert compute_spread_mean(slower.spread[0]) == pytest.approx(1)
+    assert slower.spread[1] == ()
+
+
+def test_a_tail_is_stretched_above_the_mean_only() -> None:
+    quantiles = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    assert stretch_tail(quantiles, 3.0) == quantiles
+    high = (0.5, 0.5, 0.5, 0.5, 1.0, 2.0, 2.0, 3.0, 4.0)
+    stretched = stretch_tail(high, 2.0)
+    assert stretched[5] / stretched[4] == pytest.approx(3)  # 1 + 2 × (2 − 1)
+    assert stretched[0] / stretched[4] == pytest.approx(0.5)
+
+
+def test_speeds_divide_the_times_of_their_tier() -> None:
+    profile = make_profile(READ)
+    fast = profile.with_speed({"nvme": 2.0}).tiers["nvme"]
+    assert fast.read.latency_us == (40, 45)
+    assert fast.read.bandwidth_gb_s == (2, 3)
+    assert fast.read.spread == READ.spread
+    assert profile.with_speed({}) == profile
+
+
+@pytest.mark.parametrize("speeds", [{"cpu": 2.0}, {"nvme": 0.0}, {"nvme": float("nan")}])
+def test_wrong_speeds_are_refused(speeds: dict) -> None:
+    with pytest.raises(InputError, match=r"speed.*; (name nvme|write 2)"):
+        make_profile(READ).with_speed(speeds)
+
+
+def test_the_digest_covers_the_model_and_nothing_else() -> None:
+    profile = make_profile(READ)
+    cell = MeasuredCell("nvme", "read", 65536, 1, 1.0, 85.0, 80.0, 90.0, 85.1, 0.001)
+    other = replace(profile, name="other", source="x", machine={}, cells=(cell,))
+    assert other.digest == profile.digest
+    faster = make_profile(replace(READ, latency_us=(80.0, 90.5)))
+    assert faster.digest != profile.digest
+    conditions = replace(profile, conditions=replace(profile.conditions, verify="off"))
+    assert conditions.digest != profile.digest
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=9, max_size=9).filter(lambda one: max(one) > 1e-6))
+def test_spreads_are_scaled_to_a_mean_of_one_once(values: list[float]) -> None:
+    scaled = scale_spread(sorted(values))
+    assert compute_spread_mean(scaled) == pytest.approx(1, abs=1e-9)
+    assert scale_spread(scaled) == scaled
+
+
+@pytest.mark.parametrize("text", [MEASURED, SHEET])
+def test_what_is_written_is_read_as_it_was(text: str, tmp_path: Path) -> None:
+    profile = parse_profile("x", text)
+    cells = (
+        MeasuredCell("nvme", "read", 65536, 1, 1.0, 85.0, 80.0, 90.0, 85.1, 0.001),
+        MeasuredCell("nvme", "mixed write", 1 << 26, 64, 40.3, 1e6, 9e5, 1.2e6, 1e6, -0.2),
+    )
+    nvme = profile.tiers["nvme"]
+    station = replace(nvme.read, ranges={"latency_us": ((1.0, 2.0),) * len(nvme.read.in_flight)})
+    nvme = replace(nvme, read=station, ranges={"reads_on_writes": ((0.1, 0.9),)})
+    profile = replace(
+        profile,
+        name='a "name"\n\x7f',
+        machine={"a key": "über", "cores": 2, "load": 0.5},
+        tiers={"nvme": nvme},
+        cpu=replace(profile.cpu, ranges={"move_us": ((5.0, 7.0),)}),
+        cells=cells,
+    )
+    if profile.conditions is not None:
+        throttled = replace(profile.conditions, throttle={"nvme": {"mib_s": 300.0, "latency_us": 100.0}})
+        profile = replace(profile, conditions=throttled)
+    save_profile(profile, tmp_path / "drive.toml")
+    loaded = load_profile(tmp_path / "drive.toml")
+    assert loaded == profile
+    assert loaded.digest == profile.digest
+    assert [path.name for path in tmp_path.iterdir()] == ["drive.toml"]
+
+
+def test_the_tiers_of_a_profile_are_written_once() -> None:
+    profile = parse_profile("x", MEASURED)
+    both = replace(profile, tiers={"cpu": profile.tiers["nvme"], "nvme": profile.tiers["nvme"]})
+    assert parse_profile("x", format_profile(both)) == both

@@ -1,0 +1,82 @@
+"""Profiles as texts and values, shared by the tests of this folder."""
+
+from replayer.profiles.profile import CpuProfile, Profile, ProfileConditions, Station, TierProfile
+
+MEASURED = """\
+profile_version = 1
+name = "drive"
+kind = "measured"
+
+[conditions]
+layout = "files"
+direct = true
+io_bytes = 1_048_576
+io_depth = 1
+io_engine = "psync"
+fsync = "none"
+verify = "stamps"
+
+[cpu]
+cores = 2
+make_ns_per_byte = 0.11
+check_ns_per_byte = 0.02
+move_us = 6.0
+
+[nvme]
+writes_on_reads = 0.8
+reads_on_writes = 0.7
+error = 0.06
+tail_error = 0.1
+smallest_bytes = 65536
+largest_bytes = 67_108_864
+
+[nvme.read]
+in_flight = [1.0, 2.0]
+open_us = [5.1, 5.3]
+latency_us = [80.0, 82.0]
+bandwidth_gb_s = [1.2, 2.3]
+spread = [[0.9, 0.93, 0.98, 1.0, 1.01, 1.1, 1.2, 1.5, 2.0], []]
+
+[nvme.write]
+in_flight = [1.0]
+open_us = [20]
+latency_us = [80]
+bandwidth_gb_s = [1]
+remove_us = [20]
+"""
+
+SHEET = """\
+profile_version = 1
+name = "sheet"
+kind = "data sheet"
+source = "https://example.com/drive.pdf, 2026-11-22"
+cpu = {cores = 2, make_ns_per_byte = 0.11, check_ns_per_byte = 0.02, move_us = 6.0}
+
+[nvme]
+error = 0.3
+tail_error = 0.3
+
+[nvme.read]
+latency_us = 80.0
+stream_gb_s = 1.5
+bandwidth_gb_s = 7.0
+requests_per_s = 1_000_000
+
+[nvme.write]
+latency_us = 10.0
+stream_gb_s = 1.5
+bandwidth_gb_s = 6.0
+"""
+
+
+def make_profile(read: Station, write: Station | None = None) -> Profile:
+    """Return a measured profile of an nvme tier; its errors are 0.1 and 0.5."""
+    return Profile(
+        name="made",
+        kind="measured",
+        source="",
+        conditions=ProfileConditions("files", True, 1 << 20, 1, "psync", "none", "stamps"),
+        machine={"cpu": "x", "cores": 2},
+        cpu=CpuProfile(2.0, 0.11, 0.02, 6.0),
+        tiers={"nvme": TierProfile(read, write or read, 0.8, 0.7, 0.1, 0.5, 1 << 16, 1 << 26)},
+    )
