@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import polars as pl
@@ -62,7 +62,7 @@ class Forms:
     """The forms of a result: text, plain JSON, and a table for CSV."""
 
     render: Callable[[], str]
-    to_json: Callable[[], dict[str, Any]]
+    to_json: Callable[[], dict[str, object]]
     tabulate: Callable[[], pl.DataFrame]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -128,7 +128,7 @@ def _format_size(size: float | None) -> str:
     return "-" if size is None else f"{size:.1%}"
 
 
-def check_to_json(check: PredictionCheck) -> dict[str, Any]:
+def check_to_json(check: PredictionCheck) -> dict[str, object]:
     """Return predictions against measurements in plain JSON."""
     return {
         "runs": check.runs,
@@ -151,7 +151,7 @@ def check_to_json(check: PredictionCheck) -> dict[str, Any]:
     }
 
 
-def _error_to_json(error: PredictionError) -> dict[str, Any]:
+def _error_to_json(error: PredictionError) -> dict[str, object]:
     return asdict(error) | {"error": error.error, "inside": error.is_inside}
 
 
@@ -161,7 +161,7 @@ def tabulate_check(check: PredictionCheck) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _tabulate_error(pair: PredictedPair, metric: str) -> dict[str, Any]:
+def _tabulate_error(pair: PredictedPair, metric: str) -> dict[str, object]:
     one = pair.errors[metric]
     low, high = one.interval or (None, None)
     return {
