@@ -63,18 +63,14 @@ def warn_of_machines(systems: Systems) -> list[str]:
 
 def warn_of_predictions(systems: Systems) -> list[str]:
     """Warn if predicted and measured runs are compared, or are in one system."""
-    kinds = {
-        system: {trial.summary.prediction is not None for trial in trials}
-        for system, trials in systems.items()
-    }
+    kinds = {system: {trial.summary.prediction is not None for trial in trials} for system, trials in systems.items()}
     warnings = [
         f"{system} mixes measured and predicted runs: their mean is neither."
         for system, kind in kinds.items()
         if len(kind) > 1
     ]
     predicted, measured = (
-        ", ".join(system for system, kind in kinds.items() if kind == {is_predicted})
-        for is_predicted in (True, False)
+        ", ".join(system for system, kind in kinds.items() if kind == {is_predicted}) for is_predicted in (True, False)
     )
     if predicted and measured:
         verb = "is" if ", " not in predicted else "are"

@@ -141,16 +141,14 @@ def draw_comparison(data: Gathered, width: int) -> Plot | None:
 
 
 def _mark_means(base: alt.Chart, look: Look, *, has_predictions: bool) -> list[alt.Chart]:
-    """Mark the means by bars, filled for measured systems and dashed outlines for predicted ones."""
+    """Mark the means by bars: filled if measured, dashed outlines if predicted."""
     colour = alt.Color("system:N", scale=look.colours(), legend=None)
     filled = base.transform_filter("!datum.predicted") if has_predictions else base
     height = {"band": 0.7}
     marks = [filled.mark_bar(height=height, opacity=0.45, aria=False).encode(color=colour)]
     if has_predictions:
         predicted = base.transform_filter("datum.predicted")
-        outline = predicted.mark_bar(
-            height=height, fillOpacity=0.12, strokeWidth=1.5, strokeDash=[5, 3], aria=False
-        )
+        outline = predicted.mark_bar(height=height, fillOpacity=0.12, strokeWidth=1.5, strokeDash=[5, 3], aria=False)
         stroke = alt.Stroke("system:N", scale=look.colours(), legend=None)
         marks.append(outline.encode(color=colour, stroke=stroke))
     return marks

@@ -1,4 +1,4 @@
-"""The interval of a prediction: the same replay on a slower and on a faster system, next to the run."""
+"""The interval of a prediction, from its bounds: the same run on a slower and a faster system."""
 
 from collections.abc import Callable
 
@@ -12,9 +12,7 @@ Measure = Callable[[Run], Metrics]
 """Computes the metrics of an opened run."""
 
 
-def read_intervals(
-    run: Run, metrics: Metrics, measure: Measure
-) -> tuple[dict[str, Interval], list[Doubt]]:
+def read_intervals(run: Run, metrics: Metrics, measure: Measure) -> tuple[dict[str, Interval], list[Doubt]]:
     """Read the bounds of a predicted run.
 
     Args:
@@ -35,9 +33,7 @@ def read_intervals(
             found.append(measure(_open_bound(run, bound)))
         except InputError as error:
             text = f"its interval is unknown: bounds/{bound}: {error.problem.removesuffix('.')}"
-            doubts.append(
-                Doubt("bounds", text, "copy the run again with its bounds, or predict it again")
-            )
+            doubts.append(Doubt("bounds", text, "copy the run again with its bounds, or predict it again"))
     if len(found) < 2 or doubts:
         return intervals, doubts
     for name, value in metrics.items():
@@ -58,9 +54,7 @@ def _open_bound(run: Run, name: str) -> Run:
     bound = open_run(path)
     first, other = run.infos[0], bound.infos[0]
     ours, theirs = first.prediction, other.prediction
-    is_same = (
-        ours is not None and theirs is not None and ours.profile_sha256 == theirs.profile_sha256
-    )
+    is_same = ours is not None and theirs is not None and ours.profile_sha256 == theirs.profile_sha256
     is_own = is_same and theirs is not None and theirs.bound == name
     same_work = (first.trace.fingerprint, first.conditions) == (
         other.trace.fingerprint,

@@ -7,8 +7,10 @@ from typing import Any, Final, get_args
 
 import click
 
+from replayer.commands.shared.prediction_options import add_speed, load_predictor
 from replayer.commands.shared.series_options import json_option, series_options, terminal_display
 from replayer.experiments.autoscale import autoscale as search_users
+from replayer.experiments.prediction import check_shared_flags
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.search_settings import (
     LATENCY,
@@ -22,6 +24,7 @@ from replayer.experiments.user_search import NEAR_PEAK
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.forwarded_flags import ForwardingCommand, parse_flags
 from replayer.flags.plan_flags import add_options
+from replayer.record.run_info import Tier
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -108,6 +111,12 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @search_options
+@click.option(
+    "--predict",
+    metavar="NAME|FILE",
+    help="Predict the replays from this profile instead of making them.",
+)
+@add_speed
 @series_options
 @json_option("what autoscale.json holds")
 def autoscale(
@@ -127,10 +136,15 @@ def autoscale(
     command continues.
     """
     settings = _resolve_search(trace, forwarded, **search)
+    if settings.predictor is not None and cache_dir is not None:
+        problem = "predictions need no directory"
+        raise InputError(problem, "leave it out", subject=cache_dir, setting="cache_dir")
     display = terminal_display()
     metric = describe_metric(settings, display)
     cache = Cache(cache_dir, make=make_cache_dir)
-    with Series(output, vars(settings), cache, display=display) as series:
+    with Series(output, settings.record(), cache, display=display) as series:
+        if settings.predictor is not None:
+            display.say(settings.predictor.describe())
         display.say(_HEAD)
         report = search_users(settings, metric, series, lambda step: display.say(_render_step(step)))
     if as_json:
@@ -152,6 +166,9 @@ def _resolve_search(
     target_saturation: float | None,
     duration: float,
     warmup: str | None,
+    trials: int,
+    predict: str | None,
+    speed: dict[Tier, float],
     **others: Any,
 ) -> SearchSettings:
     """Return the settings of a search, whose flags and trace are known to be valid."""
@@ -161,6 +178,11 @@ def _resolve_search(
         )
     flags = ("--pace", "closed", *forwarded, "--warmup", warmup or f"{duration / 5:g}s")
     parse_flags((*flags, "--duration", f"{duration:g}"))
+    predictor = load_predictor(predict, speed, "predict")
+    if predictor is not None:
+        check_shared_flags(flags)
+        _refuse_trials()
+        trials = 1
     Trace(trace).check()
     return SearchSettings(
         trace=trace,
@@ -169,8 +191,18 @@ def _resolve_search(
         duration_s=duration,
         flags=flags,
         near=target_saturation or NEAR_PEAK,
+        trials=trials,
+        predictor=predictor,
         **others,
     )
+
+
+def _refuse_trials() -> None:
+    """Refuse --trials next to --predict: each trial would be the same."""
+    source = click.get_current_context().get_parameter_source("trials")
+    if source is click.core.ParameterSource.COMMANDLINE:
+        problem = "a prediction is the same each time"
+        raise InputError(problem, "leave `trials` out", setting="predict")
 
 
 def _render_step(step: Step) -> str:

@@ -11,7 +11,7 @@ import click
 
 from replayer.bindings.compiled import State
 from replayer.commands.shared.resolving import resolve_prediction
-from replayer.commands.shared.run_console import TerminalConsole, make_bar
+from replayer.commands.shared.run_console import TerminalConsole, make_bar, note_log
 from replayer.flags.plan_flags import add_options, plan_options
 from replayer.flags.profile_flags import PROFILE_OPTIONS
 from replayer.flags.run_flags import LOAD_OPTIONS, LoadFlags
@@ -20,7 +20,7 @@ from replayer.planning.plan_settings import resolve_plan
 from replayer.profiles.loading import load_profile
 from replayer.record.plain_json import to_json
 from replayer.record.run_info import RunInfo, Tier
-from replayer.run.predicted import AssumedSystem, Prediction
+from replayer.run.predicted import AssumedSystem, PredictedReplay
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import format_count
 from tracegen.schema import Trace
@@ -67,11 +67,11 @@ def predict(
     loads = LoadFlags.from_values(flags)
     model, options = resolve_plan(opened, loads.plan)
     settings = resolve_prediction(opened, loads, system.profile)
-    prediction = Prediction(opened, model, options, settings, system, output, bounds, _Console())
+    prediction = PredictedReplay(opened, model, options, settings, system, output, bounds, _Console())
     try:
         info = prediction.run()
     except Interrupted as error:
-        error.add_note(f"{output} is incomplete.")
+        note_log(error, output)
         raise
     if as_json:
         click.echo(json.dumps(to_json(info), indent=2))

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 
 from replayer.commands.shared.resolving import resolve_settings
-from replayer.commands.shared.run_console import TerminalConsole, report_death
+from replayer.commands.shared.run_console import TerminalConsole, note_log, report_death
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.flags.run_flags import RunFlags, run_options
@@ -91,20 +91,11 @@ def _replay_trial(work: _Work, directory: Path, peers: Ranks, *, as_json: bool) 
     try:
         result = replay(work.trace, work.model, work.options, work.settings, directory, peers, console=console)
     except Interrupted as error:
-        if _has_log(directory):
-            command = f"`analysis summary {shlex.quote(str(directory))}`"
-            error.add_note(f"{directory} holds what was done; {command} reads it.")
+        note_log(error, directory)
         raise
     if not as_json and peers.rank == 0:
         _print_result(result, directory)
     return result
-
-
-def _has_log(directory: Path) -> bool:
-    """Whether an interrupted run left rows to read."""
-    info = directory / "run.json"
-    is_incomplete = info.exists() and json.loads(info.read_text())["status"] == "incomplete"
-    return is_incomplete and any(directory.glob("**/part-*.parquet"))
 
 
 def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:

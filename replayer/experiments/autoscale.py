@@ -1,11 +1,13 @@
-"""Autoscale: find how many users a system carries, by replays of a trace's first users."""
+"""Autoscale: find how many users a system carries, by replays, or predictions, of them."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal, TypedDict
 
 from replayer.experiments import children
 from replayer.experiments.autoscale_plot import write_plot
+from replayer.experiments.prediction import PredictorRow
 from replayer.experiments.replay_series import Series
 from replayer.experiments.search_settings import READ_LATENCY, SearchMetric, SearchMode, SearchSettings
 from replayer.experiments.steps import MeasuredTrial, Result, ResultRow, Step, StepRow, Target
@@ -37,6 +39,7 @@ class SearchReport(TypedDict):
     trace: SearchedTrace
     flags: list[str]
     duration_s: float
+    prediction: PredictorRow | None
     autoscaling_stats: list[StepRow]
     result: ResultRow
     warnings: list[str]
@@ -68,6 +71,8 @@ def autoscale(
         result = search.find_most_users(Target(settings.target, at_most=metric.at_most))
     else:
         result = search.find_peak()
+    if settings.predictor is not None:
+        result = replace(result, text=f"{settings.predictor.describe().capitalize()}. {result.text}")
     content = _compose_report(settings, metric, trace, search.steps, result)
     content["warnings"] = replays.warnings(search.steps, result)
     (series.directory / "autoscale.json").write_text(json.dumps(content, indent=1) + "\n")
@@ -111,6 +116,7 @@ def _compose_report(
         "trace": {"path": str(settings.trace), "fingerprint": trace.metadata.fingerprint},
         "flags": list(settings.flags),
         "duration_s": settings.duration_s,
+        "prediction": None if settings.predictor is None else settings.predictor.row(),
         "autoscaling_stats": [step.row() for step in steps],
         "result": result.row(),
         "warnings": [],
@@ -149,7 +155,7 @@ class _Replays:
             name += f"-{stretch}_times_longer"
         duration = f"{self._settings.duration_s * stretch:g}"
         flags = (*self._settings.flags, "--duration", duration, "--users", str(users))
-        run = self._series.replay(name, self._settings.trace, flags)
+        run = self._series.replay(name, self._settings.trace, flags, self._settings.predictor)
         has_ended = read_run(run).cut_s is None
         if has_ended:
             self.ended.add(users)
@@ -201,7 +207,21 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -
         count=min((summary[name] for name in metric.counts), default=None),
         reads=summary["nvme_reads"],
         ended=ended,
+        bounds=_read_bounds(summary, metric),
     )
+
+
+def _read_bounds(
+    summary: Mapping[str, Any],
+    metric: SearchMetric,
+) -> tuple[float, float] | None:
+    """Return the interval of a predicted value; of a sum, the sums of the ends."""
+    intervals = summary.get("intervals") or {}
+    ends = [intervals.get(name) for name in metric.names]
+    known = [end for end in ends if end is not None]
+    if len(known) < len(ends):
+        return None
+    return sum(low for low, _ in known), sum(high for _, high in known)
 
 
 def sum_if_measured(values: Sequence[float | None]) -> float | None:

@@ -57,10 +57,13 @@ def _draw(
     answer = "not known how many users"
     if result.users is not None:
         answer = format_count(result.users, "user")
-    figure.suptitle(f"{settings.trace.name}: {answer} ({settings.mode})", fontsize=11)
+    origin: str = settings.mode
+    if settings.predictor is not None:
+        origin += f", {settings.predictor.describe()}"
+    figure.suptitle(f"{settings.trace.name}: {answer} ({origin})", fontsize=11)
     axes = figure.subplots(len(panels), sharex=True)
     for axis, panel in zip(axes, panels, strict=True):
-        _draw_curve(axis, panel, rows, result.knee)
+        _draw_curve(axis, panel, rows, result.knee, is_dashed=settings.predictor is not None)
     if result.knee is not None:
         axes[0].annotate(f" knee: {result.knee:,}", (result.knee, 0), color=_GREY, va="bottom")
     _draw_evidence(axes[0 if settings.metric == THROUGHPUT else -1], rows, settings)
@@ -78,10 +81,20 @@ def _list_panels(settings: SearchSettings) -> list[_Panel]:
     return panels
 
 
-def _draw_curve(axis: Any, panel: _Panel, rows: Sequence[StepRow], knee: int | None) -> None:
-    """Draw a column of the steps against users."""
+def _draw_curve(
+    axis: Any,
+    panel: _Panel,
+    rows: Sequence[StepRow],
+    knee: int | None,
+    *,
+    is_dashed: bool,
+) -> None:
+    """Draw a column of the steps against users; predicted ones are dashed."""
     values = [math.nan if row[panel.column] is None else row[panel.column] for row in rows]
-    axis.plot([row["users"] for row in rows], values, marker="o", markersize=4, color=panel.colour)
+    line = {"marker": "o", "markersize": 4, "color": panel.colour}
+    if is_dashed:
+        line |= {"linestyle": "--", "markerfacecolor": "none"}
+    axis.plot([row["users"] for row in rows], values, **line)
     axis.set(ylabel=panel.label, xscale="log", ylim=(0, None))
     axis.grid(alpha=0.2)
     if knee is not None:

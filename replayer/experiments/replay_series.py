@@ -1,4 +1,4 @@
-"""A series: a directory of replays, each a `replayer run` in its own process."""
+"""A series: a directory of replays, each a `replayer run` or `predict` in its own process."""
 
 import contextlib
 import fcntl
@@ -15,6 +15,7 @@ from typing import Final, Self
 from replayer.experiments import children
 from replayer.experiments.children import PYTHON, ChildFailedError
 from replayer.experiments.display import SILENT, Display
+from replayer.experiments.prediction import Predictor
 from replayer.record.reading import read_ranks, read_run
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.tiers.cache_dir import check_parent
@@ -236,7 +237,13 @@ class Series:
         name = path.relative_to(self.directory)
         self.display.say(f"{name}: {format_count(trace.ops, 'op')}, fingerprint {trace.metadata.fingerprint}")
 
-    def replay(self, name: str, trace: Path, flags: Sequence[str]) -> Path:
+    def replay(
+        self,
+        name: str,
+        trace: Path,
+        flags: Sequence[str],
+        predictor: Predictor | None = None,
+    ) -> Path:
         """Replay a trace into a run directory of the series, unless that run is complete.
 
         A run that was interrupted is replaced; one that failed is moved aside.
@@ -245,6 +252,7 @@ class Series:
             name: of the run directory, relative to the series.
             trace: to replay.
             flags: of `replayer run`.
+            predictor: predicts the replay instead; then the flags are also of `replayer predict`.
 
         Returns:
             The run directory.
@@ -261,8 +269,12 @@ class Series:
         if status == "failed":
             self._move_aside(directory, log)
         force = ["--force"] if status else []
-        words = [str(trace), *flags, *self.cache.flags(), *force, "-o", str(directory)]
-        command = self._ranks.wrap([*PYTHON, "replayer", "run", *words])
+        words = [str(trace), *flags, *force, "-o", str(directory)]
+        if predictor is not None:
+            command = [*PYTHON, "replayer", "predict", *words, *predictor.flags()]
+        else:
+            run = [*PYTHON, "replayer", "run", *words, *self.cache.flags()]
+            command = self._ranks.wrap(run)
         if code := children.run_logged(command, log, self.display):
             raise _replay_failure(directory, log, code)
         info = _read_info(directory)

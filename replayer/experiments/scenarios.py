@@ -207,7 +207,7 @@ def _run_search(suite: Suite, parent: Series, trace: Path, flags: tuple[str, ...
     )
     steps: list[Step] = []
     directory = parent.directory / SEARCH
-    with Series(directory, vars(settings), parent.cache, display=parent.display) as series:
+    with Series(directory, settings.record(), parent.cache, display=parent.display) as series:
         metric = describe_metric(settings, parent.display)
         report = autoscale(settings, metric, series, steps.append)
     users = report["result"]["users"]

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from replayer.experiments import children
 from replayer.experiments.display import Display
+from replayer.experiments.prediction import Predictor
 from replayer.experiments.user_search import NEAR_PEAK
 from tracegen.errors import InputError
 
@@ -32,6 +33,7 @@ class SearchSettings:
         duration_s: time limit of a replay.
         flags: of `replayer run`, for every replay.
         near: share of the peak that the fewest users must reach; for capacity.
+        predictor: predicts the replays; None: they are made.
     """
 
     trace: Path
@@ -44,6 +46,14 @@ class SearchSettings:
     duration_s: float
     flags: tuple[str, ...]
     near: float = NEAR_PEAK
+    predictor: Predictor | None = None
+
+    def record(self) -> dict[str, object]:
+        """Return what series.json holds."""
+        settings = {name: value for name, value in vars(self).items() if name != "predictor"}
+        if self.predictor is not None:
+            settings["prediction"] = self.predictor.row()
+        return settings
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class MeasuredTrial:
         count: samples behind `value`; None: the metric does not count any.
         reads: samples behind `p95_ms`.
         ended: whether the trace ended before the time limit, so that a longer trial brings nothing.
+        bounds: of the value, if it is predicted.
     """
 
     value: float | None
@@ -44,6 +45,7 @@ class MeasuredTrial:
     count: int | None = None
     reads: int = 0
     ended: bool = False
+    bounds: tuple[float, float] | None = None
 
 
 class StepRow(TypedDict):
@@ -121,9 +123,19 @@ class Step:
         return fmean(self.values) if self.values else 0.0
 
     @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval: of several trials, or of a prediction."""
+        return len(self.values) > 1 or any(trial.bounds for trial in self.trials)
+
+    @property
     def interval(self) -> tuple[float, float]:
-        """The 95% interval of the mean by Student's t, at least 0; of one trial, all numbers."""
+        """The interval of the mean: of a prediction, its bounds; of one trial, all numbers.
+
+        Of several trials it is the 95% interval by Student's t, at least 0.
+        """
         values = self.values
+        if bounds := [trial.bounds for trial in self.trials if trial.bounds]:
+            return min(low for low, _ in bounds), max(high for _, high in bounds)
         freedom = len(values) - 1
         if freedom < 1:
             return -math.inf, math.inf
@@ -141,10 +153,11 @@ class Step:
         """Describe the value, its interval and what it rests on."""
         if shortcoming := self.shortcoming:
             return shortcoming
-        basis = format_count(len(self.trials), "trial")
+        is_predicted = any(trial.bounds for trial in self.trials)
+        basis = "predicted" if is_predicted else format_count(len(self.trials), "trial")
         if self.count is not None:
             basis = f"n {self.count:,}, {basis}"
-        if len(self.trials) == 1:
+        if not self.has_interval:
             return f"{self.mean:.4g} ({basis})"
         low, high = self.interval
         return f"{self.mean:.4g} ({low:.4g} to {high:.4g}, {basis})"
@@ -170,7 +183,7 @@ class Step:
             "users": self.users,
             "trials": len(self.trials),
             "value": self.mean if self.values else None,
-            "interval": list(self.interval) if len(self.values) > 1 else None,
+            "interval": list(self.interval) if self.has_interval else None,
             "n": self.count,
             "evidence": self.is_evidence,
             "times_duration": self.stretch,
@@ -213,13 +226,13 @@ class Target:
         return step.is_tight or self.is_excluded_by(step)
 
     def is_confirmed_by(self, step: Step) -> bool:
-        """Whether more than one trial tells where to search next."""
-        return len(step.trials) > 1 and self.is_decided_by(step)
+        """Whether a step with an interval tells where to search next."""
+        return step.has_interval and self.is_decided_by(step)
 
     def is_excluded_by(self, step: Step) -> bool:
         """Whether the bound is outside the step's interval; a single trial has none."""
         low, high = step.interval
-        return len(step.trials) > 1 and self.is_met_by(low) == self.is_met_by(high)
+        return step.has_interval and self.is_met_by(low) == self.is_met_by(high)
 
 
 class ResultRow(TypedDict):

@@ -321,8 +321,9 @@ def _list_doubts(target: Target, bounds: _Bounds, unmeasured: list[int]) -> list
         doubts.append(f"nothing or too little was measured with {_join_users(unmeasured)}")
     for step in (bounds.good, bounds.bad):
         if step is not None and not target.is_excluded_by(step):
-            is_single = len(step.trials) == 1
-            reason = "1 trial has no interval" if is_single else "the interval includes the target"
+            reason = "1 trial has no interval"
+            if step.has_interval:
+                reason = "the interval includes the target"
             doubts.append(f"{reason} at {step.users:,}")
     return doubts
 

@@ -35,6 +35,12 @@ def forwardable_flags() -> tuple[str, ...]:
     return tuple(_forwardable_options())
 
 
+def setting_of_flag(word: str) -> str | None:
+    """Return the parameter name of a flag that may be passed on; None: the word is none."""
+    options = _forwardable_options().items()
+    return next((name for name, option in options if word in option.opts), None)
+
+
 def parse_flags(words: Sequence[str]) -> RunFlags:
     """Parse words as `replayer run` would.
 

@@ -66,13 +66,14 @@ class LogWriter:
 
     def _copy(self, batch: Records) -> None:
         """Copy the records into the columns, after the rows that are there."""
-        targets = [address(column[self.rows :]) for column in self._columns.values()]
+        columns = self._columns.values()
+        targets = np.array([address(column[self.rows :]) for column in columns], np.int64)
         _split_records(
             address(batch),
             len(batch),
             RECORD.itemsize,
             address(self._layout),
-            address(np.array(targets, np.int64)),
+            address(targets),
             len(targets),
         )
 

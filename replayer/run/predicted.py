@@ -151,7 +151,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedReplay:
     """One prediction, before it starts.
 
     Attributes:

@@ -1,6 +1,7 @@
 """`make bench`: each figure beside its reference, measured in turn in one run. Nothing here gates anything.
 
 python -m tests.bench [PART…]; without parts, all that this machine can run but analysis100, which takes minutes and 3 GB.
+python -m tests.bench predict [OPTION…]: the error table of predictions, half an hour; --help shows the options.
 """
 
 import os
@@ -10,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench import analysis_part, replay_part, traces_part, validity_part
+from tests.bench.prediction import part as prediction_part
 
 PARTS = {
     "tokenizer": traces_part.tokenizer,
@@ -43,6 +45,9 @@ def lacks(part: str) -> str | None:
 
 def main() -> None:
     """Run the benchmarks named, or all."""
+    if sys.argv[1:2] == ["predict"]:
+        prediction_part.main(sys.argv[2:])
+        return
     for part in sys.argv[1:] or [part for part in PARTS if part != "analysis100"]:
         if reason := lacks(part):
             print(f"{part}: skipped, {reason}")

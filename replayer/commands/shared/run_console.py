@@ -1,9 +1,12 @@
 """The console of a run on a terminal: lines and progress bars on stderr."""
 
+import json
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from shutil import get_terminal_size
 from time import monotonic
 from typing import Any
@@ -60,6 +63,15 @@ def report_death(error: BaseException) -> None:
         click.echo(f"Error: {error.sentence(_flags().get)}", err=True)
     elif not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)
+
+
+def note_log(error: BaseException, directory: Path) -> None:
+    """Tell the user of an interrupted run where its rows are, if it left any."""
+    info = directory / "run.json"
+    is_incomplete = info.exists() and json.loads(info.read_text())["status"] == "incomplete"
+    if is_incomplete and any(directory.glob("**/part-*.parquet")):
+        command = f"`analysis summary {shlex.quote(str(directory))}`"
+        error.add_note(f"{directory} holds what was done; {command} reads it.")
 
 
 def _flags() -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Profiles from data sheets, as TOML (docs/predicting.md)."""

@@ -1,0 +1,172 @@
+"""`replayer predict` as a user types it: what it writes, that it is the run's own plan, and that it is deterministic."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from replayer.profiles.loading import load_profile
+from tests.replayer.run.predictions import DRIVE, GOLDEN, LOADS, MODEL, digest_of, log_of, make_trace, predict
+from tests.support.command_line import here
+from tests.support.paths import ROOT
+
+BOUNDS = ("slower", "faster")
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_trace(tmp_path_factory.mktemp("trace") / "chat.parquet")
+
+
+def test_a_prediction_is_a_run_directory_and_says_what_it_is(chat: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    info = predict(chat, run, *LOADS["closed"], "--speed", "nvme=2,cpu=1.5")
+    assert (info["run_version"], info["status"]) == (3, "complete")
+    assert info["prediction"] == {
+        "profile": "hand-written", "kind": "measured", "source": None, "profile_sha256": load_profile(DRIVE).digest,
+        "speeds": {"nvme": 2.0, "cpu": 1.5}, "bounds": list(BOUNDS), "bound": None,
+    }  # fmt: skip
+    assert info["payload_nonce"] is None
+    assert info["clock"]["zero_ns"] is None
+    assert info["machine"]["storage"] is None
+    conditions = {"layout": "files", "direct": True, "io_bytes": 1 << 20, "io_depth": 1, "io_engine": "psync"}
+    conditions |= {"fsync": "none", "verify": "stamps", "throttle": {}, "workers": 4, "gpu_device": None}
+    assert conditions.items() <= info["conditions"].items()
+    files = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    one = {"run.json", "moves/part-00000.parquet"}
+    assert files == {f"{place}{name}" for place in ("", *(f"bounds/{bound}/" for bound in BOUNDS)) for name in one}
+    for bound in BOUNDS:
+        inner = json.loads((run / "bounds" / bound / "run.json").read_text())
+        assert inner["prediction"] == info["prediction"] | {"bounds": None, "bound": bound}
+        assert inner["plan"] == info["plan"]
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_the_moves_are_those_of_the_plan(chat: Path, tmp_path: Path, name: str) -> None:
+    info = predict(chat, tmp_path / "run", *LOADS[name])
+    planned = json.loads(here("replayer", "plan", chat, *MODEL, *LOADS[name], "--json").stdout)
+    assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"] == planned["plan_fingerprint"]
+    assert info["executed"]["read_bytes"] == planned["read_bytes"]
+    for run in (tmp_path / "run", *(tmp_path / "run" / "bounds" / bound for bound in BOUNDS)):
+        done = here("analysis", "check", run, "--trace", chat)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_bounds_and_speeds_are_slower_and_faster(chat: Path, tmp_path: Path) -> None:
+    """With think times and the trace's own times out of the way."""
+    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--order", "trace")
+    predict(chat, tmp_path / "run", *load)
+    predict(chat, tmp_path / "fast", *load, "--speed", "nvme=4", "--no-bounds")
+    places = ("run/bounds/slower", "run", "run/bounds/faster", "fast")
+    sums = [log_of(tmp_path / place).select(pl.sum("read_ns") + pl.sum("write_ns")).item() for place in places]
+    assert sums == sorted(sums, reverse=True)
+    assert sums[2] > 1.5 * sums[3]
+    assert not (tmp_path / "fast" / "bounds").exists()
+    assert json.loads((tmp_path / "fast" / "run.json").read_text())["prediction"]["bounds"] is None
+
+
+def test_times_by_hand(tmp_path: Path, chat: Path) -> None:
+    """One worker and no spread: each read and write takes open + latency + bytes ÷ bandwidth at load 1."""
+    plain = tmp_path / "plain.toml"
+    text = DRIVE.read_text()
+    begin, end = text.index("spread = ["), text.index("[nvme.write]")
+    plain.write_text(text[:begin] + text[end:])
+    predict(
+        chat, tmp_path / "run", "--storage-capacity-gb", "unlimited", "--workers", "1", "--no-bounds", profile=plain
+    )
+    log = log_of(tmp_path / "run").with_columns(pl.col("move").cast(pl.String))
+    reads = log.filter(pl.col("move") == "hit")
+    stores = log.filter(pl.col("move") == "store")
+    assert len(reads) > 100
+    assert len(stores) > 100
+    off = (reads["read_ns"] - (5_100 + 80_000 + reads["size_bytes"] / 1.2)).abs().max()
+    assert off is not None
+    assert off <= 3
+    off = (stores["write_ns"] - (15_100 + 20_000 + stores["size_bytes"] / 1.5)).abs().max()
+    assert off is not None
+    assert off <= 3
+    assert (reads["read_ns"] - reads["device_read_ns"]).to_list() == [5_100] * len(reads)
+
+
+def test_two_processes_write_the_same_bytes_on_one_core_and_on_two(chat: Path, tmp_path: Path) -> None:
+    contents = []
+    cores = sorted(os.sched_getaffinity(0))
+    for number, allowed in enumerate([cores[:1], cores[:2]]):
+        run = tmp_path / str(number)
+        command = [sys.executable, "-m", "replayer", "predict", chat, *MODEL, "--profile", DRIVE, *LOADS["closed"]]
+        command += ["-o", run]
+        tied = ["taskset", "-c", ",".join(map(str, allowed))] if shutil.which("taskset") else []
+        done = subprocess.run([*tied, *map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        contents.append({str(one.relative_to(run)): one.read_bytes() for one in run.rglob("*.parquet")})
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 3
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_logs_are_those_that_were_recorded(chat: Path, tmp_path: Path, name: str) -> None:
+    """On any machine. To renew them: `python -m tests.replayer.run.test_predictions`."""
+    predict(chat, tmp_path / "run", *LOADS[name])
+    found = {bound: digest_of(tmp_path / "run" / "bounds" / bound) for bound in BOUNDS}
+    assert {"predicted": digest_of(tmp_path / "run"), **found} == json.loads(GOLDEN.read_text())[name]
+
+
+def test_the_order_of_a_live_prediction_is_followed_move_by_move(chat: Path, tmp_path: Path) -> None:
+    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--workers", "4", "--no-bounds")
+    live = predict(chat, tmp_path / "live", *load, "--placement", "live")
+    assert live["conditions"]["placement"] == "live"
+    assert live["plan"]["plan_fingerprint"]
+    again = predict(chat, tmp_path / "again", *load, "--order", tmp_path / "live")
+    assert again["executed_fingerprint"] == live["executed_fingerprint"]
+    assert again["conditions"]["order"]["kind"] == "run"
+
+
+@pytest.mark.parametrize(
+    ("flags", "field"),
+    [
+        (("--duration", "0.05"), "cut_s"),
+        (("--duration", "0.05", "--drain", "0.001"), "stopped_s"),
+    ],
+)
+def test_a_prediction_may_be_cut(chat: Path, tmp_path: Path, flags: tuple[str, ...], field: str) -> None:
+    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--workers", "2", "--no-bounds", "--warmup", "0.01s")
+    info = predict(chat, tmp_path / "run", *load, *flags)
+    assert info["status"] == "complete"
+    assert info["window"][field] is not None
+    assert 0 < info["executed_ops"] < info["trace"]["ops"]
+    assert info["warmup"]["end_ns"] >= 10_000_000
+    done = here("analysis", "check", tmp_path / "run", "--trace", chat)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_prediction_may_have_a_number_of_ops(chat: Path, tmp_path: Path) -> None:
+    info = predict(chat, tmp_path / "run", *LOADS["asap"], "--ops", "100", "--no-bounds")
+    assert info["executed"]["ops"] == 100
+    assert log_of(tmp_path / "run")["position"].max() == 99
+
+
+def test_force_replaces_a_prediction_and_its_bounds(chat: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    predict(chat, run, *LOADS["asap"])
+    predict(chat, run, *LOADS["asap"], "--force", "--no-bounds")
+    assert not (run / "bounds").exists()
+    predict(chat, run, *LOADS["asap"], "--force")
+    assert (run / "bounds" / "faster" / "run.json").exists()
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        trace = make_trace(Path(folder) / "chat.parquet")
+        golden = {}
+        for load in LOADS:
+            predict(trace, Path(folder) / load, *LOADS[load])
+            golden[load] = {"predicted": digest_of(Path(folder) / load)}
+            golden[load] |= {bound: digest_of(Path(folder) / load / "bounds" / bound) for bound in BOUNDS}
+    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
