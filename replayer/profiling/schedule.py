@@ -1,4 +1,4 @@
-"""Which cells are measured, and with how many ops: what fits the room and the time."""
+"""The cells that are measured, and how many ops each gets: what fits the room and the time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +18,7 @@ REPEATS: Final = 10
 PILOT: Final = Phases(24, 48, 24)
 _PHASES: Final = 3.5  # of a cell, in units of one phase's time; removals are short
 _PHASE_S: Final = (0.02, 0.25)  # the shortest and the longest time of a phase
-_LONGEST_SHARE: Final = 40  # a cell whose phases would take more of the budget than 1 in 40 is left out
+_LONGEST_SHARE: Final = 40  # of the budget: cells with a phase longer than 1 in 40 are left out
 _SPARE_OPS: Final = 6
 _LONGEST_DRAIN: Final = 4.0  # ops of a phase for each op of the one before that is in flight
 
@@ -43,8 +43,8 @@ class Seconds:
     def of(cls, measured: Measured) -> "Seconds":
         """Return the times that a run of a cell took."""
         mixed_per_s = measured["mixed read"].per_s + measured["mixed write"].per_s
-        rates = (measured["write"].per_s, measured["read"].per_s, mixed_per_s, measured["remove"].per_s)
-        return cls(*(1 / max(rate, 1e-3) for rate in rates))
+        write, read, remove = (measured[what].per_s for what in ("write", "read", "remove"))
+        return cls(*(1 / max(rate, 1e-3) for rate in (write, read, mixed_per_s, remove)))
 
     def scale(self, factor: float) -> "Seconds":
         """Return the times of larger objects, or of slower tiers."""

@@ -1,4 +1,4 @@
-"""What the log of a cell's run says about the visits of its stations."""
+"""The visits of stations, as the log of a cell's run has them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
