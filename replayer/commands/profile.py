@@ -11,9 +11,9 @@ from typing import Any, Final
 import click
 
 from replayer.commands.shared.profile_table import (
-    tabulate_profile,
     describe_poor_fits,
     describe_skipped,
+    tabulate_profile,
 )
 from replayer.commands.shared.resolving import resolve_io
 from replayer.commands.shared.run_console import TerminalConsole, make_bar
@@ -51,7 +51,7 @@ PROFILE_OPTIONS: Final = (
         default=_BUDGET_S,
         show_default=True,
         metavar="S",
-        help="Time that measuring should take, in seconds or with a unit: 30s, 5m. More time gives less noise.",
+        help="Time that measuring should take, in seconds or with a unit: 30s, 5m.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the profile as JSON."),
     click.option("--force", is_flag=True, help="Replace the profile if it exists."),

@@ -23,8 +23,8 @@ def fit_cpu(cores: float, rounds: Rounds) -> CpuProfile:
     alone = {cell: runs for cell, runs in rounds.items() if cell.workers == 1 and runs}
     smallest = min(cell.bytes for cell in alone)
     least = min(_LARGE, max(cell.bytes for cell in alone))
-    large = [(cell.bytes, run) for cell, runs in alone.items() if cell.bytes >= least for run in runs]
-    make, check = (_median([run[what].verify_us * 1e3 / size for size, run in large]) for what in ("write", "read"))
+    large = {cell: runs for cell, runs in alone.items() if cell.bytes >= least}
+    make, check = (_per_byte(large, what) for what in ("write", "read"))
     between = [
         _between_us(run, kind)
         for cell, runs in alone.items()
@@ -33,6 +33,11 @@ def fit_cpu(cores: float, rounds: Rounds) -> CpuProfile:
         for kind in _KINDS
     ]
     return CpuProfile(cores, make, check, max(0.0, _median(between)))
+
+
+def _per_byte(rounds: Rounds, what: str) -> float:
+    """Return the time in ns of making or checking a byte."""
+    return _median([run[what].verify_us * 1e3 / cell.bytes for cell, runs in rounds.items() for run in runs])
 
 
 def _between_us(run: Measured, kind: str) -> float:
