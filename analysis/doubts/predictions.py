@@ -12,7 +12,8 @@ WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 def describe_profile(info: PredictionInfo) -> str:
     """Describe what a run was predicted from: the profile, its kind and source, changed speeds."""
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
-    speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in (info.speeds or {}).items())
+    changed = sorted((info.speeds or {}).items())
+    speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in changed)
     return f"the profile {info.profile} ({kind}){speeds}"
 
 
@@ -24,6 +25,11 @@ def identify_profile(info: PredictionInfo) -> str:
 
 def check_profile(run: Evidence) -> Found:
     """Doubt predictions whose profile measured no device, or measured a cache."""
+    infos = (rank.prediction for rank in run.infos)
+    if len({None if info is None else identify_profile(info) for info in infos}) > 1:
+        text = "its ranks were predicted from unlike profiles, or some of them were measured"
+        advice = "replay, or predict, all ranks with one command"
+        yield Doubt("ranks", text, advice, invalidates=True)
     info = run.prediction
     if info is None:
         return

@@ -32,7 +32,6 @@ def make_tidy_table(data: Gathered) -> pl.DataFrame:
         (run.name, name, None if value is None else float(value), wording.unit(name))
         for run in data.runs
         for name, value in run.summary.to_json().items()
-        if name not in ("prediction", "intervals")
         if value is None or isinstance(value, int | float)
     ]
     schema = {"run": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String}

@@ -73,6 +73,7 @@ class Figure:
 
 def _tabulate_trials(data: Gathered) -> Tables:
     trials = comparison_charts.compare_trials(data).drop("panel")
+    trials = trials if trials["predicted"].any() else trials.drop("predicted")
     return {"trials, their mean and its 95% interval": trials}
 
 

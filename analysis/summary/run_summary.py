@@ -175,12 +175,12 @@ class Summary:
 
 
 def _prediction_to_json(prediction: Prediction | None) -> dict[str, Any]:
-    """Return the entries of a summary that say whether the run was predicted."""
+    """Return the entries of a summary that say whether the run was predicted, and from what."""
     if prediction is None:
-        return {"predicted": False, "prediction": None, "intervals": None}
+        return {"predicted": False}
     info = to_plain(prediction.info)
     return {
         "predicted": True,
         "prediction": {name: info[name] for name in _PREDICTED_FROM},
-        "intervals": {name: list(ends) for name, ends in prediction.intervals.items()} or None,
+        "intervals": {name: list(ends) for name, ends in prediction.intervals.items()},
     }

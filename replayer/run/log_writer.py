@@ -66,8 +66,8 @@ class LogWriter:
 
     def _copy(self, batch: Records) -> None:
         """Copy the records into the columns, after the rows that are there."""
-        places = [address(column[self.rows :]) for column in self._columns.values()]
-        targets = np.array(places, np.int64)  # held by a name while compiled code reads it
+        columns = self._columns.values()
+        targets = np.array([address(column[self.rows :]) for column in columns], np.int64)
         _split_records(
             address(batch),
             len(batch),

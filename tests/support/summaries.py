@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from analysis.doubts.doubt import Doubt
-from analysis.summary.run_summary import MachineName, Metrics, Provenance, Summary
+from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
 from replayer.schema import Conditions
 
 METRICS: Metrics = {"wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5}
@@ -28,6 +28,7 @@ def summary_of(
     zero_ns: Sequence[int | None] = (None,),
     executed_ops: int = 5,
     is_cut: bool = False,
+    prediction: Prediction | None = None,
     **metrics: float | None,
 ) -> Summary:
     """Return a summary; `conditions` and `metrics` change those of CONDITIONS and METRICS."""
@@ -45,4 +46,4 @@ def summary_of(
         host_cores=None,
         storage=None,
     )
-    return Summary(run, tuple(doubts), provenance, METRICS | metrics, bottleneck="queue")
+    return Summary(run, tuple(doubts), provenance, METRICS | metrics, bottleneck="queue", prediction=prediction)

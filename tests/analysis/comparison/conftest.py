@@ -11,6 +11,7 @@ from analysis.doubts.doubt import Doubt
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tests.analysis.comparison.crafting import SPEED, Craft, conditions
+from tests.support.predicted_runs import PROFILE, predict
 from tests.support.summaries import FAILED, summary_of
 
 SHORT = Doubt("short run", "2 s are too short", "replay minutes")
@@ -38,13 +39,21 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
             "executed_ops": ops, "executed_fingerprint": f"{plan['plan_fingerprint']} {ops}",
             "valid": True, "metrics": metrics | (values or {}),
         } | info  # fmt: skip
+        if "prediction" in content:
+            content |= {
+                "run_version": 3,
+                "intervals": content.get("intervals", {}),
+                "prediction": PROFILE | content["prediction"],
+            }
         (path / "run.json").write_text(json.dumps(content))
         return path
 
     def crafted(path: Path) -> Summary:
         info = json.loads((path / "run.json").read_text())
+        prediction = info.get("prediction")
         return summary_of(
             run=str(path),
+            prediction=prediction and predict(info["intervals"], **prediction),
             doubts=[SHORT] if info["valid"] else [FAILED, SHORT],
             conditions=info["conditions"],
             zero_ns=info.get("zero_ns", [None]),

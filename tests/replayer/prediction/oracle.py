@@ -113,6 +113,7 @@ class Prediction:
         self.wanted = self.scheduler.most
         self.now, self.jobs = 0, dict[int, Job]()
         self.window: list[Task] = []
+        self.retired: list[Task] = []
         self.rows: list[Row] = []
         self.state = State()
         self.warmup_position: int | None = None if limits.warmup_ns else limits.warmup_ops
@@ -192,7 +193,8 @@ class Prediction:
 
     def retire(self) -> None:
         while self.window and all(move.done for move in self.window[0].moves):
-            self.state.executed = self.window.pop(0).position + 1
+            self.retired.append(self.window.pop(0))
+            self.state.executed = self.retired[-1].position + 1
             self.state.retired += 1
 
     # Moves

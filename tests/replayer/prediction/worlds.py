@@ -139,22 +139,22 @@ def fast(batch: Columns, table: Table) -> tuple[Columns, Table]:
 
 
 COPYING = [
-    {"copies": "inclusive", "cpu": {"down": "on-store", "up": up}, "nvme": {"down": down, "up": "copy", "high": high}}
-    for up in ("stay", "copy") for down in ("on-store", "on-touch", "on-evict") for high in (1.0, 0.8)
+    {"copies": "inclusive", "cpu": {"down": "on-store", "up": up}, "nvme": {"down": down, "up": "copy", "high": min(high, 1.0), "low": high / 2}}
+    for up in ("stay", "copy") for down in ("on-store", "on-touch", "on-evict") for high in (2.0, 0.8)
 ]  # fmt: skip
 tables = st.one_of(
     st.sampled_from([{}, {"place": "with-room"}, {"cpu": {"up": "move"}, "nvme": {"up": "move"}}]),
     st.sampled_from(COPYING), arranged.tables(),
 )  # fmt: skip
-drawn_rows = st.binary(min_size=4 * 2, max_size=4 * 60).map(arranged.picks_of)
 devices = st.tuples(device, device, device)
 loads = demand.map(lambda load: replace(load, workers=min(load.workers, 5)))
 
 
 @st.composite
-def worlds(draw: st.DrawFn, kinds: tuple[str, ...] = ("trace", "reference", "run", "live")) -> World:
-    """Runs of all kinds of order."""
-    columns = arranged.columns(draw(drawn_rows), draw(arranged.sizes), draw(arranged.words))
+def worlds(draw: st.DrawFn, kinds: tuple[str, ...] = ("trace", "reference", "run", "live"), least: int = 2) -> World:
+    """Runs of all kinds of order, of so many ops at least."""
+    drawn = st.binary(min_size=4 * least, max_size=4 * 60).map(arranged.picks_of)
+    columns = arranged.columns(draw(drawn), draw(arranged.sizes), draw(arranged.words))
     batch, table = fast(columns, draw(tables))
     load, kind = draw(loads), draw(st.sampled_from(kinds))
     system = Order("reference", "test", draw(devices)) if kind in ("reference", "run") else None

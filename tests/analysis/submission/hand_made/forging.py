@@ -11,7 +11,9 @@ import yaml
 
 from analysis.submission import package as packaging
 from analysis.submission.package_tree import Package
+from replayer.schema import PREDICTED_RUN_VERSION
 from tests.support.crafted_runs import SECOND, Crafted, frame
+from tests.support.predicted_runs import PROFILE
 from tests.support.run_json import run_json
 from tests.support.submissions import OPTIONS, Change, edited, replayed, trial_of
 
@@ -96,6 +98,12 @@ def flip_bit(path: Path, at: int) -> None:
     content = bytearray(path.read_bytes())
     content[at] ^= 1
     path.write_bytes(content)
+
+
+def marked(run_json: Path) -> None:
+    """Mark a run as predicted."""
+    edited(run_json, "run_version", PREDICTED_RUN_VERSION)
+    edited(run_json, "prediction", PROFILE)
 
 
 def replace_by_link(package: Package) -> None:

@@ -21,6 +21,7 @@ from tests.analysis.submission.hand_made.forging import (
     change_log,
     copy_run,
     flip_bit,
+    marked,
     relabel_as_closed,
     remove,
     remove_rank,
@@ -83,6 +84,10 @@ FORGERIES: Final[dict[str, Forgery]] = {
         replace_by_link, "environment.json is a link; a package contains the file itself", "environment.json is a link",
     ),
     "the report removed": Forgery(remove("report.html"), "report.html is missing, though", "report.html is missing"),
+    "a prediction in the place of a trial": Forgery(
+        lambda package: marked(trial_of(package, TWO) / "rank_0" / "run.json"),
+        RUN, "option_1/trial_2 did not measure the system: it was predicted",
+    ),
     # claims
     "a metric raised": Forgery(
         set_claim("options.option_1.decode_read_gib_s", 99.5), CLAIMS,

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.analysis.submission.hand_made.forging import flip_bit, set_environment
+from tests.analysis.submission.hand_made.forging import flip_bit, marked, set_environment
 from tests.support.submissions import Change, Open, content, edited, packed
 from tracegen.errors import InputError
 
@@ -52,6 +52,10 @@ UNREADY: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
     "failed": (
         lambda trial: edited(trial / "run.json", "status", "failed"),
         "option_2/trial_1: not complete but failed; repeat the submission's command, which replays it",
+    ),
+    "predicted": (
+        lambda trial: marked(trial / "run.json"),
+        "option_2/trial_1: predicted, but a submission is of measurements; remove it; repeat the submission's command",
     ),
     "damaged": (lambda trial: flip_bit(trial / "run.json", 0), "option_2/trial_1/run.json is damaged"),
 }

@@ -1,0 +1,272 @@
+"""Predictions against measurements: errors, intervals and pairs by hand, and what is refused."""
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.comparison.predictions import Accuracy, check_predictions, compute_accuracy
+from analysis.summary.summary import summarise
+from tests.analysis.comparison.crafting import CPU, Craft, typed
+from tests.support.crafted_runs import clean
+from tests.support.doubts import call
+from tests.support.predicted_runs import SHEET, mark, measured, save_predicted
+from tracegen.errors import InputError
+
+WALL = "wall_clock_tok_s"
+
+
+@pytest.fixture
+def craft(craft: Craft) -> Craft:
+    """Craft runs of the present format."""
+    return partial(craft, run_version=2)
+
+
+def prediction(craft: Craft, name: str, speed: float = 1.0, **info: Any) -> Path:
+    """Craft a predicted run whose throughput is 100 x speed, with an interval of 10 to either side."""
+    ends = {WALL: (round(100 * speed) - 10, round(100 * speed) + 10)}
+    return craft(name, speed, prediction=info.pop("prediction", {}), intervals=ends, **info)
+
+
+def tiers(cpu: int) -> dict[str, Any]:
+    return {"usable_bytes": {"gpu": 0, "cpu": cpu << 30, "nvme": None}}
+
+
+# One pair
+
+
+def test_errors_and_intervals_of_one_pair_are_right(craft: Craft) -> None:
+    """The median of 100, 104 and 120 is 104; 96 is 7.7% less, and its interval ends at 106."""
+    trials = [craft(f"m{i}", speed) for i, speed in enumerate((1.0, 1.2, 1.04))]
+    check = check_predictions(trials, [prediction(craft, "p", 0.96)])
+    one = check.pairs[0].errors[WALL]
+    assert (one.trials, one.measured, one.low, one.high) == (3, 104.0, 100.0, 120.0)
+    assert (one.predicted, one.interval) == (96.0, (86.0, 106.0))
+    assert one.error == pytest.approx(-8 / 104)
+    assert one.is_inside
+    elapsed = check.pairs[0].errors["elapsed_s"]
+    assert elapsed.error == pytest.approx(10 / 0.96 / (10 / 1.04) - 1)
+    assert elapsed.is_inside is None
+    assert check.accuracy["elapsed_s"].bounded == 0
+    assert (check.unmatched, check.warnings, check.left_out) == ([], [], {})
+
+
+@pytest.mark.parametrize(("speed", "is_inside"), [(0.9, True), (0.89, False), (1.1, True), (1.11, False)])
+def test_the_ends_of_an_interval_are_inside(craft: Craft, speed: float, is_inside: bool) -> None:
+    check = check_predictions([craft("m")], [prediction(craft, "p", speed)])
+    assert check.pairs[0].errors[WALL].is_inside is is_inside
+
+
+def test_metrics_that_one_side_lacks_have_no_error(craft: Craft) -> None:
+    values = {"nvme_read_p95_ms": None, "drain_s": 0.0}
+    trials = [craft("m", values=values)]
+    other = prediction(craft, "p", values={"nvme_read_p95_ms": 3.0, "drain_s": 1.0})
+    check = check_predictions(trials, [other], ["nvme_read_p95_ms", "drain_s"])
+    assert [one.error for one in check.pairs[0].errors.values()] == [None, None]
+    assert check.accuracy["drain_s"] == Accuracy(0, None, None, None, 0, 0)
+
+
+def test_a_pair_is_shown_as_typed_in_either_order(craft: Craft) -> None:
+    trials = [craft(f"m-{i}", speed) for i, speed in enumerate((1.0, 1.04, 1.2))]
+    other = prediction(craft, "p", 0.9, prediction=SHEET | {"speeds": {"nvme": 2.0}})
+    done = typed(*trials, "--against", other)
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert lines[0].startswith("measured   3 runs: ")
+    source = "the profile acme-1 (data sheet: acme.example, 2026-11-01), nvme 2 times as fast"
+    assert lines[2] == f"PREDICTED with {source}"
+    assert lines[3].endswith(f"predicted with {source}: no replay was as fast.")
+    (row,) = [line.split() for line in lines if line.startswith(WALL)]
+    assert row == [WALL, "104", "100", "..", "120", "90.0", "80.0", "..", "100", "-13.5%", "no"]
+    assert "0 of 1 measured values are inside their intervals." in lines
+    assert typed(other, "--against", *trials).output == done.output
+    assert max(map(len, lines[4:])) <= 160
+
+
+def test_percentiles_of_few_samples_are_in_brackets(craft: Craft) -> None:
+    values = {"nvme_read_p95_ms": 4.0, "nvme_reads": 99}
+    trials = [craft("m", values=values | {"nvme_reads": 100})]
+    metric = ("--metric", "nvme_read_p95_ms")
+    shown = typed(*trials, "--against", prediction(craft, "p", values=values), *metric).output
+    assert "(4.00)" in shown
+    assert "a percentile of too few samples" in shown
+    enough = prediction(craft, "q", values=values | {"nvme_reads": 100})
+    assert "(4.00)" not in typed(*trials, "--against", enough, *metric).output
+
+
+# Several pairs
+
+SPEEDS = {0: (1.0, 1.1), 2: (2.0, 1.9), 4: (4.0, 4.04), 8: (5.0, 4.0)}
+"""By GiB of the cpu tier, the speeds measured and predicted: errors of 10%, -5%, 1% and -20%."""
+
+
+def craft_pairs(craft: Craft) -> tuple[list[Path], list[Path]]:
+    trials, predictions = [], []
+    for size, (own, other) in SPEEDS.items():
+        about = {"conditions": tiers(size), "plan": f"plan {size}"}
+        trials.append(craft(f"m{size}", own, **about))
+        predictions.append(prediction(craft, f"p{size}", other, **about))
+    return trials, predictions[::-1]
+
+
+def test_pairs_are_found_by_their_conditions_and_summed_up(craft: Craft) -> None:
+    """Intervals reach 10 to either side: 100 and 110 fit, as do 200 and 190, 400 and 404; 500 and 400 do not."""
+    trials, predictions = craft_pairs(craft)
+    check = check_predictions(trials, predictions)
+    found = {pair.name: pair.errors[WALL].error for pair in check.pairs}
+    assert found == {f"cpu {size} GiB": pytest.approx(b / a - 1) for size, (a, b) in SPEEDS.items()}
+    one = check.accuracy[WALL]
+    assert (one.pairs, one.bounded, one.inside) == (4, 4, 3)
+    assert one.median_error == pytest.approx((0.01 - 0.05) / 2)
+    assert one.median == pytest.approx((0.05 + 0.10) / 2)
+    assert one.p90 == pytest.approx(0.1 + 0.7 * 0.1)  # a place of 0.9 x 3 = 2.7 among 1, 5, 10 and 20%
+    assert compute_accuracy([]) == Accuracy(0, None, None, None, 0, 0)
+
+
+def test_pairs_are_shown_as_typed(craft: Craft) -> None:
+    trials, predictions = craft_pairs(craft)
+    shown = typed(*trials, "--against", *predictions).output.splitlines()
+    rows = {line[:22].strip(): line[22:].split()[0] for line in shown if "%" in line or "/4" in line}
+    assert rows == {
+        "cpu 0 GiB": "+10.0%", "cpu 2 GiB": "-5.0%", "cpu 4 GiB": "+1.0%", "cpu 8 GiB": "-20.0%!",
+        "median": "-2.0%", "median of |error|": "7.5%", "P90 of |error|": "17.0%", "inside the interval": "3/4",
+    }  # fmt: skip
+    asked = typed(*trials, "--against", *predictions, "--metric", "elapsed_s").output
+    assert "wall_clock" not in asked
+    assert "-9.1%" in asked  # 1 / 1.1
+
+
+def test_json_and_csv_have_every_pair_and_metric(craft: Craft) -> None:
+    trials, predictions = craft_pairs(craft)
+    found = json.loads(typed(*trials, "--against", *predictions, "--json").stdout)
+    assert [len(found["runs"][side]) for side in ("measured", "predicted")] == [4, 4]
+    assert found["accuracy"][WALL]["inside"] == 3
+    last = found["pairs"][3]
+    assert (last["measured"], last["predicted"]) == ([str(trials[3])], str(predictions[0]))
+    assert last["prediction"]["profile"] == "drive"
+    assert last["errors"][WALL]["error"] == pytest.approx(-0.2)
+    assert last["errors"][WALL]["inside"] is False
+    rows = list(csv.DictReader(typed(*trials, "--against", *predictions, "--csv").stdout.splitlines()))
+    assert len(rows) == 4 * len(found["metrics"])
+    (row,) = [one for one in rows if (one["pair"], one["metric"]) == ("cpu 8 GiB", WALL)]
+    assert (row["measured"], row["predicted"], row["predicted_low"]) == ("500.0", "400.0", "390")
+    assert (row["unit"], row["inside"]) == ("tok/s", "false")
+
+
+def test_runs_without_a_counterpart_are_named(craft: Craft) -> None:
+    trials, predictions = craft_pairs(craft)
+    check = check_predictions(trials[:2], predictions[2:] + predictions[:1])
+    assert len(check.pairs) == 2
+    (text,) = check.unmatched
+    assert "(predicted) and" in text
+    assert "different work: usable_bytes.cpu (8 GiB against 2 GiB)" in text or "8 GiB" in text
+
+
+# What is refused, and what is warned of
+
+
+@pytest.mark.parametrize(
+    ("about", "sentence"),
+    [
+        ({"trace": "u"}, "p (predicted) are of different traces; predict the trace"),
+        ({"conditions": {"workers": 9}}, "are different work: workers (8 against 9); predict the trace"),
+        ({"conditions": CPU}, "are different work: usable_bytes.cpu (0 GiB against 4 GiB)"),
+        ({"plan": "q"}, "have different plans within the first 1,000 ops, though trace and conditions are equal"),
+    ],
+)  # fmt: skip
+def test_unlike_work_is_refused_in_one_sentence(craft: Craft, about: dict[str, Any], sentence: str) -> None:
+    done = typed(craft("m"), "--against", prediction(craft, "p", **about))
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert sentence in line
+    assert done.stdout == ""
+
+
+def test_two_predictions_of_one_replay_are_refused(craft: Craft) -> None:
+    pair = [prediction(craft, "p"), prediction(craft, "q", prediction={"profile_sha256": "cd" * 32})]
+    with pytest.raises(InputError, match="predict the same replays"):
+        check_predictions([craft("m")], pair)
+
+
+def test_conditions_of_the_device_are_the_profiles(craft: Craft) -> None:
+    """A replay may be slowed down or preconditioned; another way of making I/O is warned of."""
+    slowed = {"throttle": {"nvme": {"mib_s": 100}}, "precondition_gib": 1}
+    (quiet,) = [
+        check_predictions(
+            [craft("m", conditions=slowed | {"io_depth": 1})],
+            [prediction(craft, "p", conditions={"io_depth": 1})],
+        )
+    ]
+    assert quiet.warnings == []
+    loud = check_predictions([craft("n")], [prediction(craft, "q", conditions={"direct": False})])
+    (text,) = loud.warnings
+    assert text.endswith("the profile is of other conditions: direct (true measured, false predicted).")
+
+
+def test_two_forms_at_once_are_refused(craft: Craft) -> None:
+    done = typed(craft("m"), "--against", craft("n"), "--json", "--csv")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--csv: two forms at once; pass one of --json and --csv" in done.stderr
+
+
+# Predictions in comparisons of systems
+
+
+def test_predictions_are_compared_with_each_other_and_marked(craft: Craft) -> None:
+    a = prediction(craft, "fast", 2.0)
+    b = prediction(craft, "slow", prediction=SHEET)
+    shown = typed(a, "--against", b).output
+    assert "PREDICTED, not measured: fast: with the profile drive (measured)" in shown
+    assert "PREDICTED, not measured: slow: with the profile acme-1 (data sheet: acme" in shown
+    (row,) = [line for line in shown.splitlines() if line.startswith(WALL)]
+    assert "2.00x" in row
+    assert row.endswith("predicted: no verdict")
+    assert "WARNING" not in shown
+    found = json.loads(typed(a, "--against", b, "--json").stdout)
+    assert found["predicted"]["fast"] == ["the profile drive (measured)"]
+    rows = list(csv.DictReader(typed(a, "--against", b, "--csv").stdout.splitlines()))
+    assert {(row["system"], row["predicted"]) for row in rows} == {("fast", "true"), ("slow", "true")}
+
+
+def test_a_measured_and_a_predicted_run_elsewhere_are_warned_of(craft: Craft) -> None:
+    m, p = craft("m"), prediction(craft, "p")
+    assert "mixes measured and predicted runs" in typed(m, p).output
+    three = typed(m, "--against", p, "--against", craft("n")).output
+    assert "WARNING: p is predicted and m, n measured: ratios between them contain the error" in three
+    varied = typed(m, "--against", prediction(craft, "q", 2.0, conditions={"workers": 9}), "--vary", "workers")
+    assert "WARNING: q is predicted and m measured" in varied.output
+    assert "0.50x" in varied.output
+
+
+# Runs with logs
+
+
+def test_real_logs_are_compared(tmp_path: Path) -> None:
+    """The prediction says 10% more time; its bounds are 0.8 and 1.25 times as long, and the replay is inside."""
+    replay = measured(clean()).save(tmp_path / "replay")
+    other = save_predicted(tmp_path / "p", lambda: clean().slower(1.1), slower=1.25 / 1.1, faster=0.8 / 1.1)
+    found = json.loads(call("compare", replay, "--against", other, "--json").stdout)
+    (pair,) = found["pairs"]
+    for metric in ("elapsed_s", "nvme_read_p95_ms", "e2e_p95_ms"):
+        one = pair["errors"][metric]
+        assert one["error"] == pytest.approx(0.1, rel=1e-2)
+        assert one["interval"] == pytest.approx([one["measured"] * 0.8, one["measured"] * 1.25], rel=1e-2)
+        assert one["inside"]
+
+
+def test_replays_of_a_memory_test_the_model(tmp_path: Path) -> None:
+    """They are NOT VALID as measurements of a drive, and left out elsewhere."""
+    run = measured(clean())
+    run.info["machine"]["storage"] |= {"filesystem": "tmpfs"}
+    replay = run.save(tmp_path / "replay")
+    assert not summarise(replay).is_valid
+    other = mark(clean()).save(tmp_path / "p")
+    shown = call("compare", replay, "--against", other).stdout
+    assert f"WARNING: {replay} is NOT VALID, the nvme tier was in memory, on tmpfs: it tests the model" in shown
+    failed = measured(clean())
+    failed.info |= {"status": "failed", "reason": "a test"}
+    broken = failed.save(tmp_path / "broken")
+    assert "no valid run is left" in call("compare", broken, "--against", other, code=2).stderr

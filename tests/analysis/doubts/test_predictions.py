@@ -1,0 +1,167 @@
+"""Doubts about predicted runs: of their profile and their bounds, and none that only a measurement deserves."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analysis.summary.summary import check_run, summarise
+from tests.support.crafted_runs import Crafted, clean
+from tests.support.doubts import Change, call, conditions, found
+from tests.support.predicted_runs import SHEET, mark, save_predicted
+from tests.support.run_json import run_json, save_run_json
+from tracegen.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("latencies_once")
+
+
+def test_a_clean_prediction_is_valid_without_doubts(tmp_path: Path) -> None:
+    """It has no device.parquet, which in a measured run is a doubt."""
+    summary = check_run(save_predicted(tmp_path / "predicted")).to_json()
+    assert (summary["valid"], summary["doubts"], summary["predicted"]) == (True, [], True)
+    run = clean()
+    run.samples = None
+    assert set(found(run, tmp_path)) == {"unchecked reads"}
+
+
+def halve_reads(run: Crafted) -> None:
+    for name in ("read_ns", "device_read_ns"):
+        run.rows[name] //= 2
+
+
+OF_MEASURING: dict[str, Change] = {
+    "verification off": lambda run: conditions(run, verify="off"),
+    "root file system": lambda run: run.info["machine"]["storage"].update(mount_point="/"),
+    "short run": lambda run: run.slower(0.5),
+    "altered log": lambda run: run.rows["verify_ns"].fill(0),
+    "device times": lambda run: (run.rows["device_read_ns"].fill(1), run.rows["device_write_ns"].fill(1)),
+    "lost time": halve_reads,
+}
+
+
+@pytest.mark.parametrize("kind", OF_MEASURING)
+def test_faults_that_only_a_measurement_has_are_not_searched(tmp_path: Path, kind: str) -> None:
+    run = clean()
+    OF_MEASURING[kind](run)
+    assert kind in found(run, tmp_path / "measured")
+    assert kind not in found(mark(run), tmp_path / "predicted")
+
+
+def test_altered_predictions_are_found_as_altered_runs_are(tmp_path: Path) -> None:
+    run = mark(clean())
+    run.info["executed"]["hits"]["nvme"] += 1
+    assert found(run, tmp_path)["altered log"]
+
+
+def test_a_data_sheet_is_a_doubt_and_named_once(tmp_path: Path) -> None:
+    run = mark(clean(), **SHEET)
+    run.info["warnings"] = [{"kind": "data sheet", "text": "assumed: files"}]
+    doubts = found(run, tmp_path)
+    assert set(doubts) == {"data sheet"}
+    (doubt,) = doubts["data sheet"]
+    assert not doubt.invalidates
+    assert "acme-1 follows from a data sheet (acme.example, 2026-11-01)" in doubt.text
+
+
+def test_leaving_the_range_of_the_profile_is_a_doubt(tmp_path: Path) -> None:
+    run = mark(clean())
+    run.info["warnings"] = [{"kind": "outside the profile", "text": "objects of 1 GiB, measured up to 64 MiB."}]
+    (doubt,) = found(run, tmp_path)["outside the profile"]
+    assert (doubt.text, doubt.invalidates) == ("objects of 1 GiB, measured up to 64 MiB", False)
+
+
+def test_a_profile_of_a_page_cache_is_a_doubt_that_leaves_the_prediction_valid(tmp_path: Path) -> None:
+    run = mark(clean())
+    conditions(run, direct=False)
+    doubts = found(run, tmp_path)
+    assert set(doubts) == {"page cache"}
+    assert not doubts["page cache"][0].invalidates
+
+
+# Bounds
+
+
+def test_runs_without_bounds_have_no_intervals_and_no_doubt(tmp_path: Path) -> None:
+    summary = summarise(mark(clean()).save(tmp_path / "run")).to_json()
+    assert (summary["intervals"], summary["doubts"]) == ({}, [])
+
+
+def break_bound(place: Path, how: str) -> None:
+    bound = place / "bounds" / "slower"
+    if how == "missing":
+        shutil.rmtree(bound)
+        return
+    if how == "without a log":
+        shutil.rmtree(bound / "moves")
+        return
+    info = run_json(bound)
+    if how == "of another profile":
+        info["prediction"]["profile_sha256"] = "cd" * 32
+    elif how == "the other bound":
+        info["prediction"]["bound"] = "faster"
+    elif how == "of other conditions":
+        info["conditions"]["workers"] = 5
+    elif how == "of another trace":
+        info["trace"]["fingerprint"] = "x"
+    elif how == "measured":
+        info |= {"run_version": 2, "prediction": None}
+    elif how == "interrupted":
+        info |= {"status": "incomplete", "reason": "interrupted"}
+    save_run_json(bound, info)
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("missing", "not a run directory"),
+        ("without a log", "no closed part of a log"),
+        ("of another profile", "it is not a bound of this run"),
+        ("the other bound", "it is not a bound of this run"),
+        ("of other conditions", "it is not a bound of this run"),
+        ("of another trace", "it is not a bound of this run"),
+        ("measured", "it is not a bound of this run"),
+        ("interrupted", "it is incomplete"),
+    ],
+)
+def test_bounds_that_cannot_be_used_are_a_doubt(tmp_path: Path, how: str, why: str) -> None:
+    place = save_predicted(tmp_path / "run")
+    break_bound(place, how)
+    summary = summarise(place).to_json()
+    ((kind, text),) = [(one["kind"], one["text"]) for one in summary["doubts"]]
+    assert kind == "bounds"
+    assert text.startswith("its interval is unknown: bounds/slower: ")
+    assert why in text
+    assert (summary["valid"], summary["intervals"]) == (True, {})
+
+
+# Files whose version and mark disagree
+
+
+@pytest.mark.parametrize(("version", "is_marked"), [(3, False), (2, True), (1, True)])
+def test_a_mark_goes_with_its_version(tmp_path: Path, version: int, is_marked: bool) -> None:
+    place = mark(clean()).save(tmp_path / "run")
+    info = run_json(place) | {"run_version": version}
+    if not is_marked:
+        del info["prediction"]
+    save_run_json(place, info)
+    with pytest.raises(InputError, match="prediction: only runs of version 3 have one, and each has one"):
+        summarise(place)
+
+
+def test_check_says_that_a_run_is_predicted(tmp_path: Path) -> None:
+    place = save_predicted(tmp_path / "run")
+    (line,) = call("check", place).stdout.splitlines()
+    assert line == f"VALID PREDICTION: {place}: complete, log and plan agree; nothing was measured."
+    assert json.loads(call("check", place, "--json").stdout) == {
+        "run": str(place),
+        "valid": True,
+        "predicted": True,
+        "doubts": [],
+    }
+    run = mark(clean())
+    run.rows["tokens"][7] += 1
+    broken = run.save(tmp_path / "broken")
+    shown = call("check", broken, code=1).stdout
+    assert f"NOT VALID: {broken} (predicted): " in shown
+    assert "\nVALID" not in shown

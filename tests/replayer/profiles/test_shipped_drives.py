@@ -1,0 +1,63 @@
+"""The profiles that ship: each says where it is from, follows the rules of its page, and stands in its table."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replayer.profiles.loading import load_profile, shipped_profiles
+from tests.support.paths import ROOT
+
+MIB = 2**20
+READ_SHARE, WRITE_SHARE = 0.8, 1.0
+"""Of the bandwidth: the rate at which one request of 1 MiB is transferred."""
+PAGE = (ROOT / "docs" / "predicting.md").read_text()
+
+
+def text_of(name: str) -> str:
+    return Path(ROOT / "replayer" / "drives" / f"{name}.toml").read_text()
+
+
+def content_of(name: str) -> dict[str, Any]:
+    return tomllib.loads(text_of(name))
+
+
+def test_some_ship() -> None:
+    assert len(shipped_profiles()) >= 6
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_drive_says_what_it_is_and_where_it_is_from(name: str) -> None:
+    profile = load_profile(name)
+    assert (profile.name, profile.kind, profile.conditions) == (name, "data sheet", None)
+    assert re.search(r"read on \d{4}-\d\d-\d\d$", profile.source)
+    header = text_of(name).partition("profile_version")[0]
+    assert re.search(r"#   https?://", header)
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_drive_is_a_whole_machine(name: str) -> None:
+    profile = load_profile(name)
+    assert set(profile.tiers) == {"gpu", "cpu", "nvme"}
+    assert all(tier.error >= 0.3 and tier.tail_error >= 0.3 for tier in profile.tiers.values())
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+@pytest.mark.parametrize(("way", "share"), [("read", READ_SHARE), ("write", WRITE_SHARE)])
+def test_stream_follows_from_latency_and_bandwidth(name: str, way: str, share: float) -> None:
+    station = content_of(name)["nvme"][way]
+    alone_ns = station["latency_us"] * 1e3 + MIB / (share * station["bandwidth_gb_s"])
+    assert station["stream_gb_s"] == pytest.approx(MIB / alone_ns, abs=0.005)
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_table_of_the_page_has_the_numbers_of_the_file(name: str) -> None:
+    nvme = content_of(name)["nvme"]
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
+    _, _, _, reads, writes, latencies, alone, _ = (cell.strip() for cell in row.split("|"))
+    stations = nvme["read"], nvme["write"]
+    assert (reads, writes) == tuple(f"{one['bandwidth_gb_s']:g}" for one in stations)
+    assert latencies.removesuffix(" (derived)") == ", ".join(f"{one['latency_us']:g}" for one in stations)
+    assert alone == ", ".join(f"{one['stream_gb_s']:.2f}" for one in stations)
