@@ -40,7 +40,11 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
             "valid": True, "metrics": metrics | (values or {}),
         } | info  # fmt: skip
         if "prediction" in content:
-            content |= {"run_version": 3, "intervals": content.get("intervals", {}), "prediction": PROFILE | content["prediction"]}
+            content |= {
+                "run_version": 3,
+                "intervals": content.get("intervals", {}),
+                "prediction": PROFILE | content["prediction"],
+            }
         (path / "run.json").write_text(json.dumps(content))
         return path
 

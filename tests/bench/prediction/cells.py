@@ -147,7 +147,7 @@ def predict(cell: Cell, profile: Path, out: Path, *, bounds: bool) -> dict[str, 
 def read_metrics(run: Path, names: tuple[str, ...] = METRICS) -> Values:
     """Read some metrics of a run."""
     metrics = analysis.load(run).summary().metrics
-    return {name: metrics[name] for name in names}  # type: ignore[misc]
+    return {name: metrics[name] for name in names}
 
 
 def _replayer(*arguments: str) -> None:
