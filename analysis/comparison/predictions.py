@@ -1,12 +1,11 @@
 """Predictions against measurements: the error of each metric, over pairs of equal work."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
+from analysis.comparison.accuracy import Accuracy, PredictionError, compute_accuracy
 from analysis.comparison.conditions import conditions_of, find_differing, format_condition
 from analysis.comparison.matching import (
     Groups,
@@ -18,7 +17,6 @@ from analysis.comparison.matching import (
 )
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import (
-    Interval,
     Trial,
     check_common_plan,
     compute_statistics,
@@ -47,43 +45,6 @@ PREDICTED: Final = "predicted"
 
 
 @dataclass(frozen=True)
-class PredictionError:
-    """One metric of a pair, in the metric's unit.
-
-    Attributes:
-        trials: measured trials that have the metric.
-        measured: their median; None if none has it.
-        low: the least of them.
-        high: the greatest.
-        predicted: the predicted value; None if the prediction has none.
-        interval: the ends of the prediction's interval; None without one.
-        is_thin: whether it is a percentile of too few samples.
-    """
-
-    trials: int
-    measured: float | None
-    low: float | None
-    high: float | None
-    predicted: float | None
-    interval: Interval | None
-    is_thin: bool
-
-    @property
-    def error(self) -> float | None:
-        """The predicted value over the measured one, less 1; None unless both are above 0."""
-        if not self.measured or not self.predicted:
-            return None
-        return self.predicted / self.measured - 1
-
-    @property
-    def is_inside(self) -> bool | None:
-        """Whether the measured median is inside the interval; None without an interval."""
-        if self.interval is None or self.measured is None:
-            return None
-        return self.interval[0] <= self.measured <= self.interval[1]
-
-
-@dataclass(frozen=True)
 class PredictedPair:
     """A prediction and the measured trials of the same work.
 
@@ -102,27 +63,6 @@ class PredictedPair:
     predicted: str
     prediction: PredictionInfo
     errors: dict[str, PredictionError]
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """The errors of one metric over pairs.
-
-    Attributes:
-        pairs: pairs with an error.
-        median_error: median of the errors with their signs, which shows a bias; None without one.
-        median: median of their magnitudes.
-        p90: 90% quantile of their magnitudes, interpolated linearly.
-        bounded: pairs whose prediction has an interval.
-        inside: those of them whose measured median is inside it.
-    """
-
-    pairs: int
-    median_error: float | None
-    median: float | None
-    p90: float | None
-    bounded: int
-    inside: int
 
 
 @dataclass(frozen=True)
@@ -199,24 +139,6 @@ def check_predictions(
         metrics=names,
         pairs=pairs,
         accuracy={name: compute_accuracy(pair.errors[name] for pair in pairs) for name in names},
-    )
-
-
-def compute_accuracy(errors: Iterable[PredictionError]) -> Accuracy:
-    """Compute how far predictions of one metric were off, and how often their intervals held."""
-    found = list(errors)
-    known = [one.error for one in found if one.error is not None]
-    inside = [one.is_inside for one in found if one.is_inside is not None]
-    if not known:
-        return Accuracy(0, None, None, None, len(inside), sum(inside))
-    sizes = np.abs(known)
-    return Accuracy(
-        pairs=len(known),
-        median_error=float(np.median(known)),
-        median=float(np.median(sizes)),
-        p90=float(np.quantile(sizes, 0.9)),
-        bounded=len(inside),
-        inside=sum(inside),
     )
 
 
@@ -305,7 +227,8 @@ def _list_unlike_devices(measured: Sequence[Trial], prediction: Trial) -> list[s
 def _warn_of_validity(measured: Sequence[Trial]) -> list[str]:
     """Warn of replays that are not valid as measurements of a drive."""
     return [
-        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}: it tests the model, not a drive."
+        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}:"
+        " it tests the model, not a drive."
         for trial in measured
         if not trial.summary.is_valid
     ]

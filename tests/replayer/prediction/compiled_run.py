@@ -4,40 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from replayer.bindings.compiled import ProfileStruct, StationStruct
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.schema import MOVES, WAITS
 from tests.replayer.prediction.oracle import Prediction
-from tests.replayer.prediction.worlds import NINE, World
+from tests.replayer.prediction.worlds import World
 from tracegen.schema import ENUMS
 
 OF_TRACE = ("request_id", "session_id", "user_id", "turn", "step", "qos", "phase", "source")
-
-
-def fill_station(found: StationStruct, station: dict[str, Any], other_weight: float) -> None:
-    points = len(station["in_flight"])
-    found.points, found.other_weight, found.has_spread = points, other_weight, int(bool(station["spread"]))
-    found.load[:points] = station["in_flight"]
-    found.open_ns[:points] = [1000.0 * us for us in station["open_us"]]
-    found.latency_ns[:points] = [1000.0 * us for us in station["latency_us"]]
-    pairs = zip(station["in_flight"], station["bandwidth_gb_s"], strict=True)
-    found.byte_ns[:points] = [load / speed for load, speed in pairs]
-    if station["remove_us"]:
-        found.remove_ns[:points] = [1000.0 * us for us in station["remove_us"]]
-    for i, nine in enumerate(station["spread"]):
-        found.spread[i][:] = nine or (1.0,) * NINE
-
-
-def struct_of(profile: dict[str, Any]) -> ProfileStruct:
-    """The drawn profile as compiled code takes it."""
-    found = ProfileStruct()
-    for stations, tier in zip(found.tier, profile["tiers"], strict=True):
-        fill_station(stations[0], tier["read"], tier["writes_on_reads"])
-        fill_station(stations[1], tier["write"], tier["reads_on_writes"])
-    cpu = profile["cpu"]
-    found.cores, found.move_ns = cpu["cores"], 1000.0 * cpu["move_us"]
-    found.make_byte_ns, found.check_byte_ns = cpu["make_ns_per_byte"], cpu["check_ns_per_byte"]
-    return found
 
 
 def executed(world: World) -> tuple[list[dict[str, Any]], dict[str, int], list[tuple[int, ...]]]:
@@ -45,7 +18,7 @@ def executed(world: World) -> tuple[list[dict[str, Any]], dict[str, int], list[t
     records: list[Any] = []
     rows: list[Any] = []
     engine = VirtualEngine(
-        world.plan(), struct_of(world.profile), world.verify, world.chunk, world.window, world.span  # type: ignore[arg-type]
+        world.plan(), world.profile.struct(), world.verify, world.chunk, world.window, world.span  # type: ignore[arg-type]
     )  # fmt: skip
     engine.run(lambda some, _errors, others: (records.append(some.copy()), rows.append(others.copy())))
     state = engine.state()

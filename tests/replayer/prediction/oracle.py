@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.replayer.order_ledgers import Load, Op
 from tests.replayer.prediction.scheduling import Move, Planned, Scheduler, Task, Usable
-from tests.replayer.prediction.stations import READ, WRITE, Cpu, Drive, Tier, Visit, enter_cpu, leave_stage
+from tests.replayer.prediction.stations import READ, WRITE, Cpu, Drive, Tier, Visit, enter_cpu, go_on
 
 TRANSFERS = ("hit", "store", "promote", "demote", "copy")
 TIERS = ("gpu", "cpu", "nvme")
@@ -125,7 +125,8 @@ class Prediction:
     def run(self) -> list[Row]:
         while True:
             self.scheduler.now = self.now
-            self.apply_limits()
+            if not self.is_over():
+                self.apply_limits()
             self.end_stages()
             self.scheduler.release()
             self.admit()
@@ -169,8 +170,8 @@ class Prediction:
         return not self.plan if self.plan is not None else self.scheduler.decided >= self.wanted
 
     def end_stages(self) -> None:
-        for visit in [visit for place in self.places for visit in place.ending(self.now)]:
-            leave_stage(visit, self.now)
+        for visit in [visit for place in self.places for visit in place.end_stages(self.now)]:
+            go_on(visit, self.now)
             if visit.stage is None:
                 self.account(visit)
                 self.go_on(self.jobs[visit.worker])

@@ -48,7 +48,7 @@ def cost_at(in_flight: Sequence[float], costs: Sequence[float], x: float) -> flo
     return costs[-1] * (x / in_flight[-1])
 
 
-@dataclass
+@dataclass(eq=False)
 class Visit:
     """A move's stay in a station."""
 
@@ -115,8 +115,8 @@ class Tier:
     def ends(self) -> list[int]:
         return [end for stage in self.stages() if (end := self.end_of(stage)) is not None]
 
-    def ending(self, now: int) -> list[Visit]:
-        """The visits whose stages end now, stage by stage."""
+    def end_stages(self, now: int) -> list[Visit]:
+        """Let the visits whose stages end now leave them, stage by stage."""
         stages = [stage for stage in self.stages() if self.end_of(stage) == now]
         if not stages:
             return []
@@ -126,18 +126,18 @@ class Tier:
             stage.progress = max(stage.progress, stage.least())
             leaving = [visit for visit in stage.visits if visit.target <= stage.progress]
             found += sorted(leaving, key=lambda visit: (visit.target, visit.worker))
+            stage.visits = [visit for visit in stage.visits if visit not in leaving]
+            if not stage.visits:
+                stage.progress = 0.0
+            if stage.name == "open":
+                for visit in leaving:
+                    visit.opened = now
         return found
 
 
-def leave_stage(visit: Visit, now: int) -> None:
-    """Leave the stage, if the visit is in one, and enter the next; leave the station after the last."""
+def go_on(visit: Visit, now: int) -> None:
+    """Enter the next stage; leave the station after the last."""
     visit.station.tier.update(now)
-    if visit.stage is not None:
-        visit.stage.visits.remove(visit)
-        if not visit.stage.visits:
-            visit.stage.progress = 0.0
-        if visit.stage.name == "open":
-            visit.opened = now
     if not visit.stages:
         visit.stage = None
         visit.station.present -= 1
@@ -208,7 +208,7 @@ class Drive(Tier):
         )  # fmt: skip
         if size is not None:
             visit.what = ("read", "write")[direction]
-        leave_stage(visit, now)
+        go_on(visit, now)
         return visit
 
     def _factor(self, direction: int, move: Any) -> float:
@@ -226,5 +226,5 @@ def enter_cpu(cpu: Cpu, move: Any, worker: int, work_ns: float, what: str, now: 
     cpu.update(now)
     station.present += 1
     visit = Visit(station, [("work", float(work))], worker, move, what, entered=now)
-    leave_stage(visit, now)
+    go_on(visit, now)
     return visit

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ from replayer.planning.order import Order
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
+from replayer.profiles.profile import CpuProfile, Profile, Station, TierProfile
+from replayer.record.columns import TIERS
 from replayer.schema import MOVES
 from tests.replayer import order_ledgers
 from tests.replayer.arrangements import oracle as rules
@@ -26,7 +27,7 @@ from tests.support import traces
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS, Columns, take_rows
 
-NINE = 9
+NINE, DIALS = 9, 600
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class World:
     users: int
     load: Demand
     order: Order
-    profile: Any
+    profile: Profile
     chunk: int
     verify: str
     window: PlanWindow
@@ -63,57 +64,53 @@ def any_of(*values: Any) -> Any:
     return st.sampled_from(values)
 
 
-@st.composite
-def spreads(draw: st.DrawFn) -> tuple[float, ...]:
-    """Nine quantiles in ascending order, or none."""
-    if draw(st.booleans()):
-        return ()
-    steps = draw(st.lists(any_of(0.0, 0.01, 0.1, 0.5, 3.0), min_size=NINE, max_size=NINE))
-    return tuple(0.3 + float(sum(steps[: i + 1])) / 3 for i in range(NINE))
+class Dial:
+    """Choices from bytes: a draw of many bytes is faster than many draws, and zeros choose what is simplest."""
+
+    def __init__(self, drawn: bytes) -> None:
+        self.left = iter(drawn)
+
+    def any_of(self, *values: Any) -> Any:
+        return values[next(self.left) % len(values)]
+
+    def listed(self, count: int, *values: float) -> tuple[float, ...]:
+        return tuple(self.any_of(*values) for _ in range(count))
+
+    def spread(self) -> tuple[float, ...]:
+        """Nine quantiles in ascending order, or none."""
+        steps = self.listed(NINE, 0.0, 0.01, 0.1, 0.5, 3.0)
+        return self.any_of((), tuple(0.3 + sum(steps[: i + 1]) / 3 for i in range(NINE)))
+
+    def station(self, removes: bool) -> Station:
+        """One to five points; times of kilobytes are microseconds, as those of traces are."""
+        gaps = self.listed(self.any_of(0, 1, 2, 3, 4), 1.0, 0.5, 1.7, 3.0)
+        count = len(gaps) + 1
+        zeros = (0.0,) * count
+        return Station(
+            in_flight=tuple(1.0 + sum(gaps[:i]) for i in range(count)),
+            open_us=self.any_of(zeros, self.listed(count, 0.1, 0.5, 1.0, 1.3)),
+            latency_us=self.any_of(zeros, self.listed(count, 0.1, 1.0, 2.0, 7.1)),
+            bandwidth_gb_s=self.listed(count, 1.0, 0.25, 0.5, 3.3),
+            remove_us=self.any_of((), zeros, self.listed(count, 0.1, 0.5, 1.7)) if removes else (),
+            spread=self.any_of((), tuple(self.spread() for _ in range(count))),
+        )
+
+    def tier(self) -> TierProfile:
+        weights = self.any_of(0.0, 0.5, 0.8, 1.0, 3.7), self.any_of(0.0, 0.5, 0.7, 1.0, 2.0)
+        return TierProfile(self.station(False), self.station(True), *weights, 0.1, 0.1, 1, 10**9)
+
+    def profile(self) -> Profile:
+        cpu = CpuProfile(
+            cores=self.any_of(1.0, 2.0, 2.5, 8.0),
+            make_ns_per_byte=self.any_of(0.0, 0.11, 0.5),
+            check_ns_per_byte=self.any_of(0.0, 0.02, 0.5),
+            move_us=self.any_of(0.0, 0.0001, 0.1, 1.0, 3.0),
+        )
+        tiers = {name: self.tier() for name in TIERS}
+        return Profile("drawn", "data sheet", "", None, {}, cpu, tiers)  # type: ignore[arg-type]
 
 
-@st.composite
-def stations(draw: st.DrawFn, removes: bool) -> dict[str, Any]:
-    """One to five points; times of kilobytes are microseconds, as those of traces are."""
-    gaps = draw(st.lists(any_of(1.0, 0.5, 1.7, 3.0), max_size=4))
-    loads = tuple(1.0 + float(sum(gaps[:i])) for i in range(len(gaps) + 1))
-
-    def listed(*values: float) -> tuple[float, ...]:
-        return tuple(draw(st.lists(any_of(*values), min_size=len(loads), max_size=len(loads))))
-
-    zeros = (0.0,) * len(loads)
-    return {
-        "in_flight": loads,
-        "open_us": draw(any_of(zeros, listed(0.1, 0.5, 1.0, 1.3))),
-        "latency_us": draw(any_of(zeros, listed(0.1, 1.0, 2.0, 7.1))),
-        "bandwidth_gb_s": listed(0.25, 0.5, 1.0, 3.3),
-        "remove_us": draw(any_of((), zeros, listed(0.1, 0.5, 1.7))) if removes else (),
-        "spread": draw(any_of((), tuple(draw(st.lists(spreads(), min_size=len(loads), max_size=len(loads)))))),
-    }
-
-
-tier_times = st.fixed_dictionaries({
-    "read": stations(False),
-    "write": stations(True),
-    "writes_on_reads": any_of(0.0, 0.5, 0.8, 1.0, 3.7),
-    "reads_on_writes": any_of(0.0, 0.5, 0.7, 1.0, 2.0),
-})  # fmt: skip
-cpu_times = st.fixed_dictionaries({
-    "cores": any_of(1.0, 2.0, 2.5, 8.0),
-    "make_ns_per_byte": any_of(0.0, 0.11, 0.5),
-    "check_ns_per_byte": any_of(0.0, 0.02, 0.5),
-    "move_us": any_of(0.0, 0.0001, 0.1, 1.0, 3.0),
-})  # fmt: skip
-profiles = st.fixed_dictionaries({"cpu": cpu_times, "tiers": st.tuples(tier_times, tier_times, tier_times)})
-
-
-def plain_profile(drawn: dict[str, Any]) -> Any:
-    """The profile as the oracle takes it."""
-    tiers = {}
-    for name, tier in zip(("gpu", "cpu", "nvme"), drawn["tiers"], strict=True):
-        both = {one: SimpleNamespace(**tier[one]) for one in ("read", "write")}
-        tiers[name] = SimpleNamespace(**tier | both)
-    return SimpleNamespace(cpu=SimpleNamespace(**drawn["cpu"]), tiers=tiers)
+profiles = st.binary(min_size=DIALS, max_size=DIALS).map(lambda drawn: Dial(drawn).profile())
 
 
 @st.composite
@@ -243,6 +240,6 @@ def foretold(world: World) -> Prediction:
     )  # fmt: skip
     is_live = world.order.kind == "live"
     return predict(
-        ops_of(batch), told, plan.capacity, plain_profile(world.profile), limits, None if is_live else planned(plan),
+        ops_of(batch), told, plan.capacity, world.profile, limits, None if is_live else planned(plan),
         live(batch, world.table, plan.usable) if is_live else None, plan.options.arrangement.copies == "inclusive",
     )  # fmt: skip
