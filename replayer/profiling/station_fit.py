@@ -73,6 +73,9 @@ def fit_station(
 ) -> Station:
     """Return the station whose times are nearest to those of the samples.
 
+    The cost of a byte does not fall as the load grows: where only small objects were measured, noise
+    would else decide what is latency and what is bandwidth.
+
     Args:
         samples: of transfers.
         removals: times of removals; empty for a read station.
@@ -82,13 +85,13 @@ def fit_station(
     times = np.array([one.time_us for one in samples])
     opens = np.array([one.open_us for one in samples])
     sizes = np.array([one.bytes for one in samples]) / _MB
-    both = np.hstack([shares, shares * sizes[:, None]])
+    both = np.hstack([shares, _sum_from_each(shares) * sizes[:, None]])
     weights = 1 / times
     for _ in range(_ROUNDS):
         costs = solve_nonnegative(both * weights[:, None], (times - opens) * weights)
         weights = _reweigh(both @ costs + opens, times)
     open_us = solve_nonnegative(shares / times[:, None], opens / times)
-    latency_us, us_per_mb = costs[: len(points)], costs[len(points) :]
+    latency_us, us_per_mb = costs[: len(points)], np.cumsum(costs[len(points) :])
     ns_per_byte = np.maximum(us_per_mb * 1e3 / _MB, _LEAST_NS_PER_BYTE)
     return Station(
         in_flight=points,
@@ -97,6 +100,15 @@ def fit_station(
         bandwidth_gb_s=_round_all(np.array(points) / ns_per_byte),
         remove_us=_fit_removals(removals, points),
     )
+
+
+def _sum_from_each(shares: Array) -> Array:
+    """Return for each point the sum of its share and those of all points after it.
+
+    With them, a solution without negative values is what each cost adds to the one before.
+    """
+    sums: Array = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]
+    return sums
 
 
 def _reweigh(model: Array, measured: Array) -> Array:

@@ -46,10 +46,12 @@ def test_costs_at_a_load_are_those_of_the_page(load: float) -> None:
     assert share_out(load, points) @ costs == pytest.approx(wanted)
 
 
-def make_station(steps: list[float], latency: list[float], bandwidths: list[float], opens: list[float]) -> Station:
+def make_station(steps: list[float], latency: list[float], bytes_per_ns: list[float], opens: list[float]) -> Station:
     loads = tuple(np.cumprod([1.0, *steps]).tolist())
     count = len(loads)
-    return Station(loads, tuple(opens[:count]), tuple(latency[:count]), tuple(bandwidths[:count]), (), (20.0,) * count)
+    costs = sorted(1 / one for one in bytes_per_ns)
+    bandwidths = [load / cost for load, cost in zip(loads, costs, strict=False)]
+    return Station(loads, tuple(opens[:count]), tuple(latency[:count]), tuple(bandwidths), (), (20.0,) * count)
 
 
 stations = st.builds(
@@ -82,6 +84,15 @@ def test_the_fit_recovers_the_station_that_made_the_times(station: Station) -> N
     assert fitted.open_us == pytest.approx(station.open_us, rel=1e-3, abs=0.01)
     assert fitted.bandwidth_gb_s == pytest.approx(station.bandwidth_gb_s, rel=1e-3)
     assert fitted.remove_us == pytest.approx(station.remove_us, rel=1e-3)
+
+
+def test_bandwidth_that_noise_suggests_is_not_believed() -> None:
+    """At load 4 only two sizes were measured, and the larger one seems no slower."""
+    station = Station((1.0, 4.0), (0.0, 0.0), (10.0, 40.0), (1.0, 1.0))
+    samples = sample_station(station)
+    few = [one for one in samples if one.load < 4] + [Sample(1 << 16, 4.0, 400.0), Sample(1 << 18, 4.0, 400.0)]
+    fitted = fit_station(few, [], station.in_flight)
+    assert fitted.bandwidth_gb_s[1] <= 4 * fitted.bandwidth_gb_s[0] * 1.001
 
 
 def test_times_that_fall_with_size_have_no_negative_cost() -> None:
