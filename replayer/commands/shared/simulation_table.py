@@ -5,7 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replayer.record.simulation import SIMULATION_COLUMNS, TIME_COLUMNS, Cell, CellValue, SimulationInfo
+from replayer.record.simulation import (
+    SIMULATION_COLUMNS,
+    TIME_COLUMNS,
+    Cell,
+    CellValue,
+    SimulationInfo,
+)
 from tracegen.errors import InputError, format_count
 
 _WIDTH: Final = 100
@@ -156,8 +162,9 @@ def _describe_prediction(info: SimulationInfo) -> list[str]:
     if prediction is None:
         return []
     kind = "a data sheet, not measured" if prediction.kind == "data sheet" else "measured"
-    speeds = (f"{tier} {speed:g} times as fast" for tier, speed in (prediction.speeds or {}).items())
-    facts = ", ".join([kind, *speeds])
+    speeds = (prediction.speeds or {}).items()
+    faster = (f"{tier} {speed:g} times as fast" for tier, speed in speeds)
+    facts = ", ".join([kind, *faster])
     return _wrap(f"times are predicted from the profile {prediction.profile} ({facts})")
 
 
