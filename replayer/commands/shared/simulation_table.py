@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from replayer.record.simulation import (
+    PREDICTED_COLUMNS,
     SIMULATION_COLUMNS,
-    TIME_COLUMNS,
     Cell,
     CellValue,
     SimulationInfo,
@@ -89,10 +89,10 @@ def check_column(column: str, *, has_times: bool) -> None:
     Raises:
         InputError: there is no such column.
     """
-    if not has_times and column in {one.name for one in TIME_COLUMNS}:
+    if not has_times and column in {one.name for one in PREDICTED_COLUMNS}:
         problem = "is predicted from a profile, and there is none"
         raise InputError(problem, "pass `profile`, too", subject=column, setting="sort")
-    if column not in {one.name for one in SIMULATION_COLUMNS + TIME_COLUMNS}:
+    if column not in {one.name for one in SIMULATION_COLUMNS + PREDICTED_COLUMNS}:
         raise InputError(
             "no column of the table has this name",
             "pass one such as hit_rate_tokens or drive_writes_per_day",
