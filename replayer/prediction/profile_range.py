@@ -51,6 +51,7 @@ def _check_sizes(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) ->
         InputError: objects are far larger.
     """
     sizes = plan.workload.sizes()
+    sizes = sizes[sizes > 0]  # objects of users who are left out have none
     if not len(sizes):
         return
     largest = int(sizes.max())
