@@ -10,6 +10,7 @@ from replayer.commands.autoscale import autoscale
 from replayer.commands.model import model
 from replayer.commands.plan import plan
 from replayer.commands.predict import predict
+from replayer.commands.profile import profile
 from replayer.commands.run import run
 from replayer.commands.scenarios import scenarios
 from replayer.commands.simulate import simulate
@@ -38,5 +39,5 @@ def main() -> None:
     """Replay traces on tiers of a KV cache: gpu, cpu and nvme."""
 
 
-for command in (model, plan, why, simulate, size, arrangements, run, predict, *SERIES):
+for command in (model, plan, why, simulate, size, arrangements, run, profile, predict, *SERIES):
     main.add_command(command)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import polars as pl
@@ -62,7 +62,7 @@ class Forms:
     """The forms of a result: text, plain JSON, and a table for CSV."""
 
     render: Callable[[], str]
-    to_json: Callable[[], dict[str, Any]]
+    to_json: Callable[[], dict[str, object]]
     tabulate: Callable[[], pl.DataFrame]
 
 
@@ -121,7 +121,8 @@ def compare(
     prints the errors of the predictions instead, unless --vary or --by is given.
     """
     if as_json and as_csv:
-        raise InputError("two forms at once", "pass one of `as_json` and `as_csv`", setting="as_csv")
+        remedy = "pass one of `as_json` and `as_csv`"
+        raise InputError("two forms at once", remedy, setting="as_csv")
     sets = split_sets(runs)
     sides = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:

@@ -2,20 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
+from analysis.comparison.accuracy import Accuracy, PredictionError
 from analysis.comparison.predictions import (
     MEASURED,
     PREDICTED,
-    Accuracy,
     PredictedPair,
     PredictionCheck,
-    PredictionError,
     name_profiles,
 )
-from analysis.comparison.tables import abbreviate_runs, align_columns, format_figure
+from analysis.comparison.tables import (
+    abbreviate_runs,
+    align_columns,
+    format_figure,
+    list_doubt_kinds,
+)
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.summary.percentiles import NOTE
 from replayer.schema import to_plain
@@ -43,7 +47,10 @@ def render_check(check: PredictionCheck, *, every_metric: bool = False) -> str:
     """
     single = len(check.pairs) == 1
     body = _render_pair(check) if single else _render_pairs(check, every_metric=every_metric)
-    return "\n".join([*_render_head(check), *body])
+    foot = []
+    if check.doubts:
+        foot = [list_doubt_kinds(check.doubts, sum(map(len, check.runs.values())))]
+    return "\n".join([*_render_head(check), *body, *foot])
 
 
 def _render_head(check: PredictionCheck) -> list[str]:
@@ -83,7 +90,7 @@ def _render_pair(check: PredictionCheck) -> list[str]:
 
 
 def _render_pairs(check: PredictionCheck, *, every_metric: bool) -> list[str]:
-    """Return the table of several pairs: a row for each, and the quantiles of all in the last rows."""
+    """Return the table of several pairs: rows for each and for quantiles of all."""
     metrics = check.metrics
     if not every_metric:
         metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
@@ -100,7 +107,8 @@ def _render_pairs(check: PredictionCheck, *, every_metric: bool) -> list[str]:
     lines = [
         *align_columns(rows, left=(0,)),
         "",
-        f"error: predicted / median of the measured trials - 1; {OUTSIDE}: measured outside the interval.",
+        "error: predicted / median of the measured trials - 1;"
+        f" {OUTSIDE}: measured outside the interval.",
     ]
     hidden = len(check.metrics) - len(metrics)
     if hidden:
@@ -128,13 +136,14 @@ def _format_size(size: float | None) -> str:
     return "-" if size is None else f"{size:.1%}"
 
 
-def check_to_json(check: PredictionCheck) -> dict[str, Any]:
+def check_to_json(check: PredictionCheck) -> dict[str, object]:
     """Return predictions against measurements in plain JSON."""
     return {
         "runs": check.runs,
         "left_out": check.left_out,
         "unmatched": check.unmatched,
         "warnings": check.warnings,
+        "doubts": check.doubts,
         "metrics": check.metrics,
         "pairs": [
             {
@@ -151,7 +160,7 @@ def check_to_json(check: PredictionCheck) -> dict[str, Any]:
     }
 
 
-def _error_to_json(error: PredictionError) -> dict[str, Any]:
+def _error_to_json(error: PredictionError) -> dict[str, object]:
     return asdict(error) | {"error": error.error, "inside": error.is_inside}
 
 
@@ -161,7 +170,7 @@ def tabulate_check(check: PredictionCheck) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _tabulate_error(pair: PredictedPair, metric: str) -> dict[str, Any]:
+def _tabulate_error(pair: PredictedPair, metric: str) -> dict[str, object]:
     one = pair.errors[metric]
     low, high = one.interval or (None, None)
     return {

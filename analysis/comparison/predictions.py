@@ -1,12 +1,11 @@
 """Predictions against measurements: the error of each metric, over pairs of equal work."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
+from analysis.comparison.accuracy import Accuracy, PredictionError, compute_accuracy
 from analysis.comparison.conditions import conditions_of, find_differing, format_condition
 from analysis.comparison.matching import (
     Groups,
@@ -18,13 +17,12 @@ from analysis.comparison.matching import (
 )
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import (
-    Interval,
     Trial,
     check_common_plan,
     compute_statistics,
     load_trials,
 )
-from analysis.comparison.warnings import warn_of_machines
+from analysis.comparison.warnings import count_doubts, warn_of_machines
 from analysis.doubts.predictions import describe_profile, identify_profile
 from analysis.log.plan_order import kind_of
 from analysis.progress import Advance
@@ -44,43 +42,6 @@ _UNSAID: Final = (None, "null", "{}", "0", "0.0")
 """Values of conditions that a profile does not record, such as how a tier was slowed down."""
 MEASURED: Final = "measured"
 PREDICTED: Final = "predicted"
-
-
-@dataclass(frozen=True)
-class PredictionError:
-    """One metric of a pair, in the metric's unit.
-
-    Attributes:
-        trials: measured trials that have the metric.
-        measured: their median; None if none has it.
-        low: the least of them.
-        high: the greatest.
-        predicted: the predicted value; None if the prediction has none.
-        interval: the ends of the prediction's interval; None without one.
-        is_thin: whether it is a percentile of too few samples.
-    """
-
-    trials: int
-    measured: float | None
-    low: float | None
-    high: float | None
-    predicted: float | None
-    interval: Interval | None
-    is_thin: bool
-
-    @property
-    def error(self) -> float | None:
-        """The predicted value over the measured one, less 1; None unless both are above 0."""
-        if not self.measured or not self.predicted:
-            return None
-        return self.predicted / self.measured - 1
-
-    @property
-    def is_inside(self) -> bool | None:
-        """Whether the measured median is inside the interval; None without an interval."""
-        if self.interval is None or self.measured is None:
-            return None
-        return self.interval[0] <= self.measured <= self.interval[1]
 
 
 @dataclass(frozen=True)
@@ -105,27 +66,6 @@ class PredictedPair:
 
 
 @dataclass(frozen=True)
-class Accuracy:
-    """The errors of one metric over pairs.
-
-    Attributes:
-        pairs: pairs with an error.
-        median_error: median of the errors with their signs, which shows a bias; None without one.
-        median: median of their magnitudes.
-        p90: 90% quantile of their magnitudes, interpolated linearly.
-        bounded: pairs whose prediction has an interval.
-        inside: those of them whose measured median is inside it.
-    """
-
-    pairs: int
-    median_error: float | None
-    median: float | None
-    p90: float | None
-    bounded: int
-    inside: int
-
-
-@dataclass(frozen=True)
 class PredictionCheck:
     """Predictions against measurements, from which text, JSON and CSV are made.
 
@@ -134,6 +74,7 @@ class PredictionCheck:
         left_out: by path, why a run was left out.
         unmatched: for each group of runs without a counterpart, why it has none.
         warnings: reasons to doubt the comparison, in sentences.
+        doubts: kinds of doubt that the runs have, with the number of runs.
         metrics: names of the metrics to show.
         pairs: in the order of the measured runs.
         accuracy: by metric.
@@ -143,6 +84,7 @@ class PredictionCheck:
     left_out: dict[str, str]
     unmatched: list[str]
     warnings: list[str]
+    doubts: dict[str, int]
     metrics: list[str]
     pairs: list[PredictedPair]
     accuracy: dict[str, Accuracy]
@@ -196,27 +138,10 @@ def check_predictions(
         left_out={str(path): reason for path, reason in (left_out | others).items()},
         unmatched=unmatched,
         warnings=list(dict.fromkeys(warnings)),
+        doubts=count_doubts([*replays, *predictions]),
         metrics=names,
         pairs=pairs,
         accuracy={name: compute_accuracy(pair.errors[name] for pair in pairs) for name in names},
-    )
-
-
-def compute_accuracy(errors: Iterable[PredictionError]) -> Accuracy:
-    """Compute how far predictions of one metric were off, and how often their intervals held."""
-    found = list(errors)
-    known = [one.error for one in found if one.error is not None]
-    inside = [one.is_inside for one in found if one.is_inside is not None]
-    if not known:
-        return Accuracy(0, None, None, None, len(inside), sum(inside))
-    sizes = np.abs(known)
-    return Accuracy(
-        pairs=len(known),
-        median_error=float(np.median(known)),
-        median=float(np.median(sizes)),
-        p90=float(np.quantile(sizes, 0.9)),
-        bounded=len(inside),
-        inside=sum(inside),
     )
 
 
@@ -305,7 +230,8 @@ def _list_unlike_devices(measured: Sequence[Trial], prediction: Trial) -> list[s
 def _warn_of_validity(measured: Sequence[Trial]) -> list[str]:
     """Warn of replays that are not valid as measurements of a drive."""
     return [
-        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}: it tests the model, not a drive."
+        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}:"
+        " it tests the model, not a drive."
         for trial in measured
         if not trial.summary.is_valid
     ]

@@ -322,8 +322,9 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
 )
 _OF_MEASURING: Final = frozenset(
     (
-        *(_check_length, _check_root, _check_size, _check_device_times, _check_lost_time, _check_comparison),
-        *(check_pauses, check_page_cache, check_counters, check_foreign_io, check_busy_machine, check_cpu_waits),
+        *(_check_length, _check_root, _check_size, _check_device_times, _check_lost_time),
+        *(_check_comparison, check_pauses, check_page_cache, check_counters, check_foreign_io),
+        *(check_busy_machine, check_cpu_waits),
     )
 )
-"""Checks for faults that only a measurement can have: predicted runs used no device, and have no counters."""
+"""Checks for faults that only a measurement can have: a predicted run used no device."""

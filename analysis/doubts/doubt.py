@@ -81,7 +81,7 @@ class Evidence:
 
     @property
     def prediction(self) -> PredictionInfo | None:
-        """What the run was predicted from; None if it was measured."""
+        """The profile that the run was predicted from; None if it was measured."""
         return self.infos[0].prediction
 
     @property

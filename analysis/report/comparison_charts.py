@@ -141,7 +141,7 @@ def draw_comparison(data: Gathered, width: int) -> Plot | None:
 
 
 def _mark_means(base: alt.Chart, look: Look, *, has_predictions: bool) -> list[alt.Chart]:
-    """Mark the means by bars, filled for measured systems and dashed outlines for predicted ones."""
+    """Mark the means by bars: filled if measured, dashed outlines if predicted."""
     colour = alt.Color("system:N", scale=look.colours(), legend=None)
     filled = base.transform_filter("!datum.predicted") if has_predictions else base
     height = {"band": 0.7}

@@ -105,7 +105,8 @@ class Gathered:
     @property
     def predicted(self) -> frozenset[str]:
         """The names in charts of the runs shown that were predicted."""
-        return frozenset(name for name, run in self.shown.items() if run.summary.prediction is not None)
+        shown = self.shown.items()
+        return frozenset(name for name, run in shown if run.summary.prediction is not None)
 
     def is_equal(self, name: str) -> bool:
         """Return whether a table is the same for all runs shown, as counts and bytes of one plan are."""
@@ -210,6 +211,6 @@ def _name_systems(paths: Sequence[Path], summaries: list[Summary], names: Sequen
 
 
 def _mark_predicted(name: str, summary: Summary) -> str:
-    """Return the name of a run or system, with a mark if it was predicted and the name does not say so."""
+    """Return the name of a run or system, with a mark if the name does not say "predicted"."""
     is_clear = summary.prediction is None or "predicted" in name
     return name if is_clear else f"{name} (predicted)"

@@ -82,11 +82,11 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
         Figure(
             "comparison",
             "Headline metrics",
-            "Each bar is the mean of the valid trials, the line on it its 95% bootstrap interval (with two or more"
-            " trials), and each mark a trial; a cross marks a trial that is not valid. A dashed bar is predicted, and"
-            " the line on it the range of the prediction and its bounds. If intervals overlap, the order"
-            " may be due to chance. If the work is equal, rates that are always in the same proportion share one panel;"
-            " the table lists them.",
+            "Each bar is the mean of the valid trials, the line on it its 95% bootstrap interval (with"
+            " two or more trials), and each mark a trial; a cross marks a trial that is not valid. A"
+            " dashed bar is predicted, and the line on it the range of the prediction and its bounds."
+            " If intervals overlap, the order may be due to chance. If the work is equal, rates that"
+            " are always in the same proportion share one panel; the table lists them.",
             comparison_charts.draw_comparison,
             _tabulate_trials,
         ),
@@ -197,8 +197,8 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
         Figure(
             "occupancy",
             "Occupancy of the tiers",
-            "Contents of each tier at the end of an interval, including the warm-up. The thin grey line is the"
-            " capacity.",
+            "Contents of each tier at the end of an interval, including the warm-up. The thin grey"
+            " line is the capacity.",
             charts.draw_occupancy,
             tables_of("occupancy_over_time"),
         ),

@@ -175,8 +175,8 @@ def _compare_rows(caption: str, columns: list[dict[str, Any]], names: list[str])
     return Table(caption, ["", *names, *([""] if len(names) > 1 else [])], rows)
 
 
-def _describe_machine(run: Subject) -> dict[str, Any]:
-    """Describe the machine of a run's first rank; of a predicted run its profile, which stands for one."""
+def _describe_machine(run: Subject) -> dict[str, object]:
+    """Describe the machine of a run's first rank; of a predicted run its profile."""
     if run.summary.prediction is not None:
         return {"profile": run.summary.prediction.describe()}
     return wording.flatten(to_plain(run.infos[0].machine or Machine()))

@@ -10,6 +10,7 @@ from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered
 from analysis.summary import text as render
 from analysis.summary.across_runs import group_doubts, merge_texts
+from analysis.summary.columns import format_interval
 from analysis.summary.percentiles import bracketed
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
@@ -86,14 +87,17 @@ def format_state(data: Gathered) -> str:
 
 
 def describe_machines(data: Gathered) -> str:
-    """Describe the machines of the runs: processors, the drives under the nvme tier, and profiles."""
+    """Describe the machines of the runs: processors, drives under the nvme tier, profiles."""
     measured = [run for run in data.runs if run.summary.prediction is None]
     machines = [run.summary.provenance.machine for run in measured]
     hosts = (
         f"{one.cpu}, {format_count(one.cores, 'core')}" if one.cpu and one.cores else "an unknown machine"
         for one in machines
     )
-    drives = (render.describe_drive(run.summary.provenance.storage) or "no nvme tier on a disk" for run in measured)
+    drives = (
+        render.describe_drive(run.summary.provenance.storage) or "no nvme tier on a disk"
+        for run in measured
+    )
     profiles = (
         f"{run.name}: PREDICTED, not measured, with {run.summary.prediction.describe()}"
         for run in data.runs
@@ -195,7 +199,7 @@ def rows(data: Gathered) -> list[tuple[str, str, str, list[str]]]:
 def _format_cell(name: str, summary: Summary) -> str:
     """Format a run's value of a metric, with its interval if the run was predicted with bounds."""
     cell = bracketed(name, summary.metrics, shown(name, summary.values.get(name)))
-    ends = render.format_interval(summary, name, lambda value: shown(name, value), between=" to ")
+    ends = format_interval(summary, name, lambda value: shown(name, value), between=" to ")
     return cell if ends is None else f"{cell} [{ends}]"
 
 

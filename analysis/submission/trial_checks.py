@@ -73,7 +73,7 @@ def _is_recorded(info: RunInfo, dotted: str) -> bool:
 
 
 def _check_system_measured(_package: Package, trials: Sequence[PackagedTrial]) -> Problems:
-    """Report predictions, and tiers that stand in for those of the system; OPEN allows none either."""
+    """Report predictions, and tiers that stand in for the system's; OPEN allows none either."""
     for trial in trials:
         if any(info.prediction is not None for info in trial.infos):
             yield f"{name_trial(trial)} did not measure the system: it was predicted"

@@ -1,4 +1,4 @@
-"""The interval of a prediction: the same replay on a slower and on a faster system, next to the run."""
+"""The interval of a prediction, from its bounds: the same run on a slower and a faster system."""
 
 from collections.abc import Callable
 

@@ -84,7 +84,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a predicted run was computed from, and how far its metrics may be off.
+    """The profile of a predicted run, and how far its metrics may be off.
 
     Attributes:
         info: the profile.
@@ -174,7 +174,7 @@ class Summary:
         }
 
 
-def _prediction_to_json(prediction: Prediction | None) -> dict[str, Any]:
+def _prediction_to_json(prediction: Prediction | None) -> dict[str, object]:
     """Return the entries of a summary that say whether the run was predicted, and from what."""
     if prediction is None:
         return {"predicted": False}

@@ -138,17 +138,22 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     )
     contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
     prediction, unbounded = _predict(run, values, log.targets)
-    found = doubts.sort_doubts([*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)])
+    own = [*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)]
+    found = doubts.sort_doubts(own)
     bottleneck = values.pop("bottleneck")
     return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction)
 
 
 def _predict(run: Run, values: Metrics, targets: Targets) -> tuple[Prediction | None, list[Doubt]]:
-    """Return what a run was predicted from, with the intervals of its metrics; None if it was measured."""
+    """Return what a run was predicted from, with its intervals; None if it was measured."""
     info = run.infos[0].prediction
     if info is None:
         return None, []
-    intervals, unbounded = read_intervals(run, values, lambda bound: measure(open_log(bound, targets)))
+
+    def measure_bound(bound: Run) -> Metrics:
+        return measure(open_log(bound, targets))
+
+    intervals, unbounded = read_intervals(run, values, measure_bound)
     return Prediction(info, intervals), unbounded
 
 

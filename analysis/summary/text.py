@@ -2,10 +2,9 @@
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import asdict
 
@@ -16,17 +15,16 @@ from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading
 from analysis.metrics.metric import Metric
 from analysis.summary.across_runs import LISTED, group_doubts, group_trials, merge_texts
-from analysis.summary.percentiles import bracketed, note
+from analysis.summary.columns import Format, format_predictions, make_columns
+from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import find_differences
 from replayer.schema import TIERS, Conditions, Storage, drive
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 
-Format = Callable[[Any], str]
 Line = tuple[str, str, Format]
 """A line of a summary: its label, its metric, and how the value is shown."""
-_INTERVAL_WIDTH: Final = 26
 
 
 def _count(value: int) -> str:
@@ -69,68 +67,23 @@ SECTIONS: Final[dict[str, list[Line]]] = {
 def render(summaries: list[Summary]) -> str:
     """Format summaries: doubts, conditions, a column of numbers per run, break-even, and verdicts."""
     names = _names(summaries)
-    columns = [column for name, summary in zip(names, summaries, strict=True) for column in _columns(name, summary)]
+    columns = make_columns(names, summaries)
     width = max(12, *(len(column.head) + 2 for column in columns))
     lines = [
-        *_predictions(summaries),
+        *format_predictions(names, summaries),
         *format_doubts(summaries),
         *(line for summary in summaries for line in (_conditions(summary), *_machine(summary))),
     ]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
         if shown:
-            lines += ["", f"{title:58}" + "".join(f"{column.head:>{column.width(width)}}" for column in columns)]
+            heads = (f"{column.head:>{column.width(width)}}" for column in columns)
+            lines += ["", f"{title:58}{''.join(heads)}"]
         for label, name, form in shown:
             cells = (f"{column.cell(name, form):>{column.width(width)}}" for column in columns)
             lines.append(f"  {label:56}{''.join(cells)}".rstrip())
     worth = (f"{name}: {format_break_even(s)}" for name, s in zip(names, summaries, strict=True))
     return "\n".join([*lines, *_notes(summaries), "", *worth, "", *format_verdicts(summaries)])
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of numbers: a run's values, or the intervals of a predicted run's."""
-
-    head: str
-    summary: Summary
-    is_interval: bool = False
-
-    def width(self, usual: int) -> int:
-        """Return the width of the column, where `usual` is that of values."""
-        return _INTERVAL_WIDTH if self.is_interval else usual
-
-    def cell(self, name: str, form: Format) -> str:
-        """Return the cell of a metric; intervals of one value are left out."""
-        if self.is_interval:
-            ends = format_interval(self.summary, name, form)
-            return "" if ends is None else f"[{ends}]"
-        value = self.summary.values[name]
-        return "-" if value is None else bracketed(name, self.summary.metrics, form(value))
-
-
-def _columns(name: str, summary: Summary) -> list[_Column]:
-    values = _Column(name, summary)
-    has_interval = summary.prediction is not None and summary.prediction.intervals
-    return [values, _Column("interval", summary, is_interval=True)] if has_interval else [values]
-
-
-def format_interval(summary: Summary, name: str, form: Format, between: str = " .. ") -> str | None:
-    """Format the interval of a predicted run's metric; None without one, or if its ends look equal."""
-    ends = None if summary.prediction is None else summary.prediction.intervals.get(name)
-    if ends is None:
-        return None
-    low, high = map(form, ends)
-    return None if low == high else f"{low}{between}{high}"
-
-
-def _predictions(summaries: list[Summary]) -> list[str]:
-    """Return a line for each predicted run that says so."""
-    lines = []
-    for name, summary in zip(_names(summaries), summaries, strict=True):
-        if (prediction := summary.prediction) is not None:
-            interval = "" if prediction.intervals else "; without bounds, so no intervals"
-            lines.append(f"PREDICTED, not measured: {name}: with {prediction.describe()}{interval}")
-    return lines
 
 
 def _notes(summaries: list[Summary]) -> list[str]:
@@ -187,20 +140,20 @@ def format_verdicts(summaries: list[Summary]) -> list[str]:
 
     If more than LISTED runs are valid, they share a line.
     """
-    measured = [summary for summary in summaries if summary.prediction is None]
-    valid = [summary.run for summary in measured if summary.is_valid]
-    if len(valid) > LISTED:
-        valid = [f"{len(valid)} of {len(measured)} runs"]
-    lines = [f"VALID: {which}: complete, no move failed, log and plan agree." for which in valid]
-    predicted = [summary.run for summary in summaries if summary.prediction is not None and summary.is_valid]
-    if len(predicted) > LISTED:
-        predicted = [f"{len(predicted)} of {len(summaries)} runs"]
-    lines += [f"VALID PREDICTION: {which}: complete, log and plan agree; nothing was measured." for which in predicted]
-    lines += [
-        f"NOT VALID: {summary.run}{' (predicted)' if summary.prediction is not None else ''}: {fact}."
-        for summary in summaries
-        for fact in summary.findings
-    ]
+    verdicts = {
+        "VALID": "complete, no move failed, log and plan agree",
+        "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
+    }
+    lines = []
+    for is_predicted, (verdict, why) in enumerate(verdicts.items()):
+        own = [one for one in summaries if (one.prediction is not None) == bool(is_predicted)]
+        valid = [summary.run for summary in own if summary.is_valid]
+        if len(valid) > LISTED:
+            valid = [f"{len(valid)} of {len(own)} runs"]
+        lines += [f"{verdict}: {which}: {why}." for which in valid]
+    for summary in summaries:
+        mark = "" if summary.prediction is None else " (predicted)"
+        lines += [f"NOT VALID: {summary.run}{mark}: {fact}." for fact in summary.findings]
     if len(summaries) > 1:
         lines.append(f"{len(summaries)} runs, {_sameness(summaries)}.")
     return lines
@@ -270,7 +223,7 @@ def describe_drive(storage: Storage | None) -> str:
 
 
 def _machine(summary: Summary) -> list[str]:
-    """Describe the other load of the machine, and the waits of workers; nothing for a predicted run."""
+    """Describe the machine's other load and the waits of workers; nothing of a predicted run."""
     if summary.prediction is not None:
         return []
     metrics = summary.metrics

@@ -58,19 +58,16 @@ class LoadFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFlags(LoadFlags):
-    """The values of all flags of `replayer run`; None: not passed.
+class TierFlags:
+    """The values of the flags that say how tiers are reached; None: not passed.
 
     Attributes:
-        precondition: GiB.
         io_size: bytes.
         throttle: tiers to slow down.
     """
 
     cache_dir: Path | None
     make_cache_dir: bool
-    reserve: Reserve
-    precondition: float
     verify: Verify
     layout: Layout
     io_size: int | None
@@ -81,6 +78,18 @@ class RunFlags(LoadFlags):
     throttle: tuple[tuple[Tier, Throttle], ...]
     gpu_device: str
     gpu_read: GpuRead
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFlags(LoadFlags, TierFlags):
+    """The values of all flags of `replayer run`; None: not passed.
+
+    Attributes:
+        precondition: GiB.
+    """
+
+    reserve: Reserve
+    precondition: float
     gds: bool
     max_errors: int
     keep_cache: bool
@@ -170,25 +179,7 @@ _FORCE_OPTION: Final = click.option(
 LOAD_OPTIONS: Final = (*_SPAN_OPTIONS, *_WINDOW_OPTIONS, _FORCE_OPTION)
 """The flags that `LoadFlags` holds besides those of the plan."""
 
-RUN_OPTIONS: Final = (
-    *CACHE_OPTIONS,
-    click.option(
-        "--reserve",
-        type=ReservedSpace(),
-        default="5%",
-        show_default=True,
-        metavar="GIB|SHARE%",
-        help="Space on --cache-dir's file system that new objects leave free, in GiB or as a share;"
-        " 0: they may fill it.",
-    ),
-    *_SPAN_OPTIONS,
-    click.option(
-        "--precondition",
-        type=Quantity(GIB),
-        default=0,
-        metavar="GIB",
-        help="Write this much to the nvme tier before the run, in GiB or with a unit: 100G, 1T.",
-    ),
+TIER_OPTIONS: Final = (
     click.option(
         "--verify",
         type=click.Choice(get_args(Verify)),
@@ -258,6 +249,29 @@ RUN_OPTIONS: Final = (
         show_default=True,
         help="Where reads from the gpu tier go: to host memory, or elsewhere in device memory.",
     ),
+)
+"""The flags that say how tiers are reached, apart from the directory."""
+
+RUN_OPTIONS: Final = (
+    *CACHE_OPTIONS,
+    click.option(
+        "--reserve",
+        type=ReservedSpace(),
+        default="5%",
+        show_default=True,
+        metavar="GIB|SHARE%",
+        help="Space on --cache-dir's file system that new objects leave free, in GiB or as a share;"
+        " 0: they may fill it.",
+    ),
+    *_SPAN_OPTIONS,
+    click.option(
+        "--precondition",
+        type=Quantity(GIB),
+        default=0,
+        metavar="GIB",
+        help="Write this much to the nvme tier before the run, in GiB or with a unit: 100G, 1T.",
+    ),
+    *TIER_OPTIONS,
     click.option(
         "--gds",
         is_flag=True,

@@ -5,7 +5,15 @@ import pytest
 from replayer.profiles.profile import CpuProfile, Profile, Station, TierProfile
 from tests.bench.prediction.cells import METRICS, Values
 from tests.bench.prediction.rules import MANY, make_independent, make_shared, predict_by_peak
-from tests.bench.prediction.table import Repeats, Row, count_covered, count_signs, median_error, write_markdown
+from tests.bench.prediction.table import (
+    Repeats,
+    Row,
+    count_covered,
+    count_signs,
+    median_error,
+    median_error_of_ratios,
+    write_markdown,
+)
 
 STATION = Station(
     in_flight=(1.0, 4.0, 16.0), open_us=(5.0, 6.0, 9.0), latency_us=(80.0, 90.0, 200.0), bandwidth_gb_s=(2.0, 6.0, 8.0)
@@ -60,6 +68,7 @@ def make_row(workers: int, measured: list[float], predicted: float, low: float, 
         "1",
         workers,
         measured=[dict.fromkeys(METRICS, value) for value in measured],
+        nearby=[dict.fromkeys(METRICS, 1.0) for _ in measured],
         predicted=dict.fromkeys(METRICS, predicted),
         bounds=[dict.fromkeys(METRICS, low), dict.fromkeys(METRICS, high)],
     )
@@ -91,3 +100,12 @@ def test_a_cell_without_such_moves_counts_nowhere() -> None:
 def test_repeats_are_apart_from_their_median() -> None:
     repeats = Repeats("ram", "chat", [dict.fromkeys(METRICS, value) for value in (8.0, 10.0, 10.0, 15.0)])
     assert repeats.deviation("ttfb_p95_ms") == pytest.approx((0.1, 0.5))
+
+
+def test_ratios_to_the_repeated_cell_do_not_drift() -> None:
+    first, other = make_row(4, [10, 5], 20, 1, 1), make_row(16, [30, 15], 66, 1, 1)  # the drive halves its speed
+    for row in (first, other):
+        row.nearby = [dict.fromkeys(METRICS, value) for value in (10, 5)]
+    assert other.error("wall_clock_tok_s") == pytest.approx(66 / 22.5 - 1)
+    assert other.error_of_ratio("wall_clock_tok_s", first) == pytest.approx(3.3 / 3 - 1)
+    assert median_error_of_ratios([first, other], "wall_clock_tok_s") == pytest.approx(0.1)

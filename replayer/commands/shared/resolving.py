@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final, cast
 
-from replayer.flags.run_flags import LoadFlags, RunFlags
+from replayer.flags.run_flags import LoadFlags, RunFlags, TierFlags
 from replayer.planning.pace import Pace, PlanWindow, Span
 from replayer.planning.plan_settings import UNLIMITED, resolve_demand, resolve_setting
 from replayer.profiles.profile import Profile
@@ -52,7 +52,7 @@ def resolve_settings(trace: Trace, flags: RunFlags) -> Settings:
         InputError: a flag or a value of the trace's recipe is not valid.
     """
     demand = resolve_demand(trace, flags.plan)
-    io, notes = _resolve_io(flags, demand.workers)
+    io, notes = resolve_io(flags, demand.workers)
     span = _resolve_span(trace, flags)
     _check_positive("precondition", flags.precondition or None)
     return Settings(
@@ -128,8 +128,12 @@ def _resolve_window(flags: LoadFlags, pace: Pace) -> PlanWindow:
     return PlanWindow.for_pace(pace, flags.window, None if gib is None else int(gib * 2**30))
 
 
-def _resolve_io(flags: RunFlags, workers: int) -> tuple[BlockIO, tuple[str, ...]]:
-    """Return how I/O requests are made, and notes on flags that this machine cannot follow."""
+def resolve_io(flags: TierFlags, workers: int) -> tuple[BlockIO, tuple[str, ...]]:
+    """Return how I/O requests are made, and notes on flags that this machine cannot follow.
+
+    Raises:
+        InputError: two flags contradict each other.
+    """
     depth = flags.io_depth
     if flags.io_engine == "psync" and depth > 1:
         raise InputError(

@@ -110,12 +110,18 @@ class MediumTable:
         again = list[Values]()
         total = trials * len(self._cells)
         for turn in range(total):
+            self._repeat(again, repeats * turn // total + 1)
             index = turn % len(self._cells)
             self._say(f"trial {turn // len(self._cells) + 1}, {self._cells[index].name}")
             self.rows[index].measured.append(measure(self._cells[index], self._medium, self._run))
-            while len(again) < repeats * (turn + 1) // total:
-                again.append(measure(self._cells[0], self._medium, self._run))
+            self.rows[index].nearby.append(again[-1])
+        self._repeat(again, repeats)
         return Repeats(self._medium.name, self._cells[0].name, again)
+
+    def _repeat(self, again: list[Values], count: int) -> None:
+        """Replay the first cell until it was replayed so often."""
+        while len(again) < count:
+            again.append(measure(self._cells[0], self._medium, self._run))
 
     def predict_all(self, profile: Profile) -> None:
         """Predict all cells, by the profile and by the simpler rules."""

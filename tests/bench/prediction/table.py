@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from typing import Any, Final
 
 from tests.bench.prediction.cells import METRICS, Values
@@ -28,6 +29,7 @@ class Row:
         capacity: of the cpu tier, in GiB.
         workers: moves in flight at most.
         measured: metrics of each trial.
+        nearby: for each trial, metrics of the repeated cell, replayed shortly before.
         predicted: metrics of the prediction.
         bounds: metrics of its slower and its faster bound.
         rules: metrics by each simpler rule; a rule lacks what it does not predict.
@@ -38,6 +40,7 @@ class Row:
     capacity: str
     workers: int
     measured: list[Values] = field(default_factory=list)
+    nearby: list[Values] = field(default_factory=list)
     predicted: Values = field(default_factory=dict)
     bounds: list[Values] = field(default_factory=list)
     rules: dict[str, Values] = field(default_factory=dict)
@@ -55,6 +58,16 @@ class Row:
         """Return predicted ÷ measured − 1."""
         measured, predicted = self.measure(metric), self.predict(metric, rule)
         return predicted / measured - 1 if measured and predicted else None
+
+    def error_of_ratio(self, metric: str, repeated: "Row") -> float | None:
+        """Return the error of (this cell ÷ the repeated cell), which a drive that drifts changes less."""
+        ratios = [
+            mine / theirs
+            for trial, near in zip(self.measured, self.nearby, strict=True)
+            if (mine := trial[metric]) and (theirs := near[metric])
+        ]
+        mine, theirs = self.predict(metric), repeated.predict(metric)
+        return mine / theirs / statistics.median(ratios) - 1 if ratios and mine and theirs else None
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """Return the range of the prediction and its bounds."""
@@ -113,6 +126,15 @@ def median_error(rows: Iterable[Row], metric: str, rule: str = PROFILE) -> float
     return statistics.median(errors) if errors else None
 
 
+def median_error_of_ratios(rows: Sequence[Row], metric: str) -> float | None:
+    """Return the median of |error of the ratio to the first cell of the same medium|, which is the repeated one."""
+    repeated = {row.medium: row for row in reversed(rows)}
+    others = [row for row in rows if row is not repeated[row.medium]]
+    errors = [row.error_of_ratio(metric, repeated[row.medium]) for row in others]
+    known = [abs(error) for error in errors if error is not None]
+    return statistics.median(known) if known else None
+
+
 def count_covered(rows: Iterable[Row], metrics: Iterable[str]) -> tuple[int, int]:
     """Count the intervals that have the measured value, and all intervals."""
     found = [one for row in rows for metric in metrics if (one := row.is_covered(metric)) is not None]
@@ -122,7 +144,8 @@ def count_covered(rows: Iterable[Row], metrics: Iterable[str]) -> tuple[int, int
 def write_markdown(rows: Sequence[Row], repeats: Sequence[Repeats], minutes: float) -> str:
     """Write the tables as Markdown."""
     media = list(dict.fromkeys(row.medium for row in rows))
-    lines = [f"{len(rows)} cells, {minutes:.0f} minutes.", ""]
+    trials = max(len(row.measured) for row in rows)
+    lines = [f"{len(rows)} cells, {trials} trials of each, {minutes:.0f} minutes, on {date.today()}.", ""]
     for medium in media:
         lines += _write_cells(medium, [row for row in rows if row.medium == medium])
     lines += ["### Medians of |error|", "", *_write_medians(rows, media)]
@@ -170,6 +193,9 @@ def _write_medians(rows: Sequence[Row], media: Sequence[str]) -> list[str]:
             inside, intervals = count_covered(chosen, METRICS)
             coverage = f"{inside} of {intervals}" if rule == PROFILE else "-"
             lines.append(f"| {medium} | {rule} | {' | '.join(shown)} | {signs} | {coverage} |")
+        ratios = [median_error_of_ratios(chosen, metric) for metric in METRICS]
+        shown = ["-" if error is None else f"{error:.1%}" for error in ratios]
+        lines.append(f"| {medium} | {PROFILE}, ratios to the repeated cell | {' | '.join(shown)} | - | - |")
     return [*lines, ""]
 
 

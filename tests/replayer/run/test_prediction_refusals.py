@@ -80,6 +80,7 @@ def test_an_unknown_profile_and_a_full_directory_are_refused(chat: Path, tmp_pat
     [
         ("", "", (), []),
         ("", "", ("--workers", "13"), []),
+        ("", "", ("--users", "2"), []),
         ("", "", ("--workers", "14"), ["there are 14 workers; the profile is for 12 moves in flight at most in cpu."]),
         ("largest_bytes = 67_108_864", "largest_bytes = LARGEST", (), ["an object has", "an object has"]),
         (

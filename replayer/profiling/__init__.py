@@ -1,0 +1,1 @@
+"""Measuring of profiles: cells on real tiers, and the model that fits them."""

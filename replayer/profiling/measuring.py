@@ -1,0 +1,180 @@
+"""`measure_profile`: a machine's tiers in, a profile out."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from replayer.machine import description as machine
+from replayer.machine.free_memory import available
+from replayer.machine.other_work import OtherWork
+from replayer.machine.reserve import free_bytes
+from replayer.planning.moves import GPU
+from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
+from replayer.profiling.cpu_fit import fit_cpu
+from replayer.profiling.intervals import add_intervals
+from replayer.profiling.rig import SMALLEST, Rig
+from replayer.profiling.rounds import CellSeries, Findings, ShowRun
+from replayer.profiling.schedule import REPEATED
+from replayer.profiling.tier_fit import (
+    add_spreads,
+    compare_cells,
+    find_error,
+    find_tail_error,
+    fit_tier,
+)
+from replayer.profiling.visits import Cell
+from replayer.record.run_info import Tier
+from replayer.run.settings import Settings
+from replayer.tiers import cache_dir, gpu
+from tracegen.errors import InputError
+
+_MOST_ROOM: Final = 1 << 30
+"""Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches."""
+_LEAST_ROOM: Final = 64 << 20
+_SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile takes: a quarter
+_UNIT: Final = 1 << 20
+_BUSY_SHARE: Final = 0.5
+"""Of the cores: if others keep more of them busy, times are theirs, too."""
+
+
+@dataclass(frozen=True)
+class MeasuredProfile:
+    """A profile, and what the user should know about its making.
+
+    Attributes:
+        profile: the profile.
+        skipped: why cells were left out: room or time.
+    """
+
+    profile: Profile
+    skipped: Mapping[Cell, str]
+
+
+def measure_profile(
+    name: str,
+    tiers: tuple[Tier, ...],
+    settings: Settings,
+    budget_s: float,
+    progress: ShowRun = lambda _text, _done, _all: None,
+    say: Callable[[str], None] = lambda _text: None,
+    poll: Callable[[], None] = lambda: None,
+) -> MeasuredProfile:
+    """Measure tiers, and return the profile that fits them.
+
+    Args:
+        name: of the profile.
+        tiers: to be measured.
+        settings: of the runs.
+        budget_s: seconds that measuring should take.
+        progress: is told before each run.
+        say: takes warnings, as sentences.
+        poll: called often; an exception that it raises ends the measurement.
+
+    Raises:
+        InputError: a tier cannot be opened, or has too little room.
+        ToolError: a move failed.
+    """
+    if settings.cache_dir is not None:
+        cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
+    room = {tier: _choose_room(tier, settings) for tier in tiers}
+    with ExitStack() as opened:
+        rig = Rig(settings, room, opened, say, poll)
+        facts = _describe_machine(settings, rig)
+        conditions = _make_conditions(settings, rig)
+        others = OtherWork()
+        findings = CellSeries(rig, room, budget_s, progress).measure()
+        other_cores = others.count_cores()
+    if other_cores is not None:
+        facts["other_cores"] = round(other_cores, 2)
+        if other_cores > _BUSY_SHARE * float(facts["cores"]):
+            say(
+                f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
+                " measure again when the machine is idle."
+            )
+    profile = fit_profile(name, conditions, facts, findings)
+    return MeasuredProfile(profile, findings.skipped)
+
+
+def fit_profile(
+    name: str,
+    conditions: ProfileConditions,
+    facts: Mapping[str, str | int | float],
+    findings: Findings,
+) -> Profile:
+    """Return the profile that fits what was measured.
+
+    Args:
+        name: of the profile.
+        conditions: under which it was measured.
+        facts: about the machine; `cores` is what workers may use.
+        findings: what was measured.
+    """
+    rounds = findings.rounds
+    tiers = {tier: fit_tier(tier, rounds) for tier in dict.fromkeys(cell.tier for cell in rounds)}
+    cpu, tiers = add_intervals(fit_cpu(float(facts["cores"]), rounds), tiers, rounds)
+    tiers = {tier: _judge_fit(one, tier, findings) for tier, one in tiers.items()}
+    cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
+    return Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
+
+
+def _judge_fit(profile: TierProfile, tier: Tier, findings: Findings) -> TierProfile:
+    """Add spreads and errors."""
+    repeats = findings.repeats.get(tier, [])
+    profile = add_spreads(profile, tier, findings.rounds)
+    cells = compare_cells(profile, tier, findings.rounds)
+    return replace(
+        profile,
+        error=find_error(cells, repeats, Cell(tier, *REPEATED)),
+        tail_error=find_tail_error(profile, tier, findings.rounds, repeats),
+    )
+
+
+def _choose_room(tier: Tier, settings: Settings) -> int:
+    """Return the bytes that objects may take in a tier: whole MiB.
+
+    Raises:
+        InputError: too little is free.
+    """
+    free = _MOST_ROOM * _SHARE_OF_FREE
+    if tier == "nvme" and settings.is_on_drive and settings.cache_dir is not None:
+        free = free_bytes(settings.cache_dir) - settings.reserve.bytes_on(settings.cache_dir)
+    elif tier != "gpu":
+        free = available().bytes or free
+    room = min(_MOST_ROOM, free // _SHARE_OF_FREE) // _UNIT * _UNIT
+    if room < _LEAST_ROOM:
+        problem = f"{max(free, 0) / 2**20:,.0f} MiB are free, and a profile takes a quarter of that"
+        remedy = f"make {_LEAST_ROOM * _SHARE_OF_FREE >> 20} MiB free"
+        raise InputError(problem, remedy, subject=tier)
+    assert room >= SMALLEST, "an object fits"
+    return room
+
+
+def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | float]:
+    """Return facts that are plain texts and numbers."""
+    facts = machine.describe()
+    names = ("host", "cpu", "cores", "memory_bytes", "kernel", "core_sha256")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    kept: dict[str, str | int | float] = {"measured": now}
+    kept |= {name: facts[name] for name in names if isinstance(facts.get(name), str | int)}
+    storage = rig.tiers.storage() or {}
+    kept |= {name: value for name, value in storage.items() if isinstance(value, str)}
+    if rig.tiers.all[GPU] is not None:
+        kept["gpu"] = str(gpu.describe_gpu(settings.gpu_device)["device"])
+    return kept
+
+
+def _make_conditions(settings: Settings, rig: Rig) -> ProfileConditions:
+    nvme = rig.tiers.nvme
+    return ProfileConditions(
+        layout=settings.layout,
+        direct=nvme is not None and nvme.direct,
+        io_bytes=settings.io.size,
+        io_depth=settings.io.depth,
+        io_engine=settings.io.engine,
+        fsync=settings.io.fsync,
+        verify=settings.verify,
+        gpu_read=settings.gpu_read,
+        throttle={tier: one.as_dict() for tier, one in settings.throttles.items()},
+    )

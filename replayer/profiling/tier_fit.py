@@ -1,0 +1,184 @@
+"""The profile of a tier that fits what was measured, and how far it is off."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from replayer.profiles.profile import MeasuredCell, Station, TierProfile
+from replayer.profiles.spread import P95, Spread
+from replayer.profiling.medians import Median, find_median, find_medians
+from replayer.profiling.station_fit import (
+    Sample,
+    choose_points,
+    fit_station,
+    predict_removal_us,
+    round_figures,
+)
+from replayer.profiling.tails import pool_spread
+from replayer.profiling.visits import WHATS, Cell, Measured, Rounds
+from replayer.profiling.weights import fit_weight, predict_mixed_us
+from replayer.record.run_info import Tier
+
+JUDGED_BYTES: Final = (256 << 10, 16 << 20)
+"""Sizes of objects whose residuals make `error`: those that caches hold."""
+_SHARE: Final = 0.9  # of residuals and repeats that the errors cover
+DIRECTIONS: Final = ("read", "write")
+
+
+def fit_tier(tier: Tier, rounds: Rounds, like: TierProfile | None = None) -> TierProfile:
+    """Return the profile of a tier without spreads and errors.
+
+    Args:
+        tier: the tier.
+        rounds: what was measured.
+        like: a profile whose points it gets; None: those that the measured loads suggest.
+    """
+    read = _fit_direction(tier, rounds, "read", like.read.in_flight if like else None)
+    write = _fit_direction(tier, rounds, "write", like.write.in_flight if like else None)
+    sizes = [cell.bytes for cell, runs in rounds.items() if cell.tier == tier and runs]
+    return TierProfile(
+        read=read,
+        write=write,
+        writes_on_reads=fit_weight(read, find_medians(tier, rounds, "mixed read").values()),
+        reads_on_writes=fit_weight(write, find_medians(tier, rounds, "mixed write").values()),
+        error=0.0,
+        tail_error=0.0,
+        smallest_bytes=min(sizes),
+        largest_bytes=max(sizes),
+    )
+
+
+def _fit_direction(
+    tier: Tier,
+    rounds: Rounds,
+    what: str,
+    points: tuple[float, ...] | None,
+) -> Station:
+    medians = find_medians(tier, rounds, what)
+    samples = {cell: one.sample for cell, one in medians.items()}
+    points = points or choose_points(_by_workers(samples))
+    removals = list[Sample]()
+    if what == "write":
+        removals = [one.sample for one in find_medians(tier, rounds, "remove").values()]
+    return fit_station(list(samples.values()), removals, points)
+
+
+def _by_workers(samples: dict[Cell, Sample]) -> list[list[float]]:
+    """Return the loads of the cells with each number of workers."""
+    workers = sorted({cell.workers for cell in samples})
+    return [[one.load for cell, one in samples.items() if cell.workers == w] for w in workers]
+
+
+def add_spreads(profile: TierProfile, tier: Tier, rounds: Rounds) -> TierProfile:
+    """Return the profile with the spread of each of its points."""
+    read = _add_spread(profile.read, tier, rounds, "read")
+    write = _add_spread(profile.write, tier, rounds, "write")
+    return replace(profile, read=read, write=write)
+
+
+def _add_spread(station: Station, tier: Tier, rounds: Rounds, what: str) -> Station:
+    medians = find_medians(tier, rounds, what)
+    pooled = [list[Cell]() for _ in station.in_flight]
+    for cell, one in medians.items():
+        pooled[_nearest_point(station, one.sample.load)].append(cell)
+    spreads = list[Spread]()
+    for cells in pooled:
+        ratios = [run[what].ratios for cell in cells for run in rounds[cell]]
+        spreads.append(pool_spread(ratios))
+    return replace(station, spread=tuple(spreads) if any(spreads) else ())
+
+
+def _nearest_point(station: Station, load: float) -> int:
+    return int(np.argmin([abs(np.log(load / point)) for point in station.in_flight]))
+
+
+def compare_cells(profile: TierProfile, tier: Tier, rounds: Rounds) -> list[MeasuredCell]:
+    """Return all cells of a tier, each with the model's time."""
+    cells = list[MeasuredCell]()
+    for what in WHATS:
+        for cell, median in find_medians(tier, rounds, what).items():
+            cells.append(_compare(profile, cell, median, what))
+    return cells
+
+
+def _compare(profile: TierProfile, cell: Cell, median: Median, what: str) -> MeasuredCell:
+    sample = median.sample
+    model_us = _predict(profile, median, what)
+    return MeasuredCell(
+        tier=cell.tier,
+        what=what,
+        bytes=cell.bytes,
+        workers=cell.workers,
+        in_flight=round(sample.load + median.others, 2),
+        measured_us=round_figures(sample.time_us),
+        low_us=round_figures(median.low_us),
+        high_us=round_figures(median.high_us),
+        model_us=round_figures(model_us),
+        residual=round(model_us / sample.time_us - 1, 4),
+    )
+
+
+def _predict(profile: TierProfile, median: Median, what: str) -> float:
+    sample = median.sample
+    if what == "remove":
+        return predict_removal_us(profile.write, sample.load)
+    is_read = what in ("read", "mixed read")
+    station = profile.read if is_read else profile.write
+    weight = profile.writes_on_reads if is_read else profile.reads_on_writes
+    return float(predict_mixed_us(station, median, np.array([weight]))[0])
+
+
+def find_error(cells: Iterable[MeasuredCell], repeats: Sequence[Measured], repeated: Cell) -> float:
+    """Return the relative error of costs: that of the fit and that of noise, at right angles.
+
+    Args:
+        cells: of the tier, with the model's times.
+        repeats: what the runs of the repeated cell measured.
+        repeated: that cell.
+    """
+    low, high = JUDGED_BYTES
+    judged = [one for one in cells if one.what != "remove" and low <= one.bytes <= high]
+    residuals = [abs(one.residual) for one in judged]
+    fit = float(np.quantile(residuals, _SHARE)) if residuals else 0.0
+    noise = 0.0
+    if len(repeats) > 1:
+        noise = max(_half_range(_times(repeats, repeated, what)) for what in DIRECTIONS)
+    return round_figures(float(np.hypot(fit, noise)))
+
+
+def _times(repeats: Sequence[Measured], repeated: Cell, what: str) -> list[float]:
+    return [find_median(repeated, [run], what).sample.time_us for run in repeats]
+
+
+def _half_range(values: Sequence[float]) -> float:
+    """Return half the range of the middle nine tenths, relative to the median."""
+    low, middle, high = np.quantile(values, [(1 - _SHARE) / 2, 0.5, (1 + _SHARE) / 2])
+    return float((high - low) / 2 / middle)
+
+
+def find_tail_error(
+    profile: TierProfile,
+    tier: Tier,
+    rounds: Rounds,
+    repeats: Sequence[Measured],
+) -> float:
+    """Return the relative error of P95 ÷ mean: over cells, and over repeats of one cell."""
+    errors = list[float]()
+    for what, station in (("read", profile.read), ("write", profile.write)):
+        for cell, median in find_medians(tier, rounds, what).items():
+            spread = station.spread and station.spread[_nearest_point(station, median.sample.load)]
+            if spread:
+                ratios = np.concatenate([run[what].ratios for run in rounds[cell]])
+                errors.append(abs(float(np.quantile(ratios, 0.95)) / spread[P95] - 1))
+    fit = float(np.quantile(errors, _SHARE)) if errors else 0.0
+    noise = 0.0
+    if len(repeats) > 1:
+        noise = max(_half_range(_tails(repeats, what)) for what in DIRECTIONS)
+    return round_figures(float(np.hypot(fit, noise)))
+
+
+def _tails(repeats: Sequence[Measured], what: str) -> list[float]:
+    """Return P95 ÷ mean of each run."""
+    return [float(np.quantile(run[what].ratios, 0.95)) for run in repeats]

@@ -1,0 +1,113 @@
+"""`replayer profile` as a user types it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replayer.profiles.loading import load_profile
+
+MIB_S = 2**20 / 1e9
+COMMAND = (sys.executable, "-P", "-m", "replayer", "profile")
+
+
+def run(*flags: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*COMMAND, *map(str, flags)], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def throttled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The profile of a tier that is known: 300 MiB/s and 100 us for reads, 150 MiB/s for writes."""
+    path = tmp_path_factory.mktemp("profile") / "known.toml"
+    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=r300/w150,100", "--io-size", "64M",
+               "--budget", "4s", "-o", path)  # fmt: skip
+    return path, done.stdout
+
+
+def test_the_limits_of_a_throttled_tier_are_found(throttled: tuple[Path, str]) -> None:
+    """Where requests queue, other work on the machine hides; a lone one waits for it, except in the best round."""
+    profile = load_profile(throttled[0])
+    nvme = profile.tiers["nvme"]
+    for station, mib_s in ((nvme.read, 300), (nvme.write, 150)):
+        queueing = int(np.argmin([abs(load - 8) for load in station.in_flight]))
+        assert station.bandwidth_gb_s[queueing] == pytest.approx(mib_s * MIB_S, rel=0.05)
+        what = "read" if mib_s == 300 else "write"
+        (alone,) = (one for one in profile.cells if (one.what, one.bytes, one.workers) == (what, 1 << 16, 1))
+        assert alone.low_us == pytest.approx(100 + (1 << 16) / 2**20 / mib_s * 1e6, rel=0.1)
+    assert nvme.writes_on_reads < 0.3  # each direction has a limit of its own
+
+
+def test_the_file_says_under_which_conditions_it_was_measured(throttled: tuple[Path, str]) -> None:
+    profile = load_profile(throttled[0])
+    assert profile.name == "known"
+    assert profile.conditions is not None
+    assert (profile.conditions.layout, profile.conditions.io_bytes) == ("null", 64 << 20)
+    assert profile.conditions.throttle == {"nvme": {"mib_s": 300, "latency_us": 100, "write_mib_s": 150}}
+    assert profile.machine["cores"] == len(os.sched_getaffinity(0))
+    assert profile.cells
+
+
+def test_the_model_is_shown_with_what_was_left_out(throttled: tuple[Path, str]) -> None:
+    path, shown = throttled
+    lines = shown.splitlines()
+    assert lines[0].startswith("nvme, objects of 64 KiB to ")
+    assert lines[1].split()[:4] == ["read", "in", "flight", "1"]
+    assert any("cells left out (their objects need more room" in line for line in lines)
+    assert lines[-1] == f"{path}: `replayer predict … --profile {path}` uses it"
+
+
+def test_files_are_measured_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    done = run("--cache-dir", tmp_path / "cache", "--direct", "off", "--budget", 2, "--json", "-o", tmp_path / "x.toml")
+    shown = json.loads(done.stdout)
+    profile = load_profile(tmp_path / "x.toml")
+    assert set(shown["tiers"]) == {"cpu", "nvme"}
+    assert shown["sha256"] == profile.digest
+    assert profile.cpu.make_ns_per_byte > 0
+    assert profile.tiers["nvme"].write.remove_us[0] > 0
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_interrupted_measurement_leaves_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    command = [*COMMAND, "--cache-dir", str(cache), "--direct", "off", "-o", str(tmp_path / "x.toml")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not list(cache.glob("*/*.kv")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert list(cache.iterdir()) == []
+    assert not (tmp_path / "x.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (("-o", "there.toml"), "-o there.toml: exists; name another, or pass --force."),
+        (("-o", "no/x.toml"), "-o no/x.toml: is in a folder that does not exist; name another."),
+        (("-o", ".", "--force"), "-o .: is not a file; name another."),
+        (("-o", "x.toml", "--tier", "nvme"), "the nvme tier needs a place; pass --cache-dir DIR."),
+        (("-o", "x.toml", "--tier", "disk"), "'disk' is not one of"),
+        (("-o", "x.toml", "--throttle", "nvme=100"), "--throttle nvme: this run has no such tier."),
+        (("-o", "x.toml", "--cache-dir", "none"), "no such directory"),
+        (("-o", "x.toml", "--io-depth", "2", "--io-engine", "psync"), "psync makes one request at a time"),
+        ((), "Missing option '-o'"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(flags: tuple, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "there.toml").write_text("x")
+    done = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2, done.stderr
+    assert problem in done.stderr
+    assert done.stderr.count("\n") <= 4

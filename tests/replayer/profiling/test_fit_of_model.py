@@ -1,0 +1,97 @@
+"""The whole way from runs to a profile, on the computed clock of a profile that is known."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from replayer.profiles.loading import parse_profile
+from replayer.profiles.profile import Profile, Station
+from replayer.profiles.writing import format_profile
+from replayer.profiling.measuring import fit_profile
+from replayer.profiling.rounds import CellSeries
+from replayer.profiling.station_fit import predict_us
+from replayer.profiling.tier_fit import JUDGED_BYTES
+from tests.replayer.profiles.texts import make_profile
+from tests.replayer.profiling.virtual_rig import VirtualRig
+
+LOADS = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
+READ = Station(LOADS, (5.0, 5, 6, 7, 8, 30), (80.0, 82, 90, 120, 250, 1000), (1.2, 2.3, 4.4, 6.6, 7.0, 7.0))
+WRITE = Station(
+    LOADS, (20.0, 20, 22, 30, 40, 100), (30.0, 32, 40, 80, 160, 640), (1.0, 1.9, 2.5, 3.0, 3.0, 3.0), (),
+    (20.0, 21, 22, 23, 24, 40),
+)  # fmt: skip
+TRUE = make_profile(READ, WRITE)
+CPU_NOISE = 0.1
+"""Standard deviation of ln(time) between runs, where there is noise."""
+
+
+@cache
+def fit(noise: float) -> Profile:
+    findings = CellSeries(VirtualRig(TRUE, noise), {"nvme": 1 << 30}, 30.0, lambda *_: None).measure()
+    assert TRUE.conditions is not None
+    fitted = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
+    return parse_profile("fitted", format_profile(fitted))
+
+
+def test_without_noise_the_model_is_found_again() -> None:
+    found = fit(0.0).tiers["nvme"]
+    for load in (1.0, 1.5, 2.0, 3.0, 6.0, 8.0, 12.0, 16.0, 32.0, 60.0):
+        for size in (1 << 16, 1 << 20, 1 << 24):
+            for true, station in ((READ, found.read), (WRITE, found.write)):
+                wanted, got = (predict_us(one, size, np.array([load]))[0] for one in (true, station))
+                assert got == pytest.approx(wanted, rel=0.05), (load, size)
+    assert found.read.latency_us[0] == pytest.approx(80, rel=0.01)
+    assert found.read.bandwidth_gb_s[0] == pytest.approx(1.2, rel=0.01)
+    assert found.write.open_us[0] == pytest.approx(20, rel=0.01)
+    assert found.write.remove_us[0] == pytest.approx(20, rel=0.1)
+    assert found.writes_on_reads == pytest.approx(0.8, abs=0.06)
+    assert found.reads_on_writes == pytest.approx(0.7, abs=0.06)
+    assert found.error < 0.02
+    assert found.tail_error < 0.02
+
+
+def test_the_work_of_workers_is_found_again() -> None:
+    cpu = fit(0.0).cpu
+    assert cpu.make_ns_per_byte == pytest.approx(0.11, rel=0.01)
+    assert cpu.check_ns_per_byte == pytest.approx(0.02, rel=0.01)
+    assert cpu.move_us == pytest.approx(6, rel=0.05)
+
+
+def test_noise_of_known_size_gives_errors_of_that_size() -> None:
+    """The error covers nine tenths: of a normal distribution that is 1.64 standard deviations.
+
+    Medians of five rounds have 0.54 of a run's deviation; the repeats of one cell have all of it.
+    """
+    error = fit(CPU_NOISE).tiers["nvme"].error
+    assert 1.0 * CPU_NOISE < error < 2.5 * CPU_NOISE
+
+
+def test_intervals_hold_most_of_the_true_values() -> None:
+    found = fit(CPU_NOISE).tiers["nvme"]
+    is_inside = []
+    for true, station in ((READ, found.read), (WRITE, found.write)):
+        true_gb_s = np.interp(station.in_flight, LOADS, np.array(LOADS) / np.array(true.bandwidth_gb_s))
+        for load, ns, (low, high) in zip(station.in_flight, true_gb_s, station.ranges["bandwidth_gb_s"], strict=True):
+            is_inside.append(low * 0.99 <= load / ns <= high * 1.01)
+    assert np.mean(is_inside) > 0.6
+    low, high = found.ranges["writes_on_reads"][0]
+    assert low <= 0.8 <= high
+    assert high > low
+
+
+def test_residuals_are_those_of_the_cells() -> None:
+    profile = fit(CPU_NOISE)
+    whats = {cell.what for cell in profile.cells}
+    assert whats == {"read", "write", "remove", "mixed read", "mixed write"}
+    for cell in profile.cells:
+        assert cell.residual == pytest.approx(cell.model_us / cell.measured_us - 1, abs=0.001)
+        assert cell.low_us <= cell.measured_us <= cell.high_us
+    judged = [abs(cell.residual) for cell in profile.cells if cell.bytes in range(*JUDGED_BYTES)]
+    assert 0.02 < np.median(judged) < 0.15
+
+
+def test_a_profile_is_for_the_sizes_that_were_measured() -> None:
+    nvme = fit(0.0).tiers["nvme"]
+    sizes = {cell.bytes for cell in fit(0.0).cells}
+    assert (nvme.smallest_bytes, nvme.largest_bytes) == (min(sizes), max(sizes))

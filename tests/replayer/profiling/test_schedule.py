@@ -1,0 +1,80 @@
+"""Which cells are run, with how many ops, and in which order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replayer.profiling.rounds import interleave
+from replayer.profiling.schedule import (
+    REPEATS,
+    ROUNDS,
+    SIZES,
+    WORKERS,
+    Estimates,
+    Seconds,
+    choose_phase_s,
+    choose_phases,
+    list_cells,
+)
+from replayer.profiling.visits import Cell, Measured, Visits
+
+GIB = 1 << 30
+
+
+@given(
+    st.sampled_from(SIZES), st.sampled_from(WORKERS), st.floats(1e-7, 1), st.floats(1e-7, 1), st.floats(0.02, 0.25),
+    st.integers(64 << 20, GIB),
+)  # fmt: skip
+def test_phases_fit_the_room_and_hold_more_than_their_edges(
+    size: int, workers: int, write_s: float, read_s: float, phase_s: float, room: int
+) -> None:
+    guess = Seconds(write_s, read_s, (write_s + read_s) / 2, 1e-5)
+    phases = choose_phases(Cell("nvme", size, workers), guess, room, phase_s, 120)
+    if isinstance(phases, str):
+        assert phases == "time" or room < (7 * workers + 16) * size
+        return
+    assert phases.stored * size <= room
+    assert phases.mixed % 2 == 0
+    assert min(phases.objects, phases.reads, phases.mixed) >= 3 * workers + 5
+    assert phases.reads >= (min(4, write_s / read_s) + 3) * workers + 5
+    assert max(phases.objects * write_s, phases.reads * read_s) <= 3
+
+
+def test_reasons_to_leave_a_cell_out() -> None:
+    slow = Seconds(0.2, 0.2, 0.2, 1e-5)
+    assert choose_phases(Cell("nvme", 1 << 20, 4), slow, GIB, 0.1, 120) == "time"
+    assert choose_phases(Cell("nvme", 1 << 26, 4), slow, GIB, 0.1, 120) == "room"
+    assert not isinstance(choose_phases(Cell("nvme", 1 << 20, 4), slow, GIB, 0.1, 1200), str)
+
+
+def test_the_time_of_phases_follows_the_budget() -> None:
+    assert choose_phase_s(3.5 * 0.1 * (ROUNDS * 84 + 20), 84, 20) == pytest.approx(0.1)
+    assert choose_phase_s(1, 84, 20) == 0.02
+    assert choose_phase_s(1e5, 84, 20) == 0.25
+
+
+@pytest.mark.parametrize("tiers", [("nvme",), ("cpu", "nvme")])
+def test_rounds_hold_every_cell_once_and_all_repeats(tiers: tuple) -> None:
+    cells = list_cells(tiers)
+    repeats = [Cell(tier, 1 << 20, 4) for tier in tiers]
+    steps = [interleave(cells, repeats, number) for number in range(ROUNDS)]
+    for one in steps:
+        assert [cell for cell, is_repeat in one if not is_repeat] == cells
+    repeated = [cell for one in steps for cell, is_repeat in one if is_repeat]
+    assert [repeated.count(cell) for cell in repeats] == [REPEATS] * len(tiers)
+
+
+def measured_at(per_s: float) -> Measured:
+    visits = Visits(1.0, 0.0, 0.0, per_s, 1.0, 0.0, None)  # type: ignore[arg-type]
+    return dict.fromkeys(("write", "read", "remove", "mixed read", "mixed write"), visits)
+
+
+def test_a_guess_is_the_nearest_cell_that_cannot_be_faster() -> None:
+    estimates = Estimates()
+    assert estimates.guess(Cell("nvme", 1 << 16, 1)) is None
+    estimates.note(Cell("nvme", 1 << 16, 1), measured_at(1000))
+    estimates.note(Cell("nvme", 1 << 16, 8), measured_at(4000))
+    estimates.note(Cell("cpu", 1 << 16, 8), measured_at(9000))
+    assert estimates.guess(Cell("nvme", 1 << 16, 4)) == Seconds(1e-3, 1e-3, 0.5e-3, 1e-3)
+    assert estimates.guess(Cell("nvme", 1 << 16, 64)) == Seconds(0.25e-3, 0.25e-3, 0.125e-3, 0.25e-3)
+    assert estimates.guess(Cell("nvme", 1 << 20, 1)) == Seconds(16e-3, 16e-3, 8e-3, 1e-3)

@@ -1,0 +1,91 @@
+"""What is read from the log of a cell's run, against counting by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replayer.bindings.compiled import RECORD
+from replayer.planning.moves import HIT, STORE
+from replayer.profiling.made_trace import MadeTrace, Phases
+from replayer.profiling.visits import _count_present, measure_visits
+from tracegen.schema import DELETE, READ, WRITE
+
+intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), min_size=1, max_size=12)
+
+
+def rows_of(spans: list[tuple[int, int]]) -> np.ndarray:
+    rows = np.zeros(len(spans), RECORD)
+    rows["start_ns"] = [start for start, _ in spans]
+    rows["end_ns"] = [start + length for start, length in spans]
+    return rows
+
+
+@given(intervals, intervals)
+def test_moves_present_are_counted_nanosecond_by_nanosecond(some: list, others: list) -> None:
+    shares = []
+    for start, length in others:
+        present = sum(a <= at < a + b for at in range(start, start + length) for a, b in some)
+        shares.append(present / length)
+    assert _count_present(rows_of(some), rows_of(others)) == pytest.approx(np.mean(shares))
+
+
+def test_the_made_ops_are_phases() -> None:
+    phases = Phases(3, 4, 4)
+    assert phases.stored == 5
+    assert phases.ranges() == {"write": range(3), "read": range(3, 7), "mixed": range(7, 11), "remove": range(11, 16)}
+    (batch,) = MadeTrace(phases, 8192).batches(100)
+    assert batch["op"].tolist() == [WRITE] * 3 + [READ] * 4 + [READ, WRITE] * 2 + [DELETE] * 5
+    assert batch["key"].tolist() == [0, 1, 2, 0, 1, 2, 0, 0, 3, 1, 4, 0, 1, 2, 3, 4]
+    assert set(batch["tokens"]) == {2}
+    assert [len(part["op_id"]) for part in MadeTrace(phases, 8192).batches(6)] == [6, 6, 4]
+
+
+def make_records() -> tuple[np.ndarray, Phases]:
+    """One worker: writes of 20 us, reads of 10, in the mixed phase of 30; 5 us between moves; removals of 2."""
+    phases = Phases(8, 8, 8)
+    ops = [("write", 20)] * 8 + [("read", 10)] * 8 + [("read", 30), ("write", 30)] * 4 + [("remove", 2)] * 12
+    rows = np.zeros(len(ops), RECORD)
+    now = 0
+    for row, (what, us) in zip(rows, ops, strict=True):
+        row["start_ns"], row["end_ns"] = now, now + us * 1000
+        now += (us + 5) * 1000
+        row["move"] = HIT if what == "read" else STORE if what == "write" else 7
+        name = {"read": "read_ns", "write": "write_ns"}.get(what)
+        if name:
+            row[name], row[f"device_{name}"] = us * 1000, us * 1000 - 3000
+            row["verify_ns"] = 1000
+    return rows, phases
+
+
+def test_times_rates_and_loads_of_each_kind() -> None:
+    measured = measure_visits(*make_records(), 1)
+    assert {what: one.time_us for what, one in measured.items()} == {
+        "write": 20, "read": 10, "mixed read": 30, "mixed write": 30, "remove": 2,
+    }  # fmt: skip
+    assert measured["read"].open_us == 3
+    assert measured["remove"].open_us == 0
+    assert measured["write"].verify_us == 1
+    assert measured["read"].per_s == pytest.approx(1e6 / 15)
+    assert measured["remove"].per_s == pytest.approx(1e6 / 7)
+    assert {one.load for one in measured.values()} == {1}
+    assert {one.others for one in measured.values()} == {0}
+    assert measured["write"].ratios.tolist() == [1] * 6  # the first two are left out
+
+
+def test_moves_beside_another_phase_do_not_count() -> None:
+    """Two workers: the last write ends late, so that reads are alone until then; removals begin early."""
+    phases = Phases(6, 20, 0)
+    rows = np.zeros(32, RECORD)
+    rows["start_ns"][:6], rows["end_ns"][:6] = np.arange(6) * 10, np.arange(6) * 10 + 20
+    rows["end_ns"][5] = 150
+    rows["start_ns"][6:26] = 70 + np.arange(20) * 10
+    rows["end_ns"][6:26] = rows["start_ns"][6:26] + 10
+    rows["read_ns"][6:26] = 10
+    rows["read_ns"][6:14] = 1000  # these start before 150
+    rows["start_ns"][26:] = 255  # the last two end after this
+    rows["read_ns"][24:26] = 1000
+    rows["end_ns"][26:] = 300
+    read = measure_visits(rows, phases, 2)["read"]
+    assert read.time_us == 0.01
+    assert len(read.ratios) == 9  # the first of those after 150 is left out, too

@@ -1,0 +1,47 @@
+"""Cells that are run on the computed clock of a known profile, in place of a machine."""
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.models.geometry import TokenBytes
+from replayer.planning.pace import Demand, Pace, PlanWindow, Span
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.prediction.virtual_engine import VirtualEngine
+from replayer.profiles.profile import Profile
+from replayer.profiling.made_trace import TOKEN_BYTES, MadeTrace, Phases
+from replayer.profiling.rig import Rig
+from replayer.record.run_info import Tier
+
+
+class VirtualRig(Rig):
+    """Runs cells as a rig does, on a profile.
+
+    Args:
+        profile: the machine.
+        noise: standard deviation of ln(a run's times ÷ the profile's), drawn once per run.
+    """
+
+    def __init__(self, profile: Profile, noise: float = 0.0) -> None:
+        self._profile = profile
+        self._noise = noise
+        self._random = np.random.default_rng(1)
+
+    def run(self, tier: Tier, size: int, workers: int, phases: Phases) -> NDArray[Any]:
+        options = PlanOptions(
+            TokenBytes(TOKEN_BYTES),
+            (Decimal(0), Decimal(0), None),
+            Decimal(1),
+            demand=Demand(Pace(), workers),
+        )
+        plan = Plan(MadeTrace(phases, size), options)
+        factor = float(np.exp(self._random.normal(0, self._noise))) if self._noise else 1.0
+        struct = self._profile.with_speed({tier: factor}).struct()
+        engine = VirtualEngine(plan, struct, "stamps", 1 << 20, PlanWindow(), Span())
+        parts = list[NDArray[Any]]()
+        engine.run(lambda records, _errors, _rows: parts.append(records.copy()))
+        engine.close()
+        records = np.concatenate(parts)
+        return records[np.argsort(records["op_id"])]
