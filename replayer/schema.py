@@ -41,8 +41,8 @@ from replayer.record.run_info import (
     Window,
 )
 from replayer.record.simulation import (
+    PREDICTED_COLUMNS,
     SIMULATION_COLUMNS,
-    TIME_COLUMNS,
     SimulationInfo,
     read_simulation,
 )
@@ -63,12 +63,12 @@ __all__ = [
     "ORDERED_PLAN_VERSION",
     "PLANNED_COLUMNS",
     "PLAN_VERSION",
+    "PREDICTED_COLUMNS",
     "PREDICTED_RUN_VERSION",
     "RUN_VERSION",
     "SIMULATION_COLUMNS",
     "STATUSES",
     "TIERS",
-    "TIME_COLUMNS",
     "WAITS",
     "Clock",
     "Conditions",

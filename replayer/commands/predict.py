@@ -36,7 +36,7 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return add_options(PROFILE_OPTIONS, command)
 
 
-@click.command(epilog="Example: replayer predict trace.parquet --cpu-mem-gb 4 --profile drive.toml -o run")
+@click.command(epilog="Example: replayer predict trace.parquet --profile drive.toml -o run")
 @plan_options
 @profile_options
 @load_options
@@ -67,7 +67,16 @@ def predict(
     loads = LoadFlags.from_values(flags)
     model, options = resolve_plan(opened, loads.plan)
     settings = resolve_prediction(opened, loads, system.profile)
-    prediction = PredictedReplay(opened, model, options, settings, system, output, bounds, _Console())
+    prediction = PredictedReplay(
+        trace=opened,
+        model=model,
+        options=options,
+        settings=settings,
+        system=system,
+        output=output,
+        has_bounds=bounds,
+        console=_Console(),
+    )
     try:
         info = prediction.run()
     except Interrupted as error:

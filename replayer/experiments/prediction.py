@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from replayer.flags.forwarded_flags import setting_of_flag
+from replayer.flags.profile_flags import profile_words
 from replayer.flags.run_flags import LoadFlags
 from replayer.planning.plan_settings import PlanSettings
 from replayer.profiles.loading import load_profile
@@ -53,11 +54,7 @@ class Predictor:
 
     def flags(self) -> list[str]:
         """Return the flags of `replayer predict` for it."""
-        words = ["--profile", self.name]
-        if self.speeds:
-            speeds = (f"{tier}={speed:g}" for tier, speed in self.speeds.items())
-            words += ["--speed", ",".join(speeds)]
-        return words
+        return profile_words(self.name, self.speeds)
 
     def row(self) -> PredictorRow:
         """Return what the files of a series hold of it."""

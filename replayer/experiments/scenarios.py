@@ -85,7 +85,7 @@ class RankedScenario(TypedDict):
 
 
 class PredictedScenario(TypedDict):
-    """What a profile predicts for a scenario.
+    """The prediction of a scenario.
 
     Attributes:
         run: the predicted run directory; None: there is none.

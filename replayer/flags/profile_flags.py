@@ -1,10 +1,12 @@
 """The flags that say from which profile times are predicted."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
 from replayer.record.columns import TIERS
+from replayer.record.run_info import Tier
 
 _SPEED_HINT: Final = "write nvme=2 for twice as fast, or several: nvme=2,cpu=1.5"
 
@@ -63,3 +65,12 @@ PROFILE_OPTIONS: Final = (
         " OUTPUT/bounds: the interval of each metric.",
     ),
 )
+
+
+def profile_words(name: str, speeds: Mapping[Tier, float]) -> list[str]:
+    """Return the words of a command line that name a profile and the speeds of tiers."""
+    words = ["--profile", name]
+    if speeds:
+        texts = (f"{tier}={speed:g}" for tier, speed in speeds.items())
+        words += ["--speed", ",".join(texts)]
+    return words

@@ -1,4 +1,4 @@
-"""The conditions of predicted replays: those of their profile, or those assumed for a data sheet."""
+"""The conditions of predicted replays: of their profile, or assumed for a data sheet."""
 
 from typing import Final
 

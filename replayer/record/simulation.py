@@ -164,17 +164,13 @@ END_COLUMNS: Final = (
 )
 """The remaining columns."""
 
-TIME_COLUMNS: Final = tuple(
-    column
-    for general in _numbers(
-        ("elapsed_s", "seconds that a replay of the cell is predicted to take"),
-        ("wall_clock_tok_s", "tokens generated ÷ elapsed_s"),
-        ("{tier}_read_p95_ms", "P95 of the time to read an object from {tier}, in ms"),
-        ("ttfb_p95_ms", "P95 of the storage part of the time to first token, in ms"),
-    )
-    for column in general.spread()
+TIME_COLUMNS: Final = _numbers(
+    ("elapsed_s", "seconds that a replay of the cell is predicted to take"),
+    ("wall_clock_tok_s", "tokens generated ÷ elapsed_s"),
+    ("{tier}_read_p95_ms", "P95 of the time to read an object from {tier}, in ms"),
+    ("ttfb_p95_ms", "P95 of the storage part of the time to first token, in ms"),
 )
-"""Columns of predicted times, as `analysis` defines them; only if they were predicted."""
+"""Columns of predicted times, as `analysis` defines them."""
 
 _RULE_COLUMNS: Final = ("policy", "ttl_s", "chunk_tokens")
 _AXIS_COLUMNS: Final = (
@@ -188,7 +184,10 @@ SIMULATION_COLUMNS: Final = tuple(
     for general in group
     for column in general.spread()
 )
-"""All columns in their order."""
+"""All columns in their order, without those of times."""
+
+PREDICTED_COLUMNS: Final = tuple(column for general in TIME_COLUMNS for column in general.spread())
+"""The columns that follow if times were predicted."""
 
 
 class SimulationInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +219,7 @@ class SimulationInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     def columns(self) -> tuple[CellColumn, ...]:
         """Return the columns of the table."""
-        return SIMULATION_COLUMNS + (() if self.prediction is None else TIME_COLUMNS)
+        return SIMULATION_COLUMNS + (() if self.prediction is None else PREDICTED_COLUMNS)
 
 
 def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:

@@ -5,7 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replayer.record.simulation import SIMULATION_COLUMNS, TIME_COLUMNS, Cell, CellValue, SimulationInfo
+from replayer.record.simulation import (
+    PREDICTED_COLUMNS,
+    SIMULATION_COLUMNS,
+    Cell,
+    CellValue,
+    SimulationInfo,
+)
 from tracegen.errors import InputError, format_count
 
 _WIDTH: Final = 100
@@ -83,10 +89,10 @@ def check_column(column: str, *, has_times: bool) -> None:
     Raises:
         InputError: there is no such column.
     """
-    if not has_times and column in {one.name for one in TIME_COLUMNS}:
+    if not has_times and column in {one.name for one in PREDICTED_COLUMNS}:
         problem = "is predicted from a profile, and there is none"
         raise InputError(problem, "pass `profile`, too", subject=column, setting="sort")
-    if column not in {one.name for one in SIMULATION_COLUMNS + TIME_COLUMNS}:
+    if column not in {one.name for one in SIMULATION_COLUMNS + PREDICTED_COLUMNS}:
         raise InputError(
             "no column of the table has this name",
             "pass one such as hit_rate_tokens or drive_writes_per_day",
@@ -156,8 +162,9 @@ def _describe_prediction(info: SimulationInfo) -> list[str]:
     if prediction is None:
         return []
     kind = "a data sheet, not measured" if prediction.kind == "data sheet" else "measured"
-    speeds = (f"{tier} {speed:g} times as fast" for tier, speed in (prediction.speeds or {}).items())
-    facts = ", ".join([kind, *speeds])
+    speeds = (prediction.speeds or {}).items()
+    faster = (f"{tier} {speed:g} times as fast" for tier, speed in speeds)
+    facts = ", ".join([kind, *faster])
     return _wrap(f"times are predicted from the profile {prediction.profile} ({facts})")
 
 

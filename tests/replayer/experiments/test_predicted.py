@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replayer.experiments.scenario_sizes import GIB, Hardware
-from tests.replayer.experiments.test_autoscale import BYTES, MIB_S, THINK_S, write_closed_loop
+from tests.replayer.experiments.closed_loop import BYTES, MIB_S, THINK_S, write_closed_loop
 from tests.replayer.run.predictions import DRIVE
 from tests.support.command_line import Run, here, sentence
 

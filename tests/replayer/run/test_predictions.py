@@ -126,6 +126,19 @@ def test_the_order_of_a_live_prediction_is_followed_move_by_move(chat: Path, tmp
     assert again["conditions"]["order"]["kind"] == "run"
 
 
+def test_the_order_of_a_measured_run_is_followed_move_by_move(chat: Path, tmp_path: Path) -> None:
+    load = (*MODEL, "--cpu-mem-gb", "0.05", "--pace", "asap", "--workers", "4")
+    command = ("replayer", "run", chat, *load, "--placement", "live", "--layout", "null", "--cache-dir", tmp_path)
+    done = here(*command, "-o", tmp_path / "measured", "--json")
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(done.stdout)
+    assert (measured["run_version"], "prediction" in measured) == (2, False)
+    info = predict(chat, tmp_path / "run", *load[2:], "--no-bounds", "--order", tmp_path / "measured")
+    assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"]
+    for name in ("hits", "stores", "read_bytes", "write_bytes", "misses"):
+        assert info["executed"][name] == measured["executed"][name]
+
+
 @pytest.mark.parametrize(
     ("flags", "field"),
     [

@@ -16,6 +16,7 @@ from replayer.record.simulation import (
     SETTING_COLUMNS,
     SOURCE_COLUMNS,
     TIER_COLUMNS,
+    TIME_COLUMNS,
     CellColumn,
 )
 from replayer.schema import SIMULATION_COLUMNS, read_simulation
@@ -26,7 +27,7 @@ from tests.support.paths import ROOT
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-GROUPS = (SETTING_COLUMNS, COUNT_COLUMNS, TIER_COLUMNS, SOURCE_COLUMNS, END_COLUMNS)
+GROUPS = (SETTING_COLUMNS, COUNT_COLUMNS, TIER_COLUMNS, SOURCE_COLUMNS, END_COLUMNS, TIME_COLUMNS)
 MODEL = ("--model", "llama3.1-8b")
 TIERS = ("gpu", "cpu", "nvme")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from replayer.record.simulation import TIME_COLUMNS
+from replayer.record.simulation import PREDICTED_COLUMNS
 from replayer.schema import SIMULATION_COLUMNS, read_simulation
 from tests.replayer.run.predictions import DRIVE, MODEL, make_trace
 from tests.support.command_line import here, sentence
 
-NAMES = tuple(column.name for column in TIME_COLUMNS)
+NAMES = tuple(column.name for column in PREDICTED_COLUMNS)
 
 
 @pytest.fixture(scope="module")

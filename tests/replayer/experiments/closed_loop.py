@@ -1,0 +1,31 @@
+"""A trace whose users ask in a closed loop, so that the load that a tier of known speed carries can be computed."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.support import traces
+from tracegen.schema import Trace
+
+MIB_S, TOKENS, THINK_S = 400, 2048, 0.3
+BYTES = TOKENS * 24576  # of tiny-1b
+
+
+def write_closed_loop(path: Path, users: int, turns: int) -> Trace:
+    """Write a trace in which each user stores an object, then reads it again and again, 0.3 s ± 10% apart."""
+    words = np.random.Philox(key=1).random_raw(users * turns) >> np.uint64(11)
+    pauses = ((0.9 + 0.2 * words / 2.0**53) * THINK_S * 1e9).astype(np.int64).reshape(turns, users)
+    pauses[0] = np.linspace(0, 2 * THINK_S * 1e9, users).astype(np.int64)
+    at = np.cumsum(pauses, axis=0).ravel()
+    turn, user = (grid.ravel() for grid in np.meshgrid(np.arange(turns), np.arange(users), indexing="ij"))
+    order = np.lexsort((user, at))
+    turn, user, at, pause = turn[order], user[order], at[order], pauses.ravel()[order]
+    steps = [("w" if first == 0 else "r", int(key), TOKENS) for first, key in zip(turn, user, strict=True)]
+    return traces.write(
+        path,
+        traces.columns(
+            steps, requests=range(len(steps)), time_ns=at, user_id=user, session_id=user, turn=turn + 1,
+            new_tokens=[0] * len(steps), qos=user % 3, think_ns=np.where(turn == 0, 0, pause),
+        ),
+        counts={"users": users},
+    )  # fmt: skip
