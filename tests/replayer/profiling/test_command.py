@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from replayer.profiles.loading import load_profile
+from replayer.profiling.station_fit import predict_us
 
 MIB_S = 2**20 / 1e9
 COMMAND = (sys.executable, "-P", "-m", "replayer", "profile")
@@ -37,8 +38,8 @@ def test_the_limits_of_a_throttled_tier_are_found(throttled: tuple[Path, str]) -
     profile = load_profile(throttled[0])
     nvme = profile.tiers["nvme"]
     for station, mib_s in ((nvme.read, 300), (nvme.write, 150)):
-        queueing = int(np.argmin([abs(load - 8) for load in station.in_flight]))
-        assert station.bandwidth_gb_s[queueing] == pytest.approx(mib_s * MIB_S, rel=0.05)
+        (time_us,) = predict_us(station, 1 << 18, np.array([4.0]))
+        assert 4 * (1 << 18) / time_us * 1e-3 == pytest.approx(mib_s * MIB_S, rel=0.05)
         what = "read" if mib_s == 300 else "write"
         (alone,) = (one for one in profile.cells if (one.what, one.bytes, one.workers) == (what, 1 << 16, 1))
         assert alone.low_us == pytest.approx(100 + (1 << 16) / 2**20 / mib_s * 1e6, rel=0.1)
