@@ -107,8 +107,7 @@ def _render_pairs(check: PredictionCheck, *, every_metric: bool) -> list[str]:
     lines = [
         *align_columns(rows, left=(0,)),
         "",
-        "error: predicted / median of the measured trials - 1;"
-        f" {OUTSIDE}: measured outside the interval.",
+        f"error: predicted / median of the measured trials - 1; {OUTSIDE}: measured outside the interval.",
     ]
     hidden = len(check.metrics) - len(metrics)
     if hidden:

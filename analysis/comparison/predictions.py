@@ -230,8 +230,7 @@ def _list_unlike_devices(measured: Sequence[Trial], prediction: Trial) -> list[s
 def _warn_of_validity(measured: Sequence[Trial]) -> list[str]:
     """Warn of replays that are not valid as measurements of a drive."""
     return [
-        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}:"
-        " it tests the model, not a drive."
+        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}: it tests the model, not a drive."
         for trial in measured
         if not trial.summary.is_valid
     ]

@@ -68,9 +68,7 @@ class Look:
         dashes = list(DASHES[: len(self.words)])
         if self.predicted:
             patterns = itertools.cycle(PREDICTED_DASHES)
-            dashes = [
-                next(patterns) if word in self.predicted else DASHES[0] for word in self.words
-            ]
+            dashes = [next(patterns) if word in self.predicted else DASHES[0] for word in self.words]
         return alt.Scale(domain=list(self.words), range=[list(dash) for dash in dashes])
 
     def shapes(self) -> alt.Scale:

@@ -94,10 +94,7 @@ def describe_machines(data: Gathered) -> str:
         f"{one.cpu}, {format_count(one.cores, 'core')}" if one.cpu and one.cores else "an unknown machine"
         for one in machines
     )
-    drives = (
-        render.describe_drive(run.summary.provenance.storage) or "no nvme tier on a disk"
-        for run in measured
-    )
+    drives = (render.describe_drive(run.summary.provenance.storage) or "no nvme tier on a disk" for run in measured)
     profiles = (
         f"{run.name}: PREDICTED, not measured, with {run.summary.prediction.describe()}"
         for run in data.runs

@@ -42,9 +42,7 @@ def make_columns(names: Sequence[str], summaries: Sequence[Summary]) -> list[Col
     return columns
 
 
-def format_interval(
-    summary: Summary, name: str, form: Format, between: str = " .. "
-) -> str | None:
+def format_interval(summary: Summary, name: str, form: Format, between: str = " .. ") -> str | None:
     """Format the interval of a predicted run's metric; None without one, or if its ends look equal."""
     ends = None if summary.prediction is None else summary.prediction.intervals.get(name)
     if ends is None:

@@ -34,7 +34,7 @@ from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
 
-_BUDGET_S: Final = 120.0
+_BUDGET_S: Final = 120
 PROFILE_OPTIONS: Final = (
     *CACHE_OPTIONS,
     click.option(

@@ -132,12 +132,11 @@ def run_analysis(*arguments: str, display: Display) -> str:
     raise ChildFailedError(problem, exit_code=code)
 
 
-def read_summary(run: Path, display: Display) -> dict[str, Any]:
-    """Return the summary of a run, by metric and other names.
+def summarise_run(run: Path, display: Display) -> dict[str, Any]:
+    """Return the summary of a run, as the command prints it for programs.
 
     Raises:
         ChildFailedError: the run cannot be read.
     """
-    text = run_analysis("summary", str(run), "--json", display=display)
-    summary: dict[str, Any] = json.loads(text)
+    summary: dict[str, Any] = json.loads(run_analysis("summary", str(run), "--json", display=display))
     return summary

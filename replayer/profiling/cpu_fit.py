@@ -37,7 +37,10 @@ def fit_cpu(cores: float, rounds: Rounds) -> CpuProfile:
 
 def _per_byte(rounds: Rounds, what: str) -> float:
     """Return the time in ns of making or checking a byte."""
-    return _median([run[what].verify_us * 1e3 / cell.bytes for cell, runs in rounds.items() for run in runs])
+    times = list[float]()
+    for cell, runs in rounds.items():
+        times += [run[what].verify_us * 1e3 / cell.bytes for run in runs]
+    return _median(times)
 
 
 def _between_us(run: Measured, kind: str) -> float:

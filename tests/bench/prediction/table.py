@@ -145,7 +145,7 @@ def write_markdown(rows: Sequence[Row], repeats: Sequence[Repeats], minutes: flo
     """Write the tables as Markdown."""
     media = list(dict.fromkeys(row.medium for row in rows))
     trials = max(len(row.measured) for row in rows)
-    lines = [f"{len(rows)} cells, {trials} trials of each, {minutes:.0f} minutes, on {date.today()}.", ""]
+    lines = [f"{len(rows)} cells, trials of each: {trials}; {minutes:.0f} minutes, on {date.today()}.", ""]
     for medium in media:
         lines += _write_cells(medium, [row for row in rows if row.medium == medium])
     lines += ["### Medians of |error|", "", *_write_medians(rows, media)]
