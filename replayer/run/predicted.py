@@ -126,14 +126,9 @@ class _Part:
         """Execute it; return the signal that interrupted it, if any."""
         return self.execution.execute(self.directory, self.log)
 
-    def write_end(self) -> None:
-        """Write the rest of the log and the last run.json.
-
-        Raises:
-            ToolError: run.json cannot be written.
-        """
-        if reason := self.execution.write_end(self.directory, self.log):
-            raise ToolError(reason)
+    def write_end(self) -> str | None:
+        """Write the rest of the log and the last run.json; return why the latter failed."""
+        return self.execution.write_end(self.directory, self.log)
 
     @property
     def is_complete(self) -> bool:
@@ -278,10 +273,11 @@ class PredictedReplay:
             for future in futures:
                 interrupt = interrupt or future.result()
         for bound in bounds:
-            bound.write_end()
+            bound.write_end()  # a bound that cannot be written has failed
         if bounds:
             self._note_bounds(nominal.execution, bounds)
-        nominal.write_end()
+        if reason := nominal.write_end():
+            raise ToolError(reason)
         if interrupt is not None:
             raise interrupt
 
