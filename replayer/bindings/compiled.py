@@ -139,11 +139,9 @@ class ProfileStruct(Structure):
 class EngineSettings(Structure):
     """Settings of an execution; -1: no limit."""
 
-    _fields_ = tuple(
-        _numbers(
-            "workers chunk verify window_ops window_bytes duration_ns drain_ns most_ops warmup_position warmup_ns"
-            " max_errors trace_order"
-        )
+    _fields_ = (
+        *_numbers("workers chunk verify window_ops window_bytes duration_ns drain_ns most_ops"),
+        *_numbers("warmup_position warmup_ns max_errors trace_order"),
     )
 
 

@@ -159,8 +159,7 @@ class _Replays:
         has_ended = read_run(run).cut_s is None
         if has_ended:
             self.ended.add(users)
-        words = ("summary", str(run), "--json")
-        summary = json.loads(children.run_analysis(*words, display=self._series.display))
+        summary = children.summarise_run(run, self._series.display)
         for doubt in summary["doubts"]:
             self.doubts.setdefault((doubt["kind"], doubt["advice"]), {})[name] = doubt["text"]
         return _read_trial(summary, self._metric, ended=has_ended)

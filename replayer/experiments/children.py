@@ -1,6 +1,7 @@
 """Child processes of a series: commands of tracegen, replayer and analysis."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -11,7 +12,7 @@ import sys
 import termios
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from replayer.experiments.display import Display
 from tracegen.errors import ToolError
@@ -129,3 +130,13 @@ def run_analysis(*arguments: str, display: Display) -> str:
     code = done.returncode if done.returncode > 0 else 128 - done.returncode
     problem = last.strip().removeprefix("Error: ") or f"`analysis {arguments[0]}` ended with exit code {code}"
     raise ChildFailedError(problem, exit_code=code)
+
+
+def summarise_run(run: Path, display: Display) -> dict[str, Any]:
+    """Return the summary of a run, as the command prints it for programs.
+
+    Raises:
+        ChildFailedError: the run cannot be read.
+    """
+    summary: dict[str, Any] = json.loads(run_analysis("summary", str(run), "--json", display=display))
+    return summary

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from replayer.experiments import children
 from replayer.experiments.autoscale import SearchReport, autoscale
@@ -206,7 +206,7 @@ def _run_scenarios(suite: Suite, series: Series, gpu_device: str) -> tuple[dict[
             search, runs[name] = _run_search(suite, series, trace, flags)
             series.display.say(search["result"]["text"])
         else:
-            flags = (*flags, "--duration", f"{suite.sizes.trial_s:g}")
+            flags = _limit_trial(flags, suite)
             trials = range(1, suite.sizes.trials + 1)
             runs[name] = [series.replay(f"{name}/trial_{trial}", trace, flags) for trial in trials]
     return runs, search
@@ -231,7 +231,7 @@ def _predict(
     Raises:
         ChildFailedError: a prediction failed for another reason.
     """
-    rates = [_summarise(run, series)[_RATE] for run in trials]
+    rates = [children.summarise_run(run, series.display)[_RATE] for run in trials]
     row: PredictedScenario = {
         "run": None,
         "measured": fmean(rates) if rates and None not in rates else None,
@@ -244,23 +244,21 @@ def _predict(
     if missing:
         return {**row, "why": f"the profile has no {missing[0]} tier"}
     trace, flags = _prepare_scenario(suite, series, SCENARIOS[name], None)
-    flags = (*flags, "--duration", f"{suite.sizes.trial_s:g}")
+    flags = _limit_trial(flags, suite)
     try:
         run = series.replay(f"{name}/predicted", trace, flags, predictor)
     except ChildFailedError as error:
         if error.exit_code != InputError.exit_code:
             raise
         return {**row, "why": f"outside the profile: see {name}/log-predicted.txt"}
-    summary = _summarise(run, series)
+    summary = children.summarise_run(run, series.display)
     low, high = (summary["intervals"] or {}).get(_RATE, (None, None))
     return {**row, "run": str(run), "tok_s": summary[_RATE], "low": low, "high": high}
 
 
-def _summarise(run: Path, series: Series) -> dict[str, Any]:
-    """Return what `analysis summary --json` prints of a run."""
-    words = ("summary", str(run), "--json")
-    summary: dict[str, Any] = json.loads(children.run_analysis(*words, display=series.display))
-    return summary
+def _limit_trial(flags: tuple[str, ...], suite: Suite) -> tuple[str, ...]:
+    """Return the flags of a trial, which ends after the suite's time."""
+    return (*flags, "--duration", f"{suite.sizes.trial_s:g}")
 
 
 def _prepare_scenario(

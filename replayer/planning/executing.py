@@ -1,4 +1,4 @@
-"""What all executions of a plan share: their settings, and what they report."""
+"""Settings and reports that all executions of a plan share."""
 
 from collections.abc import Callable
 from typing import Any, Final
