@@ -10,17 +10,19 @@ WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 
 
 def describe_profile(info: PredictionInfo) -> str:
-    """Describe what a run was predicted from: the profile, its kind and source, changed speeds."""
+    """Describe what a run was predicted from: the profile with its kind and source, changes of it."""
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
     changed = sorted((info.speeds or {}).items())
     speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in changed)
-    return f"the profile {info.profile} ({kind}){speeds}"
+    bound = f", {info.bound} by its errors" if info.bound else ""
+    return f"the profile {info.profile} ({kind}){speeds}{bound}"
 
 
 def identify_profile(info: PredictionInfo) -> str:
     """Return a text that two runs share if they were predicted from equal times."""
     speeds = "".join(f", {tier} x {speed:g}" for tier, speed in sorted((info.speeds or {}).items()))
-    return f"profile {info.profile} {info.profile_sha256[:12]}{speeds}"
+    bound = f", {info.bound}" if info.bound else ""
+    return f"profile {info.profile} {info.profile_sha256[:12]}{speeds}{bound}"
 
 
 def check_profile(run: Evidence) -> Found:

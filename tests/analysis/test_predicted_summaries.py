@@ -41,6 +41,12 @@ def test_a_run_that_is_faster_than_its_faster_bound_is_inside_its_interval(tmp_p
     assert found["intervals"]["elapsed_s"][0] == found["elapsed_s"]
 
 
+def test_a_bound_says_which_one_it_is(tmp_path: Path) -> None:
+    place = save_predicted(tmp_path / "run") / "bounds" / "slower"
+    first = call("summary", place).stdout.splitlines()[0]
+    assert "with the profile drive (measured), slower by its errors; without bounds" in first
+
+
 def test_a_measured_run_has_no_mark(tmp_path: Path) -> None:
     found = summarise(clean().save(tmp_path / "run")).to_json()
     assert found["predicted"] is False

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.summary.summary import check_run, summarise
 from tests.support.crafted_runs import Crafted, clean
-from tests.support.doubts import Change, call, conditions, found
+from tests.support.doubts import Change, call, conditions, found, rank_runs
 from tests.support.predicted_runs import SHEET, mark, save_predicted
 from tests.support.run_json import run_json, save_run_json
 from tracegen.errors import InputError
@@ -165,3 +165,20 @@ def test_check_says_that_a_run_is_predicted(tmp_path: Path) -> None:
     shown = call("check", broken, code=1).stdout
     assert f"NOT VALID: {broken} (predicted): " in shown
     assert "\nVALID" not in shown
+
+
+# Ranks
+
+
+@pytest.mark.parametrize("profiles", [("ab" * 32, None), (None, "ab" * 32), ("ab" * 32, "cd" * 32)])
+def test_ranks_of_unlike_origin_are_invalid(tmp_path: Path, profiles: tuple[str | None, str | None]) -> None:
+    def change(rank: int, run: Crafted) -> None:
+        if (digest := profiles[rank]) is not None:
+            mark(run, profile_sha256=digest)
+
+    summary = summarise(rank_runs(tmp_path / "run", change=change))
+    assert [one.text for one in summary.doubts if one.kind == "ranks" and one.invalidates] == [
+        "its ranks were predicted from unlike profiles, or some of them were measured"
+    ]
+    alike = rank_runs(tmp_path / "alike", change=lambda _rank, run: mark(run))
+    assert summarise(alike).is_valid
