@@ -42,6 +42,7 @@ from replayer.record.run_info import (
 )
 from replayer.record.simulation import (
     SIMULATION_COLUMNS,
+    TIME_COLUMNS,
     SimulationInfo,
     read_simulation,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "SIMULATION_COLUMNS",
     "STATUSES",
     "TIERS",
+    "TIME_COLUMNS",
     "WAITS",
     "Clock",
     "Conditions",

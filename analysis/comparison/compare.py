@@ -1,6 +1,5 @@
 """Comparison of systems: ratios over matched configurations, verdicts, advice and a ranking."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from analysis.comparison.ratios import (
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial, load_trials
 from analysis.comparison.warnings import (
+    count_doubts,
     warn_of_conditions,
     warn_of_copies,
     warn_of_machines,
@@ -182,7 +182,7 @@ def compare(
         warnings=warn_of_copies(trials) + warn_of_predictions(trials) + warnings,
         predicted=_describe_predictions(trials),
         varied=_collect_varied(trials, vary),
-        doubts=_count_doubts(_flatten(trials)),
+        doubts=count_doubts(_flatten(trials)),
         configurations=configurations,
         workloads=workloads,
         metrics=names,
@@ -296,9 +296,3 @@ def _describe_predictions(systems: Systems) -> dict[str, list[str]]:
         for system, trials in systems.items()
     }
     return {system: list(dict.fromkeys(profiles)) for system, profiles in found.items() if profiles}
-
-
-def _count_doubts(trials: Iterable[Trial]) -> dict[str, int]:
-    """Count the trials that have each kind of doubt."""
-    kinds = (dict.fromkeys(doubt.kind for doubt in trial.summary.doubts) for trial in trials)
-    return dict(Counter(kind for own in kinds for kind in own))

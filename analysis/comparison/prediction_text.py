@@ -14,7 +14,12 @@ from analysis.comparison.predictions import (
     PredictionCheck,
     name_profiles,
 )
-from analysis.comparison.tables import abbreviate_runs, align_columns, format_figure
+from analysis.comparison.tables import (
+    abbreviate_runs,
+    align_columns,
+    format_figure,
+    list_doubt_kinds,
+)
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.summary.percentiles import NOTE
 from replayer.schema import to_plain
@@ -42,7 +47,10 @@ def render_check(check: PredictionCheck, *, every_metric: bool = False) -> str:
     """
     single = len(check.pairs) == 1
     body = _render_pair(check) if single else _render_pairs(check, every_metric=every_metric)
-    return "\n".join([*_render_head(check), *body])
+    foot = []
+    if check.doubts:
+        foot = [list_doubt_kinds(check.doubts, sum(map(len, check.runs.values())))]
+    return "\n".join([*_render_head(check), *body, *foot])
 
 
 def _render_head(check: PredictionCheck) -> list[str]:
@@ -135,6 +143,7 @@ def check_to_json(check: PredictionCheck) -> dict[str, object]:
         "left_out": check.left_out,
         "unmatched": check.unmatched,
         "warnings": check.warnings,
+        "doubts": check.doubts,
         "metrics": check.metrics,
         "pairs": [
             {

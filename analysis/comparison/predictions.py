@@ -22,7 +22,7 @@ from analysis.comparison.trials import (
     compute_statistics,
     load_trials,
 )
-from analysis.comparison.warnings import warn_of_machines
+from analysis.comparison.warnings import count_doubts, warn_of_machines
 from analysis.doubts.predictions import describe_profile, identify_profile
 from analysis.log.plan_order import kind_of
 from analysis.progress import Advance
@@ -74,6 +74,7 @@ class PredictionCheck:
         left_out: by path, why a run was left out.
         unmatched: for each group of runs without a counterpart, why it has none.
         warnings: reasons to doubt the comparison, in sentences.
+        doubts: kinds of doubt that the runs have, with the number of runs.
         metrics: names of the metrics to show.
         pairs: in the order of the measured runs.
         accuracy: by metric.
@@ -83,6 +84,7 @@ class PredictionCheck:
     left_out: dict[str, str]
     unmatched: list[str]
     warnings: list[str]
+    doubts: dict[str, int]
     metrics: list[str]
     pairs: list[PredictedPair]
     accuracy: dict[str, Accuracy]
@@ -136,6 +138,7 @@ def check_predictions(
         left_out={str(path): reason for path, reason in (left_out | others).items()},
         unmatched=unmatched,
         warnings=list(dict.fromkeys(warnings)),
+        doubts=count_doubts([*replays, *predictions]),
         metrics=names,
         pairs=pairs,
         accuracy={name: compute_accuracy(pair.errors[name] for pair in pairs) for name in names},

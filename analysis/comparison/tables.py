@@ -1,7 +1,9 @@
 """Tables of comparisons: aligned columns, figures of three digits, lists of runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from tracegen.errors import format_count
 
 Rows = list[list[str]]
 """Cells by row."""
@@ -31,3 +33,10 @@ def format_figure(value: float | None) -> str:
 def abbreviate_runs(runs: Sequence[str]) -> str:
     """Return the paths of a few runs, or the first and the last of many."""
     return ", ".join(runs) if len(runs) <= 3 else f"{runs[0]} … {runs[-1]}"
+
+
+def list_doubt_kinds(doubts: Mapping[str, int], runs: int) -> str:
+    """Return a sentence with the kinds of doubt, and how many of the runs have each."""
+    total = format_count(runs, "run")
+    kinds = (f"{kind} ({count} of {total})" for kind, count in doubts.items())
+    return f"Doubts: {', '.join(kinds)}; `analysis summary` explains them."

@@ -8,7 +8,13 @@ from analysis.comparison.compare import GROUPS, Comparison, Pair
 from analysis.comparison.interval_text import find_intervals, render_intervals
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import Ratio, Verdict, estimate_false_alarms
-from analysis.comparison.tables import Rows, abbreviate_runs, align_columns, format_figure
+from analysis.comparison.tables import (
+    Rows,
+    abbreviate_runs,
+    align_columns,
+    format_figure,
+    list_doubt_kinds,
+)
 from analysis.comparison.trials import Statistics
 from analysis.comparison.warnings import find_unequal_work, list_totals
 from analysis.metrics.headlines import QUOTED
@@ -272,9 +278,8 @@ def _render_foot(comparison: Comparison) -> list[str]:
             f"With {size} {sample}, {share:.0%} of the metrics of equal systems would be told apart by chance."
         )
     if comparison.doubts:
-        total = format_count(sum(map(len, comparison.runs.values())), "run")
-        kinds = (f"{kind} ({count} of {total})" for kind, count in comparison.doubts.items())
-        lines.append(f"Doubts: {', '.join(kinds)}; `analysis summary` explains them.")
+        total = sum(map(len, comparison.runs.values()))
+        lines.append(list_doubt_kinds(comparison.doubts, total))
     return ["", *lines] if lines else []
 
 

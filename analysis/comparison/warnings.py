@@ -12,6 +12,7 @@ from analysis.comparison.conditions import (
     is_varied,
 )
 from analysis.comparison.matching import Configuration
+from analysis.comparison.trials import Trial
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import TOTALS
 
@@ -101,3 +102,9 @@ def warn_of_work(configurations: Sequence[Configuration]) -> list[str]:
         for one in configurations
         if one.same_plan and not one.cut and (names := find_unequal_work(one))
     ]
+
+
+def count_doubts(trials: Iterable[Trial]) -> dict[str, int]:
+    """Count the trials that have each kind of doubt."""
+    kinds = (dict.fromkeys(doubt.kind for doubt in trial.summary.doubts) for trial in trials)
+    return dict(Counter(kind for own in kinds for kind in own))

@@ -10,7 +10,11 @@ from typing import Any, Final
 
 import click
 
-from replayer.commands.shared.profile_table import describe_poor_fits, describe_profile, describe_skipped
+from replayer.commands.shared.profile_table import (
+    describe_poor_fits,
+    describe_skipped,
+    tabulate_profile,
+)
 from replayer.commands.shared.resolving import resolve_io
 from replayer.commands.shared.run_console import TerminalConsole, make_bar
 from replayer.flags.flag_types import ListOf
@@ -20,7 +24,7 @@ from replayer.profiles.loading import load_profile
 from replayer.profiles.profile import Profile
 from replayer.profiles.writing import save_profile
 from replayer.profiling.measuring import MeasuredProfile, measure_profile
-from replayer.profiling.rounds import Progress
+from replayer.profiling.rounds import ShowRun
 from replayer.profiling.schedule import WORKERS
 from replayer.record.columns import TIERS
 from replayer.record.options import DEVICE_LAYOUTS
@@ -47,7 +51,7 @@ PROFILE_OPTIONS: Final = (
         default=_BUDGET_S,
         show_default=True,
         metavar="S",
-        help="Time that measuring should take, in seconds or with a unit: 30s, 5m. More time, less noise.",
+        help="Time that measuring should take, in seconds or with a unit: 30s, 5m.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the profile as JSON."),
     click.option("--force", is_flag=True, help="Replace the profile if it exists."),
@@ -144,7 +148,7 @@ def _save(measured: Profile, output: Path) -> None:
 
 
 @contextmanager
-def _show_progress() -> Iterator[Progress]:
+def _show_progress() -> Iterator[ShowRun]:
     """Show a bar with what is measured and the time left."""
     with make_bar("measuring", None, "run") as bar:
 
@@ -167,7 +171,7 @@ def _print_result(
         click.echo(json.dumps({**asdict(loaded), "sha256": loaded.digest}, indent=2))
         return
     lines: Sequence[str] = [
-        *describe_profile(loaded),
+        *tabulate_profile(loaded),
         *describe_skipped(result.skipped),
         *describe_poor_fits(loaded),
     ]

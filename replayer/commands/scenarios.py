@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
+from replayer.commands.shared.prediction_options import add_speed, load_predictor
 from replayer.commands.shared.series_options import json_option, series_options, terminal_display
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenario_sizes import DEFAULT_TRIALS, detect_hardware, read_hardware
@@ -41,6 +43,12 @@ from tracegen.errors import format_count
     metavar="N",
     help="Replays of each scenario, which share its time.",
 )
+@click.option(
+    "--profile",
+    metavar="NAME|FILE",
+    help="Also predict each scenario from this profile, and show the rates side by side.",
+)
+@add_speed
 @series_options
 @GPU_DEVICE_OPTION
 @click.option("--dry-run", is_flag=True, help="Only print what would run, and what is skipped.")
@@ -57,6 +65,7 @@ def scenarios(
     dry_run: bool,
     as_json: bool,
     output: Path,
+    **prediction: Any,
 ) -> None:
     """Profile this machine by kv-cache.py's nine scenarios, and rank its tiers (docs/sizing.md).
 
@@ -65,15 +74,19 @@ def scenarios(
     """
     cache = Cache(cache_dir, make=make_cache_dir)
     cache.check()
+    predictor = load_predictor(prediction["profile"], prediction["speed"], "profile")
     hardware = read_hardware(output) or detect_hardware(cache_dir, gpu_device)
     suite = plan_suite(names, hardware, model, budget, trials)
     for line in suite.describe():
         click.echo(line, err=not dry_run)
     if dry_run:
         return
-    settings = {"names": names, "model": model, "budget": budget, "trials": trials, "gpu_device": gpu_device}
+    settings: dict[str, object] = {"names": names, "model": model, "budget": budget}
+    settings |= {"trials": trials, "gpu_device": gpu_device}
+    if predictor is not None:
+        settings["prediction"] = predictor.row()
     with Series(output, settings, cache, display=terminal_display()) as series:
-        report = run_suite(suite, series, gpu_device)
+        report = run_suite(suite, series, gpu_device, predictor)
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:
@@ -81,10 +94,29 @@ def scenarios(
 
 
 def _render_report(report: SuiteReport) -> list[str]:
-    """Render the ranking and the scenarios that were skipped."""
+    """Render the ranking, predictions, and the scenarios that were skipped."""
     ranking = [render_system(place, row) for place, row in enumerate(report["ranking"], 1)]
+    if report["predicted"]:
+        ranking += ["", *_render_predictions(report)]
     skipped = [f"  -  {name:20}skipped: {reason}" for name, reason in report["skipped"].items()]
     return [*ranking, *skipped]
+
+
+def _render_predictions(report: SuiteReport) -> list[str]:
+    """Render measured and predicted rates side by side."""
+    lines = [f"  {'tok/s':20}{'measured':>14}{'predicted':>14}{'error':>9}"]
+    for name, row in report["predicted"].items():
+        rate = row["measured"]
+        first = f"  {name:20}{'-' if rate is None else f'{rate:,.0f}':>14}"
+        if row["why"] is not None or row["tok_s"] is None:
+            lines.append(f"{first}{'-':>14}  {row['why'] or 'no rate'}")
+            continue
+        error = f"{row['tok_s'] / rate - 1:+.1%}" if rate else "-"
+        interval = ""
+        if row["low"] is not None:
+            interval = f"  predicted {row['low']:,.0f} to {row['high']:,.0f}"
+        lines.append(f"{first}{row['tok_s']:>14,.0f}{error:>9}{interval}")
+    return lines
 
 
 def render_system(place: int, row: RankedScenario) -> str:

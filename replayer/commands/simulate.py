@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import click
 import msgspec
 
+from replayer.commands.shared.prediction_options import add_speed, load_system
 from replayer.commands.shared.run_console import make_bar
 from replayer.commands.shared.simulation_table import check_column, render_cells, sort_cells
 from replayer.flags.flag_types import ListOf, WholeNumber
@@ -23,7 +24,8 @@ from replayer.record.simulation import (
     find_axes,
     write_simulation,
 )
-from replayer.simulation.cells import CellPlanner, LoadedTrace
+from replayer.run.predicted import AssumedSystem
+from replayer.simulation.cells import CellPlanner, LoadedTrace, check_cells
 from replayer.simulation.grid import (
     AXES,
     MOST_CELLS,
@@ -76,6 +78,12 @@ _OP_NS: Final = {"trace": 300, "reference": 2500}
     is_flag=True,
     help="Also compute the fingerprint of each plan; takes more time.",
 )
+@click.option(
+    "--profile",
+    metavar="NAME|FILE",
+    help="Also predict each cell's times from this profile (docs/predicting.md).",
+)
+@add_speed
 @click.option("--yes", is_flag=True, help=f"Plan more than {MOST_CELLS:,} cells.")
 def simulate(
     trace: Path,
@@ -98,16 +106,19 @@ def simulate(
     opened = Trace(trace)
     if output is not None:
         check_table_path(output, trace, force=force)
+    system = load_system(flags.pop("profile"), flags.pop("speed"))
     if sort is not None:
-        check_column(sort)
+        check_column(sort, has_times=system is not None)
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
     settings = cast("PlanSettings", flags)
     if not yes:
         _refuse_large_grid(opened, axes, settings, threads)
     grid = make_grid(opened, axes, settings)
-    cells, span_s = _plan(opened, grid, threads, hashes=fingerprints)
+    cells, span_s = _plan(opened, grid, threads, system, hashes=fingerprints)
     info = _describe_grid(opened, grid, cells, flags, span_s)
+    if system is not None:
+        info = msgspec.structs.replace(info, prediction=system.describe())
     shown = cells if sort is None else sort_cells(cells, sort)
     if as_json:
         click.echo(json.dumps({**msgspec.to_builtins(info), "cells": shown}, indent=2))
@@ -162,12 +173,16 @@ def _plan(
     trace: Trace,
     grid: Sequence[GridCell],
     threads: int,
+    system: AssumedSystem | None,
     *,
     hashes: bool,
 ) -> tuple[list[Cell], float]:
     """Plan the cells under a progress bar; return their rows, and the seconds the trace spans."""
     loaded = LoadedTrace.load(trace, grid)
-    planner = CellPlanner(loaded, threads, hashes=hashes)
+    profile = None if system is None else system.times()
+    for text in [] if profile is None else check_cells(loaded, grid, profile):
+        click.secho(f"Warning: {text}", err=True, bold=True)
+    planner = CellPlanner(loaded, threads, hashes=hashes, profile=profile)
     task = f"planning {format_count(len(grid), 'cell')}"
     with make_bar(task, planner.total_ops(grid), "op") as bar:
         cells = planner.plan_all(grid, bar.update)

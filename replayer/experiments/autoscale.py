@@ -72,7 +72,7 @@ def autoscale(
     else:
         result = search.find_peak()
     if settings.predictor is not None:
-        result = replace(result, text=f"{settings.predictor.describe().capitalize()}. {result.text}")
+        result = replace(result, text=f"{settings.predictor.describe()}: {result.text}")
     content = _compose_report(settings, metric, trace, search.steps, result)
     content["warnings"] = replays.warnings(search.steps, result)
     (series.directory / "autoscale.json").write_text(json.dumps(content, indent=1) + "\n")

@@ -278,7 +278,9 @@ class Series:
         if code := children.run_logged(command, log, self.display):
             raise _replay_failure(directory, log, code)
         info = _read_info(directory)
-        self.display.say(f"{name}: {info.status}, {format_count(info.ops_executed or 0, 'op')}")
+        origin = "" if predictor is None else "predicted, "
+        ops = format_count(info.ops_executed or 0, "op")
+        self.display.say(f"{name}: {origin}{info.status}, {ops}")
         return directory
 
     def _move_aside(self, directory: Path, log: Path) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TypedDict
+from statistics import fmean
+from typing import Any, Final, TypedDict
 
 from replayer.experiments import children
 from replayer.experiments.autoscale import SearchReport, autoscale
+from replayer.experiments.children import ChildFailedError
+from replayer.experiments.prediction import Predictor, PredictorRow
 from replayer.experiments.replay_series import Series
 from replayer.experiments.scenario_sizes import DEFAULT_TRIALS, GIB, Hardware, Sizes, size_scenarios
 from replayer.experiments.scenario_table import BASELINE, RECIPES, SCENARIOS, SEARCH, Scenario
@@ -19,6 +22,9 @@ from replayer.models import known as models
 from replayer.planning.plan import Plan, PlanOptions
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
+
+_RATE: Final = "wall_clock_tok_s"
+"""The metric of the ranking."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,27 @@ class RankedScenario(TypedDict):
     why: str | None
 
 
+class PredictedScenario(TypedDict):
+    """What a profile predicts for a scenario.
+
+    Attributes:
+        run: the predicted run directory; None: there is none.
+        measured: tokens per second, the mean of the trials.
+        tok_s: the same, predicted.
+        low, high: the interval of the prediction.
+        why: the reason for which there is no prediction.
+    """
+
+    run: str | None
+    measured: float | None
+    tok_s: float | None
+    low: float | None
+    high: float | None
+    why: str | None
+
+
 class SuiteReport(TypedDict):
-    """The content of scenarios.json."""
+    """The content of scenarios.json; `predicted` is by scenario, empty without a profile."""
 
     autoscaling: SearchReport | None
     hardware: dict[str, object]
@@ -88,6 +113,8 @@ class SuiteReport(TypedDict):
     runs: dict[str, list[str]]
     skipped: dict[str, str]
     ranking: list[RankedScenario]
+    prediction: PredictorRow | None
+    predicted: dict[str, PredictedScenario]
 
 
 def plan_suite(
@@ -125,13 +152,19 @@ def plan_suite(
     return Suite(possible, skipped, sizes, hardware, model)
 
 
-def run_suite(suite: Suite, series: Series, gpu_device: str) -> SuiteReport:
+def run_suite(
+    suite: Suite,
+    series: Series,
+    gpu_device: str,
+    predictor: Predictor | None = None,
+) -> SuiteReport:
     """Run all scenarios, and write scenarios.json and report.html to the series' directory.
 
     Args:
         suite: to run.
         series: makes the replays.
         gpu_device: by PyTorch's name.
+        predictor: also predicts each scenario but the search.
 
     Returns:
         The content of scenarios.json.
@@ -143,6 +176,10 @@ def run_suite(suite: Suite, series: Series, gpu_device: str) -> SuiteReport:
     hardware = asdict(suite.hardware)
     (series.directory / "hardware.json").write_text(json.dumps(hardware, indent=1) + "\n")
     runs, search = _run_scenarios(suite, series, gpu_device)
+    predicted: dict[str, PredictedScenario] = {}
+    if predictor is not None:
+        names = [name for name in suite.names if name != SEARCH]
+        predicted = {name: _predict(suite, series, name, runs[name], predictor) for name in names}
     report: SuiteReport = {
         "autoscaling": search,
         "hardware": hardware,
@@ -151,6 +188,8 @@ def run_suite(suite: Suite, series: Series, gpu_device: str) -> SuiteReport:
         "runs": {name: [str(run) for run in trials] for name, trials in runs.items()},
         "skipped": suite.skipped,
         "ranking": _report_runs(runs, series),
+        "prediction": None if predictor is None else predictor.row(),
+        "predicted": predicted,
     }
     (series.directory / "scenarios.json").write_text(json.dumps(report, indent=1) + "\n")
     return report
@@ -173,15 +212,74 @@ def _run_scenarios(suite: Suite, series: Series, gpu_device: str) -> tuple[dict[
     return runs, search
 
 
+def _predict(
+    suite: Suite,
+    series: Series,
+    name: str,
+    trials: Sequence[Path],
+    predictor: Predictor,
+) -> PredictedScenario:
+    """Predict a trial of a scenario; say why if the profile does not allow it.
+
+    Args:
+        suite: of the scenario.
+        series: makes the prediction.
+        name: of the scenario.
+        trials: its measured runs.
+        predictor: has the profile.
+
+    Raises:
+        ChildFailedError: a prediction failed for another reason.
+    """
+    rates = [_summarise(run, series)[_RATE] for run in trials]
+    row: PredictedScenario = {
+        "run": None,
+        "measured": fmean(rates) if rates and None not in rates else None,
+        "tok_s": None,
+        "low": None,
+        "high": None,
+        "why": None,
+    }
+    missing = [tier for tier in SCENARIOS[name].tiers if tier not in predictor.profile.tiers]
+    if missing:
+        return {**row, "why": f"the profile has no {missing[0]} tier"}
+    trace, flags = _prepare_scenario(suite, series, SCENARIOS[name], None)
+    flags = (*flags, "--duration", f"{suite.sizes.trial_s:g}")
+    try:
+        run = series.replay(f"{name}/predicted", trace, flags, predictor)
+    except ChildFailedError as error:
+        if error.exit_code != InputError.exit_code:
+            raise
+        return {**row, "why": f"outside the profile: see {name}/log-predicted.txt"}
+    summary = _summarise(run, series)
+    low, high = (summary["intervals"] or {}).get(_RATE, (None, None))
+    return {**row, "run": str(run), "tok_s": summary[_RATE], "low": low, "high": high}
+
+
+def _summarise(run: Path, series: Series) -> dict[str, Any]:
+    """Return what `analysis summary --json` prints of a run."""
+    words = ("summary", str(run), "--json")
+    summary: dict[str, Any] = json.loads(children.run_analysis(*words, display=series.display))
+    return summary
+
+
 def _prepare_scenario(
-    suite: Suite, series: Series, scenario: Scenario, gpu_device: str
+    suite: Suite, series: Series, scenario: Scenario, gpu_device: str | None
 ) -> tuple[Path, tuple[str, ...]]:
-    """Make the trace of a scenario, and return it with flags of `replayer run`."""
+    """Make the trace of a scenario, and return it with flags of `replayer run`.
+
+    Args:
+        suite: of the scenario.
+        series: makes the trace, unless it exists.
+        scenario: to run.
+        gpu_device: by PyTorch's name; None: the flags are for a prediction.
+    """
     settings = RECIPES[scenario.recipe](suite.sizes) | {"replay.model": suite.model}
     words = [f"{key}={value}" for key, value in settings.items()]
     trace = series.make_trace(scenario.recipe, None, words)
     flags = scenario.flags(suite.sizes, _count_stored_bytes(trace, suite.model), suite.hardware)
-    flags = flags | {"gpu_device": gpu_device}
+    if gpu_device is not None:
+        flags = flags | {"gpu_device": gpu_device}
     return trace, tuple(word for name, value in flags.items() for word in flag_words(name, value))
 
 

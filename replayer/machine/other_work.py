@@ -1,4 +1,4 @@
-"""What else used the cores of this machine meanwhile."""
+"""The cores of this machine that others keep busy."""
 
 import os
 from pathlib import Path

@@ -22,11 +22,9 @@ def fit_cpu(cores: float, rounds: Rounds) -> CpuProfile:
     """
     alone = {cell: runs for cell, runs in rounds.items() if cell.workers == 1 and runs}
     smallest = min(cell.bytes for cell in alone)
-    large = {cell: runs for cell, runs in alone.items() if cell.bytes >= min(_LARGE, _largest(rounds))}
-    make, check = (
-        _median([run[what].verify_us * 1e3 / cell.bytes for cell, runs in large.items() for run in runs])
-        for what in ("write", "read")
-    )
+    least = min(_LARGE, max(cell.bytes for cell in alone))
+    large = {cell: runs for cell, runs in alone.items() if cell.bytes >= least}
+    make, check = (_per_byte(large, what) for what in ("write", "read"))
     between = [
         _between_us(run, kind)
         for cell, runs in alone.items()
@@ -37,8 +35,9 @@ def fit_cpu(cores: float, rounds: Rounds) -> CpuProfile:
     return CpuProfile(cores, make, check, max(0.0, _median(between)))
 
 
-def _largest(rounds: Rounds) -> int:
-    return max(cell.bytes for cell, runs in rounds.items() if cell.workers == 1 and runs)
+def _per_byte(rounds: Rounds, what: str) -> float:
+    """Return the time in ns of making or checking a byte."""
+    return _median([run[what].verify_us * 1e3 / cell.bytes for cell, runs in rounds.items() for run in runs])
 
 
 def _between_us(run: Measured, kind: str) -> float:

@@ -10,7 +10,7 @@ from replayer.profiles.profile import CpuProfile, Ranges, Station, TierProfile
 from replayer.profiling.cpu_fit import fit_cpu
 from replayer.profiling.station_fit import round_figures
 from replayer.profiling.tier_fit import fit_tier
-from replayer.profiling.visits import Rounds
+from replayer.profiling.visits import Cell, Measured, Rounds
 from replayer.record.run_info import Tier
 
 _DRAWS: Final = 60
@@ -32,19 +32,22 @@ def add_intervals(
         tiers: as they were fitted.
         rounds: what was measured; each draw takes as many rounds of each cell, some of them twice.
     """
-    random = np.random.default_rng(0)  # the same rounds give the same profile
-    draws = [_draw(rounds, random) for _ in range(_DRAWS)]
+    bits = np.random.Philox(key=0)  # the same rounds give the same profile
+    draws = [_draw(rounds, bits) for _ in range(_DRAWS)]
     cpus = [fit_cpu(cpu.cores, draw) for draw in draws]
-    with_ranges = {
-        tier: _with_ranges(one, [fit_tier(tier, draw, one) for draw in draws]) for tier, one in tiers.items()
-    }
+    with_ranges = dict[Tier, TierProfile]()
+    for tier, one in tiers.items():
+        with_ranges[tier] = _with_ranges(one, [fit_tier(tier, draw, one) for draw in draws])
     return replace(cpu, ranges=_numbers(cpus, _CPU_TIMES)), with_ranges
 
 
-def _draw(rounds: Rounds, random: np.random.Generator) -> Rounds:
-    return {
-        cell: [runs[at] for at in random.integers(len(runs), size=len(runs))] for cell, runs in rounds.items() if runs
-    }
+def _draw(rounds: Rounds, bits: np.random.Philox) -> Rounds:
+    drawn = dict[Cell, list[Measured]]()
+    for cell, runs in rounds.items():
+        if runs:
+            places = bits.random_raw(len(runs)) % len(runs)
+            drawn[cell] = [runs[int(at)] for at in places]
+    return drawn
 
 
 def _with_ranges(tier: TierProfile, draws: Sequence[TierProfile]) -> TierProfile:

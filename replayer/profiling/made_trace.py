@@ -16,7 +16,7 @@ _GAP_NS: Final = 1000
 
 @dataclass(frozen=True)
 class Phases:
-    """How many ops each phase of a cell has.
+    """The numbers of ops of a cell's phases.
 
     Attributes:
         objects: that are written first.
@@ -30,7 +30,7 @@ class Phases:
 
     @property
     def stored(self) -> int:
-        """Number of objects at the end, all of which are then deleted."""
+        """Number of objects at the end; then all are deleted."""
         return self.objects + self.mixed // 2
 
     def ranges(self) -> dict[str, range]:

@@ -15,7 +15,7 @@ from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
 from replayer.profiling.cpu_fit import fit_cpu
 from replayer.profiling.intervals import add_intervals
 from replayer.profiling.rig import SMALLEST, Rig
-from replayer.profiling.rounds import Findings, Progress, Series
+from replayer.profiling.rounds import CellSeries, Findings, ShowRun
 from replayer.profiling.schedule import REPEATED
 from replayer.profiling.tier_fit import (
     add_spreads,
@@ -57,7 +57,7 @@ def measure_profile(
     tiers: tuple[Tier, ...],
     settings: Settings,
     budget_s: float,
-    progress: Progress = lambda _text, _done, _all: None,
+    progress: ShowRun = lambda _text, _done, _all: None,
     say: Callable[[str], None] = lambda _text: None,
     poll: Callable[[], None] = lambda: None,
 ) -> MeasuredProfile:
@@ -84,7 +84,7 @@ def measure_profile(
         facts = _describe_machine(settings, rig)
         conditions = _make_conditions(settings, rig)
         others = OtherWork()
-        findings = Series(rig, room, budget_s, progress).measure()
+        findings = CellSeries(rig, room, budget_s, progress).measure()
         other_cores = others.count_cores()
     if other_cores is not None:
         facts["other_cores"] = round(other_cores, 2)
@@ -155,7 +155,8 @@ def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | flo
     """Return facts that are plain texts and numbers."""
     facts = machine.describe()
     names = ("host", "cpu", "cores", "memory_bytes", "kernel", "core_sha256")
-    kept: dict[str, str | int | float] = {"measured": datetime.now(UTC).isoformat(timespec="seconds")}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    kept: dict[str, str | int | float] = {"measured": now}
     kept |= {name: facts[name] for name in names if isinstance(facts.get(name), str | int)}
     storage = rig.tiers.storage() or {}
     kept |= {name: value for name, value in storage.items() if isinstance(value, str)}

@@ -1,6 +1,6 @@
 """Medians over the rounds of each cell, which single disturbances do not move."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,12 +31,17 @@ def find_median(cell: Cell, runs: Sequence[Measured], what: str) -> Median:
     """Return the medians of the visits of one kind over the runs of a cell."""
     visits = [run[what] for run in runs]
     times = [one.time_us for one in visits]
-    load, time_us, open_us, others = (
-        float(np.median(values))
-        for values in zip(*((one.load, one.time_us, one.open_us, one.others) for one in visits), strict=True)
+    sample = Sample(
+        cell.bytes,
+        _median(one.load for one in visits),
+        _median(times),
+        _median(one.open_us for one in visits),
     )
-    sample = Sample(cell.bytes, load, time_us, open_us)
-    return Median(sample, others, min(times), max(times))
+    return Median(sample, _median(one.others for one in visits), min(times), max(times))
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(np.median(list(values)))
 
 
 def find_medians(tier: Tier, rounds: Rounds, what: str) -> dict[Cell, Median]:

@@ -1,5 +1,6 @@
 """The tiers that are measured, open, and the runs of the replayer's own engine on them."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from decimal import Decimal
@@ -56,7 +57,7 @@ class Rig:
         self._settings = settings
         self._room = room
         self._poll = poll
-        self._payload = Payload(0, int(np.random.default_rng().integers(2**63)))
+        self._payload = Payload(0, secrets.randbits(64))
         self._stagings = dict[int, Staging]()
         objects = max(room.values()) // SMALLEST
         plan = self._plan(Phases(objects, 0, 0), SMALLEST, 1, room)
@@ -77,7 +78,8 @@ class Rig:
             KeyboardInterrupt: raised by `poll`, after the moves in flight have ended.
         """
         plan = self._plan(phases, size, workers, {tier: self._room[tier]})
-        tiers = [one if name == tier else None for name, one in zip(TIERS, self.tiers.all, strict=True)]
+        only = TIERS.index(tier)
+        tiers = [one if at == only else None for at, one in enumerate(self.tiers.all)]
         settings = self._settings
         executor = MoveExecutor(tiers, self._payload, settings.verify)
         engine = Engine(

@@ -21,7 +21,7 @@ from replayer.profiling.schedule import (
 from replayer.profiling.visits import Cell, Measured, measure_visits
 from replayer.record.run_info import Tier
 
-Progress = Callable[[str, int, int], object]
+ShowRun = Callable[[str, int, int], object]
 """Takes what is measured now, the runs that are done, and all of them."""
 _MOST_OF_BUDGET: Final = 1.25  # a round that would end later is left out
 _FEWEST_ROUNDS: Final = 2
@@ -42,7 +42,7 @@ class Findings:
     skipped: dict[Cell, str] = field(default_factory=dict)
 
 
-class Series:
+class CellSeries:
     """The runs of a profile.
 
     Args:
@@ -57,7 +57,7 @@ class Series:
         rig: Rig,
         room: Mapping[Tier, int],
         budget_s: float,
-        progress: Progress,
+        progress: ShowRun,
     ) -> None:
         self._rig = rig
         self._room = room

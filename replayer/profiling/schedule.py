@@ -1,10 +1,10 @@
-"""Which cells are measured, and with how many ops: what fits the room and the time."""
+"""The cells that are measured, and how many ops each gets: what fits the room and the time."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from replayer.profiling.made_trace import Phases
-from replayer.profiling.visits import EDGE_OPS, Cell, Measured
+from replayer.profiling.visits import Cell, Measured
 from replayer.record.run_info import Tier
 
 SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26))
@@ -18,8 +18,9 @@ REPEATS: Final = 10
 PILOT: Final = Phases(24, 48, 24)
 _PHASES: Final = 3.5  # of a cell, in units of one phase's time; removals are short
 _PHASE_S: Final = (0.02, 0.25)  # the shortest and the longest time of a phase
-_LONGEST_SHARE: Final = 40  # a cell whose phases would take more of the budget than 1 in 40 is left out
+_LONGEST_SHARE: Final = 40  # of the budget: cells with a phase longer than 1 in 40 are left out
 _SPARE_OPS: Final = 6
+_LONGEST_DRAIN: Final = 4.0  # ops of a phase for each op of the one before that is in flight
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Seconds:
     def of(cls, measured: Measured) -> "Seconds":
         """Return the times that a run of a cell took."""
         mixed_per_s = measured["mixed read"].per_s + measured["mixed write"].per_s
-        rates = (measured["write"].per_s, measured["read"].per_s, mixed_per_s, measured["remove"].per_s)
-        return cls(*(1 / max(rate, 1e-3) for rate in rates))
+        write, read, remove = (measured[what].per_s for what in ("write", "read", "remove"))
+        return cls(*(1 / max(rate, 1e-3) for rate in (write, read, mixed_per_s, remove)))
 
     def scale(self, factor: float) -> "Seconds":
         """Return the times of larger objects, or of slower tiers."""
@@ -109,18 +110,33 @@ def choose_phases(
         phase_s: seconds that each phase should take.
         budget_s: for all runs.
     """
-    least = (EDGE_OPS + 1) * cell.workers + _SPARE_OPS
-    least += least % 2
+    least = _count_least(cell.workers, 0.0)
+    least_mixed = _count_least(cell.workers, guess.read / guess.mixed)
     most = room // cell.bytes
-    if least + least // 2 > most:
+    if least + least_mixed // 2 > most:
         return "room"
-    objects = _clip(phase_s / guess.write, least, most - least // 2)
-    mixed = _clip(phase_s / guess.mixed, least, 2 * (most - objects)) // 2 * 2
-    phases = Phases(objects, _clip(phase_s / guess.read, least, 1 << 20), mixed)
+    objects = _clip(phase_s / guess.write, least, most - least_mixed // 2)
+    mixed = _clip(phase_s / guess.mixed, least_mixed, 2 * (most - objects)) // 2 * 2
+    least_reads = _count_least(cell.workers, guess.write / guess.read)
+    phases = Phases(objects, _clip(phase_s / guess.read, least_reads, 1 << 20), mixed)
     longest_s = max(guess.write * objects, guess.read * phases.reads, guess.mixed * mixed)
     if longest_s > budget_s / _LONGEST_SHARE:
         return "time"
     return phases
+
+
+def _count_least(workers: int, drain: float) -> int:
+    """Return the ops that a phase must have, an even number.
+
+    Besides those that are made while the phase before drains, those that are in flight then, and
+    those that are in flight when the next phase begins, each worker should make one that counts.
+
+    Args:
+        workers: of the cell.
+        drain: ops of this phase that are made meanwhile, for each that drains.
+    """
+    ops = workers * (min(_LONGEST_DRAIN, drain) + 3) + _SPARE_OPS
+    return 2 * round(ops / 2)
 
 
 def _clip(number: float, low: int, high: int) -> int:

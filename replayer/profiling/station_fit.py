@@ -1,4 +1,4 @@
-"""The costs of a station: the least squares of relative residuals over its cells."""
+"""The costs of a station, such that the sum of |ln(model ÷ measured)| over its cells is least."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,13 @@ from replayer.profiles.profile import Station
 from replayer.profiling.nonnegative import solve_nonnegative
 
 Array = NDArray[np.float64]
-_APART: Final = 1.25
+_APART: Final = 1.4
 """Factor between two loads at which costs are fitted: noise would decide between closer ones."""
 _MB: Final = 1e6
 _LEAST_NS_PER_BYTE: Final = 1e-5
 _DIGITS: Final = 5
+_ROUNDS: Final = 8  # of least squares with new weights
+_CLOSE: Final = 0.03  # residuals below it weigh alike
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,12 @@ def fit_station(
     times = np.array([one.time_us for one in samples])
     opens = np.array([one.open_us for one in samples])
     sizes = np.array([one.bytes for one in samples]) / _MB
-    relative = 1 / times
     both = np.hstack([shares, shares * sizes[:, None]])
-    costs = solve_nonnegative(both * relative[:, None], (times - opens) * relative)
-    open_us = solve_nonnegative(shares * relative[:, None], opens * relative)
+    weights = 1 / times
+    for _ in range(_ROUNDS):
+        costs = solve_nonnegative(both * weights[:, None], (times - opens) * weights)
+        weights = _reweigh(both @ costs + opens, times)
+    open_us = solve_nonnegative(shares / times[:, None], opens / times)
     latency_us, us_per_mb = costs[: len(points)], costs[len(points) :]
     ns_per_byte = np.maximum(us_per_mb * 1e3 / _MB, _LEAST_NS_PER_BYTE)
     return Station(
@@ -93,6 +97,17 @@ def fit_station(
         bandwidth_gb_s=_round_all(np.array(points) / ns_per_byte),
         remove_us=_fit_removals(removals, points),
     )
+
+
+def _reweigh(model: Array, measured: Array) -> Array:
+    """Return the weights with which least squares become the least sum of |ln(model ÷ measured)|.
+
+    Squares would follow the few cells in which something else disturbed the machine.
+    """
+    positive = np.maximum(model, 1e-3 * measured)
+    distance = np.maximum(np.abs(np.log(positive / measured)), _CLOSE)
+    weights: Array = 1 / np.sqrt(distance * positive * measured)
+    return weights
 
 
 def _fit_removals(samples: Sequence[Sample], points: tuple[float, ...]) -> tuple[float, ...]:

@@ -175,6 +175,10 @@ def find_tail_error(
     fit = float(np.quantile(errors, _SHARE)) if errors else 0.0
     noise = 0.0
     if len(repeats) > 1:
-        tails = [[float(np.quantile(run[what].ratios, 0.95)) for run in repeats] for what in DIRECTIONS]
-        noise = max(map(_half_range, tails))
+        noise = max(_half_range(_tails(repeats, what)) for what in DIRECTIONS)
     return round_figures(float(np.hypot(fit, noise)))
+
+
+def _tails(repeats: Sequence[Measured], what: str) -> list[float]:
+    """Return P95 ÷ mean of each run."""
+    return [float(np.quantile(run[what].ratios, 0.95)) for run in repeats]

@@ -1,4 +1,4 @@
-"""What the log of a cell's run says about the visits of its stations."""
+"""The visits of stations, as the log of a cell's run has them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,7 @@ from replayer.planning.moves import HIT
 from replayer.profiling.made_trace import Phases
 from replayer.record.run_info import Tier
 
-_FIRST_OPS: Final = 2
-"""Ops of each worker that are left out at the start of a phase: the phase before drains in the
-first, and while it does, those of the next are fewer than they will be."""
-_LAST_OPS: Final = 1
-"""The same at its end: the next phase begins."""
-EDGE_OPS: Final = _FIRST_OPS + _LAST_OPS
+_FEWEST: Final = 4
 Mask = NDArray[np.bool_]
 WHATS: Final = ("read", "write", "remove", "mixed read", "mixed write")
 """What a cell measures."""
@@ -77,16 +72,40 @@ def measure_visits(records: NDArray[Any], phases: Phases, workers: int) -> Measu
     """
     measured = Measured()
     for phase, ids in phases.ranges().items():
+        if not ids:
+            continue
         rows = records[ids.start : ids.stop]
-        is_inner = np.zeros(len(rows), np.bool_)
-        is_inner[_FIRST_OPS * workers : len(rows) - _LAST_OPS * workers] = True
+        is_steady = _find_steady(records, ids, workers)
         is_read = rows["move"] == HIT
         if phase == "mixed":
-            measured["mixed read"] = _measure(rows, is_inner & is_read, is_read)
-            measured["mixed write"] = _measure(rows, is_inner & ~is_read, ~is_read)
+            measured["mixed read"] = _measure(rows, is_steady & is_read, is_read)
+            measured["mixed write"] = _measure(rows, is_steady & ~is_read, ~is_read)
         else:
-            measured[phase] = _measure(rows, is_inner, np.ones(len(rows), np.bool_))
+            measured[phase] = _measure(rows, is_steady, np.ones(len(rows), np.bool_))
     return measured
+
+
+def _find_steady(records: NDArray[Any], ids: range, workers: int) -> Mask:
+    """Return which moves of a phase count: while all workers were in it.
+
+    While the phase before drains, fewer moves of this one are there than will be. If too few moves
+    are left, those in the middle count.
+
+    Args:
+        records: the log's rows of all phases.
+        ids: of the phase.
+        workers: of the cell.
+    """
+    rows = records[ids.start : ids.stop]
+    places = np.arange(len(rows))
+    began = records["end_ns"][: ids.start].max(initial=0)
+    ended = records["start_ns"][ids.stop :].min(initial=rows["end_ns"].max())
+    is_steady: Mask = (rows["start_ns"] >= began) & (rows["end_ns"] <= ended)
+    is_steady &= places >= workers
+    is_steady[: int(is_steady.argmax()) + 1] = False  # the move with which the last worker came
+    if is_steady.sum() < max(_FEWEST, workers // 2):
+        is_steady = (places >= workers) & (places < len(rows) - workers)
+    return is_steady
 
 
 def _measure(rows: NDArray[Any], is_counted: Mask, is_own: Mask) -> Visits:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replayer.record.columns import TIERS
-from replayer.record.run_info import OrderInfo
+from replayer.record.run_info import OrderInfo, PredictionInfo
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS
 
@@ -164,6 +164,18 @@ END_COLUMNS: Final = (
 )
 """The remaining columns."""
 
+TIME_COLUMNS: Final = tuple(
+    column
+    for general in _numbers(
+        ("elapsed_s", "seconds that a replay of the cell is predicted to take"),
+        ("wall_clock_tok_s", "tokens generated ÷ elapsed_s"),
+        ("{tier}_read_p95_ms", "P95 of the time to read an object from {tier}, in ms"),
+        ("ttfb_p95_ms", "P95 of the storage part of the time to first token, in ms"),
+    )
+    for column in general.spread()
+)
+"""Columns of predicted times, as `analysis` defines them; only if they were predicted."""
+
 _RULE_COLUMNS: Final = ("policy", "ttl_s", "chunk_tokens")
 _AXIS_COLUMNS: Final = (
     *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb", "arrangement"),
@@ -192,6 +204,7 @@ class SimulationInfo(msgspec.Struct, frozen=True, kw_only=True):
         order: in which ops were planned.
         axes: names of the setting columns that differ between cells.
         settings: all other settings, as they were given.
+        prediction: the profile that times are predicted from; None: there are no times.
     """
 
     version: int
@@ -203,6 +216,11 @@ class SimulationInfo(msgspec.Struct, frozen=True, kw_only=True):
     order: OrderInfo
     axes: tuple[str, ...]
     settings: dict[str, str]
+    prediction: PredictionInfo | None = None
+
+    def columns(self) -> tuple[CellColumn, ...]:
+        """Return the columns of the table."""
+        return SIMULATION_COLUMNS + (() if self.prediction is None else TIME_COLUMNS)
 
 
 def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -249,14 +267,14 @@ def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) ->
     """Write the table; it appears under its name once it is whole.
 
     Args:
-        cells: rows with all of SIMULATION_COLUMNS.
+        cells: rows with all columns.
         info: about the table.
         path: the file; one that exists is replaced.
 
     Raises:
         InputError: it cannot be written.
     """
-    fields = [column.field() for column in SIMULATION_COLUMNS]
+    fields = [column.field() for column in info.columns()]
     metadata = {_METADATA_KEY: msgspec.json.encode(info)}
     table = pa.Table.from_pylist(list(cells), schema=pa.schema(fields, metadata=metadata))
     partial = path.with_name(path.name + ".partial")

@@ -15,8 +15,10 @@ from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
+from replayer.prediction.conditions import find_conditions
+from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
-from replayer.profiles.profile import Profile, ProfileConditions
+from replayer.profiles.profile import Profile
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
 from replayer.record.machine_info import Machine
 from replayer.record.options import Bound
@@ -28,7 +30,6 @@ from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, Prepared, save_first
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE
-from replayer.run.profile_range import check_range
 from replayer.run.settings import Settings
 from replayer.run.system import System
 from replayer.tiers.disk import BlockIO
@@ -39,16 +40,6 @@ from tracegen.schema import Trace
 
 BOUNDS_FOLDER: Final = "bounds"
 BOUNDS: Final[tuple[Bound, ...]] = ("slower", "faster")
-_OF_DATA_SHEETS: Final = ProfileConditions(
-    layout="files",
-    direct=True,
-    io_bytes=1 << 20,
-    io_depth=1,
-    io_engine="psync",
-    fsync="none",
-    verify="stamps",
-)
-"""What is assumed if a profile comes from a data sheet."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class AssumedSystem:
 
 def assume_settings(profile: Profile, demand: Demand, span: Span, window: PlanWindow) -> Settings:
     """Return the settings of a replay under the conditions that a profile was measured in."""
-    conditions = profile.conditions or _OF_DATA_SHEETS
+    conditions = find_conditions(profile)
     return Settings(
         workers=demand.workers,
         cache_dir=None,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import repeat
 from typing import Final
 
 from msgspec.structs import astuple
@@ -14,11 +15,14 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.offered_load import Minutes
 from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.workload import Workload
+from replayer.prediction.profile_range import check_range
+from replayer.profiles.profile import Profile
 from replayer.record.columns import TIERS
 from replayer.record.options import Lookup
 from replayer.record.simulation import Cell
 from replayer.simulation.counts import CellCounts, Peaks
 from replayer.simulation.grid import GridCell
+from replayer.simulation.times import predict_cell
 from tracegen.schema import Trace
 
 _POLL_S: Final = 0.1
@@ -76,6 +80,20 @@ class LoadedTrace:
         return cls(trace, workloads, Minutes(workload))
 
 
+def check_cells(loaded: LoadedTrace, cells: Sequence[GridCell], profile: Profile) -> list[str]:
+    """Return what is doubtful about predicting cells from a profile, each sentence once.
+
+    Raises:
+        InputError: the profile lacks a tier of a cell, or a cell is far outside of it.
+    """
+    texts = dict[str, None]()
+    for cell in cells:
+        workload = loaded.workloads[_Sizing.of(cell.options)]
+        plan = Plan(loaded.trace, cell.options, workload)
+        texts |= dict.fromkeys(warning.text for warning in check_range(plan, profile))
+    return list(texts)
+
+
 class CellPlanner:
     """Plans cells in threads; compiled code plans without the interpreter's lock.
 
@@ -83,19 +101,30 @@ class CellPlanner:
         loaded: the trace.
         threads: cells planned at a time; each takes memory for its tiers.
         hashes: whether each plan gets its fingerprint, which takes time.
+        profile: predicts the times of each cell; None: there are no times.
     """
 
-    def __init__(self, loaded: LoadedTrace, threads: int, *, hashes: bool = False) -> None:
+    def __init__(
+        self,
+        loaded: LoadedTrace,
+        threads: int,
+        *,
+        hashes: bool = False,
+        profile: Profile | None = None,
+    ) -> None:
         self._loaded = loaded
         self._threads = threads
         self._hashes = hashes
+        self._profile = profile
         self._cancelled = threading.Event()
         self._planned = 0
         self._lock = threading.Lock()  # of _planned
 
     def total_ops(self, cells: Sequence[GridCell]) -> int:
-        """Return the number of ops that `plan_all` plans."""
+        """Return the number of ops that `plan_all` plans, and executes on a computed clock."""
         plans = len(cells) + len(self._unlimited(cells))
+        if self._profile is not None:
+            plans += len(cells)
         return plans * next(iter(self._loaded.workloads.values())).ops
 
     def plan_all(
@@ -114,7 +143,7 @@ class CellPlanner:
         """
         unlimited = self._unlimited(cells)
         plans = [*unlimited.values(), *(cell.options for cell in cells)]
-        rows = self._run(plans, advance)
+        rows = self._run(plans, len(unlimited), advance)
         bounds = dict(zip(unlimited, rows, strict=False))
         return [
             _describe(cell) | row | _bound_by(bounds[self._lookup(cell)])
@@ -132,12 +161,20 @@ class CellPlanner:
     def _run(
         self,
         options: Sequence[PlanOptions],
+        untimed: int,
         advance: Callable[[int], object],
     ) -> list[Cell]:
-        """Make plans in the pool; return their columns of counts in the same order."""
+        """Make plans in the pool; return their columns of counts in the same order.
+
+        Args:
+            options: of the plans.
+            untimed: number of plans, the first ones, whose times are not predicted.
+            advance: takes the number of ops done since its last call.
+        """
+        profiles = [None] * untimed + [self._profile] * (len(options) - untimed)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
-                futures = [pool.submit(self._plan, one) for one in options]
+                futures = list(map(pool.submit, repeat(self._plan), options, profiles))
                 self._follow(futures, advance)
                 return [future.result() for future in futures]
             except BaseException:
@@ -166,8 +203,8 @@ class CellPlanner:
             advance(planned - reported)
             reported = planned
 
-    def _plan(self, options: PlanOptions) -> Cell:
-        """Plan one cell; return its columns of counts."""
+    def _plan(self, options: PlanOptions, profile: Profile | None) -> Cell:
+        """Plan one cell; return its columns of counts, and of times if there is a profile."""
         loaded = self._loaded
         workload = loaded.workloads[_Sizing.of(options)]
         plan = Plan(loaded.trace, options, workload)
@@ -180,7 +217,8 @@ class CellPlanner:
         else:
             peaks = self._count(plan, counts)
         cell = counts.to_cell(plan.options, peaks)
-        return cell | {"lookup": plan.lookup, "plan_fingerprint": fingerprint}
+        times = {} if profile is None else predict_cell(plan, profile, self._note)
+        return cell | {"lookup": plan.lookup, "plan_fingerprint": fingerprint} | times
 
     def _count(self, plan: Plan, counts: CellCounts) -> Peaks:
         """Plan without a fingerprint."""
@@ -193,7 +231,7 @@ class CellPlanner:
         return Peaks(account.peak_bytes, account.peak_objects)
 
     def _note(self, ops: int) -> None:
-        """Note ops that a thread has planned, or end its work."""
+        """Note ops that a thread has planned or executed, or end its work."""
         if self._cancelled.is_set():
             raise _CancelledError
         with self._lock:

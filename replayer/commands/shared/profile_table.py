@@ -1,4 +1,4 @@
-"""Profiles as text for terminals: the model as a table, what was left out, where the fit is poor."""
+"""Profiles as text: the model as a table, what was left out, and where the fit is poor."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,15 +17,16 @@ _REASONS: Final = {
 }
 
 
-def describe_profile(profile: Profile) -> Iterator[str]:
+def tabulate_profile(profile: Profile) -> Iterator[str]:
     """Yield the lines of the model's table."""
     for tier, one in profile.tiers.items():
         yield f"{tier}, objects of {_format_range(one)}"
         for direction, station in (("read", one.read), ("write", one.write)):
             yield from _describe_station(direction, station)
         yield (
-            f"  a write weighs {one.writes_on_reads:g} reads for reads, a read {one.reads_on_writes:g} writes"
-            f" for writes; error {one.error:.0%}, of tails {one.tail_error:.0%}"
+            f"  a write weighs {one.writes_on_reads:g} reads for reads,"
+            f" a read {one.reads_on_writes:g} writes for writes;"
+            f" error {one.error:.0%}, of tails {one.tail_error:.0%}"
         )
     cpu = profile.cpu
     yield (
@@ -82,12 +83,14 @@ def describe_poor_fits(profile: Profile) -> Iterator[str]:
     if not poor:
         return
     judged = sum(cell.what != "remove" for cell in profile.cells)
-    yield f"the model is more than {_POOR:.0%} off in {len(poor)} of {format_count(judged, 'cell')}; the worst:"
+    cells = format_count(judged, "cell")
+    yield f"the model is more than {_POOR:.0%} off in {len(poor)} of {cells}; the worst:"
     for cell in sorted(poor, key=lambda one: -abs(one.residual))[:_SHOWN]:
-        noise = f"rounds {cell.low_us:,.0f} to {cell.high_us:,.0f}"
         yield (
             f"  {cell.tier} {cell.what}, {_format_size(cell.bytes)} × {cell.workers}:"
-            f" measured {cell.measured_us:,.0f} us ({noise}), model {cell.model_us:,.0f} ({cell.residual:+.0%})"
+            f" measured {cell.measured_us:,.0f} us"
+            f" (rounds {cell.low_us:,.0f} to {cell.high_us:,.0f}),"
+            f" model {cell.model_us:,.0f} ({cell.residual:+.0%})"
         )
 
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from replayer.record.simulation import SIMULATION_COLUMNS, Cell, CellValue, SimulationInfo
+from replayer.record.simulation import SIMULATION_COLUMNS, TIME_COLUMNS, Cell, CellValue, SimulationInfo
 from tracegen.errors import InputError, format_count
 
 _WIDTH: Final = 100
 _GIB: Final = 2**30
-_GREATEST_FIRST: Final = ("hit", "spared", "bound")
+_GREATEST_FIRST: Final = ("hit", "spared", "bound", "wall_clock_tok_s")
 """Beginnings of the names of columns that are better the more they are."""
 
 _SHARED: Final = (
@@ -49,6 +49,10 @@ _MEASURES: Final = (
     _Measure("hit_rate_ops", "reads", _percent),
     _Measure("hit_rate_tokens", "tokens", _percent),
     _Measure("hit_rate_requests", "requests", _percent),
+    _Measure("elapsed_s", "pred. s", lambda value: f"{value:,.1f}"),
+    _Measure("wall_clock_tok_s", "tok/s", lambda value: f"{value:,.0f}"),
+    _Measure("nvme_read_p95_ms", "nvme P95", lambda value: f"{value:,.2f}"),
+    _Measure("ttfb_p95_ms", "TTFB P95", lambda value: f"{value:,.1f}"),
     _Measure("recomputed_tokens", "recomputed", _tokens),
     _Measure("peak_read_gib_s_nvme", "read GiB/s", lambda value: f"{value:,.2f}"),
     _Measure("write_bytes_per_day_nvme", "written GiB", _gib),
@@ -64,13 +68,25 @@ _LEGEND: Final = (
 )
 
 
-def check_column(column: str) -> None:
+_LEGEND_OF_TIMES: Final = (
+    "  Predicted: seconds, tokens per second, P95 in ms to read from nvme and to the first byte.",
+)
+
+
+def check_column(column: str, *, has_times: bool) -> None:
     """Refuse a name that is not that of a column of the table.
+
+    Args:
+        column: its name.
+        has_times: whether the table has predicted times.
 
     Raises:
         InputError: there is no such column.
     """
-    if column not in {one.name for one in SIMULATION_COLUMNS}:
+    if not has_times and column in {one.name for one in TIME_COLUMNS}:
+        problem = "is predicted from a profile, and there is none"
+        raise InputError(problem, "pass `profile`, too", subject=column, setting="sort")
+    if column not in {one.name for one in SIMULATION_COLUMNS + TIME_COLUMNS}:
         raise InputError(
             "no column of the table has this name",
             "pass one such as hit_rate_tokens or drive_writes_per_day",
@@ -107,12 +123,14 @@ def render_cells(cells: Sequence[Cell], info: SimulationInfo, most: int) -> list
         f"{info.trace}: {format_count(len(cells), 'cell')} of {format_count(info.ops, 'op')} each",
         *_wrap(_describe_settings(first, info)),
         *_wrap(_describe_bound(first)),
+        *_describe_prediction(info),
         "",
         *_render_table(cells, info.axes, most),
     ]
     if len(cells) > most:
         lines.append(f"  {format_count(len(cells) - most, 'more cell')}")
-    return [*lines, "", *_LEGEND]
+    times = () if info.prediction is None else _LEGEND_OF_TIMES
+    return [*lines, "", *times, *_LEGEND]
 
 
 def _wrap(text: str) -> list[str]:
@@ -132,6 +150,17 @@ def _describe_settings(first: Cell, info: SimulationInfo) -> str:
     return ", ".join([*shared, f"order {first['order']}", f"lookup {first['lookup']}", headroom])
 
 
+def _describe_prediction(info: SimulationInfo) -> list[str]:
+    """Describe the profile that times are predicted from, if there is one."""
+    prediction = info.prediction
+    if prediction is None:
+        return []
+    kind = "a data sheet, not measured" if prediction.kind == "data sheet" else "measured"
+    speeds = (f"{tier} {speed:g} times as fast" for tier, speed in (prediction.speeds or {}).items())
+    facts = ", ".join([kind, *speeds])
+    return _wrap(f"times are predicted from the profile {prediction.profile} ({facts})")
+
+
 def _describe_bound(first: Cell) -> str:
     """Describe what unlimited memory would bring."""
     names = {"bound_ops": "reads", "bound_tokens": "prompt tokens", "bound_requests": "requests"}
@@ -148,7 +177,7 @@ def _render_table(cells: Sequence[Cell], axes: Sequence[str], most: int) -> list
         justify = str.ljust if isinstance(cells[0][axis], str) else str.rjust
         lines = _add_column(lines, texts, justify)
     for measure in _MEASURES:
-        if any(cell[measure.column] for cell in cells):
+        if any(cell.get(measure.column) for cell in cells):
             texts = [f"{measure.heading} ", *_mark_best(cells, measure)]
             lines = _add_column(lines, texts, str.rjust)
     return [line.rstrip() for line in lines]
@@ -169,7 +198,7 @@ def _add_column(
 def _mark_best(cells: Sequence[Cell], measure: _Measure) -> list[str]:
     """Return the values of a column as text, each with a star or a space behind it."""
     known = [float(cell[measure.column] or 0) for cell in cells]
-    is_judged = measure.column.startswith(_GREATEST_FIRST) and min(known) < max(known)
+    is_judged = measure.column.startswith("hit") and min(known) < max(known)
     best = max(known) if is_judged else None
     return [_format_cell(cell[measure.column], measure, best) for cell in cells]
 

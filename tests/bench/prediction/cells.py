@@ -49,7 +49,7 @@ LOADS: Final = (
     Load(  # blocks of 384 KiB, many of a request at once
         "chat",
         "chat",
-        {"users": 16, "requests": 90, "block_tokens": 16, "personas.chatbot.context": [128, 1024]},
+        {"users": 16, "requests": 110, "block_tokens": 16, "personas.chatbot.context": [128, 1024]},
     ),
     Load(  # chunks of 1.5 MiB and questions of 1.5 to 12 MiB
         "rag",

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from typing import Any, Final
 
 from tests.bench.prediction.cells import METRICS, Values
@@ -143,7 +144,8 @@ def count_covered(rows: Iterable[Row], metrics: Iterable[str]) -> tuple[int, int
 def write_markdown(rows: Sequence[Row], repeats: Sequence[Repeats], minutes: float) -> str:
     """Write the tables as Markdown."""
     media = list(dict.fromkeys(row.medium for row in rows))
-    lines = [f"{len(rows)} cells, {minutes:.0f} minutes.", ""]
+    trials = max(len(row.measured) for row in rows)
+    lines = [f"{len(rows)} cells, {trials} trials of each, {minutes:.0f} minutes, on {date.today()}.", ""]
     for medium in media:
         lines += _write_cells(medium, [row for row in rows if row.medium == medium])
     lines += ["### Medians of |error|", "", *_write_medians(rows, media)]

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from replayer.profiles.loading import load_profile
@@ -32,11 +33,15 @@ def throttled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_the_limits_of_a_throttled_tier_are_found(throttled: tuple[Path, str]) -> None:
-    nvme = load_profile(throttled[0]).tiers["nvme"]
-    assert nvme.read.latency_us[0] == pytest.approx(100, rel=0.1)
-    assert nvme.read.bandwidth_gb_s[0] == pytest.approx(300 * MIB_S, rel=0.05)
-    assert nvme.write.bandwidth_gb_s[0] == pytest.approx(150 * MIB_S, rel=0.05)
-    assert nvme.read.bandwidth_gb_s[2] == pytest.approx(300 * MIB_S, rel=0.05)
+    """Where requests queue, other work on the machine hides; a lone one waits for it, except in the best round."""
+    profile = load_profile(throttled[0])
+    nvme = profile.tiers["nvme"]
+    for station, mib_s in ((nvme.read, 300), (nvme.write, 150)):
+        queueing = int(np.argmin([abs(load - 8) for load in station.in_flight]))
+        assert station.bandwidth_gb_s[queueing] == pytest.approx(mib_s * MIB_S, rel=0.05)
+        what = "read" if mib_s == 300 else "write"
+        (alone,) = (one for one in profile.cells if (one.what, one.bytes, one.workers) == (what, 1 << 16, 1))
+        assert alone.low_us == pytest.approx(100 + (1 << 16) / 2**20 / mib_s * 1e6, rel=0.1)
     assert nvme.writes_on_reads < 0.3  # each direction has a limit of its own
 
 

@@ -9,7 +9,7 @@ from replayer.profiles.loading import parse_profile
 from replayer.profiles.profile import Profile, Station
 from replayer.profiles.writing import format_profile
 from replayer.profiling.measuring import fit_profile
-from replayer.profiling.rounds import Series
+from replayer.profiling.rounds import CellSeries
 from replayer.profiling.station_fit import predict_us
 from replayer.profiling.tier_fit import JUDGED_BYTES
 from tests.replayer.profiles.texts import make_profile
@@ -28,7 +28,7 @@ CPU_NOISE = 0.1
 
 @cache
 def fit(noise: float) -> Profile:
-    findings = Series(VirtualRig(TRUE, noise), {"nvme": 1 << 30}, 30.0, lambda *_: None).measure()
+    findings = CellSeries(VirtualRig(TRUE, noise), {"nvme": 1 << 30}, 30.0, lambda *_: None).measure()
     assert TRUE.conditions is not None
     fitted = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
     return parse_profile("fitted", format_profile(fitted))

@@ -16,7 +16,7 @@ from replayer.profiling.schedule import (
     choose_phases,
     list_cells,
 )
-from replayer.profiling.visits import EDGE_OPS, Cell, Measured, Visits
+from replayer.profiling.visits import Cell, Measured, Visits
 
 GIB = 1 << 30
 
@@ -31,12 +31,12 @@ def test_phases_fit_the_room_and_hold_more_than_their_edges(
     guess = Seconds(write_s, read_s, (write_s + read_s) / 2, 1e-5)
     phases = choose_phases(Cell("nvme", size, workers), guess, room, phase_s, 120)
     if isinstance(phases, str):
-        least = (EDGE_OPS + 1) * workers + 8
-        assert phases == "time" or room < least * 1.5 * size
+        assert phases == "time" or room < (7 * workers + 16) * size
         return
     assert phases.stored * size <= room
     assert phases.mixed % 2 == 0
-    assert min(phases.objects, phases.reads, phases.mixed) > EDGE_OPS * workers + 5
+    assert min(phases.objects, phases.reads, phases.mixed) >= 3 * workers + 5
+    assert phases.reads >= (min(4, write_s / read_s) + 3) * workers + 5
     assert max(phases.objects * write_s, phases.reads * read_s) <= 3
 
 

@@ -103,7 +103,7 @@ def test_the_weight_that_made_mixed_times_is_found(station: Station, weight: flo
         float(predict_us(station, one.sample.bytes, np.array([one.sample.load + found * one.others]))[0])
         for one in medians
     ]
-    assert times == pytest.approx([one.sample.time_us for one in medians], rel=0.03)
+    assert times == pytest.approx([one.sample.time_us for one in medians], rel=0.06)
 
 
 def test_without_mixed_visits_nothing_is_known_of_weights() -> None:

@@ -70,4 +70,22 @@ def test_times_rates_and_loads_of_each_kind() -> None:
     assert measured["remove"].per_s == pytest.approx(1e6 / 7)
     assert {one.load for one in measured.values()} == {1}
     assert {one.others for one in measured.values()} == {0}
-    assert measured["write"].ratios.tolist() == [1] * 5  # two at the start and one at the end are left out
+    assert measured["write"].ratios.tolist() == [1] * 6  # the first two are left out
+
+
+def test_moves_beside_another_phase_do_not_count() -> None:
+    """Two workers: the last write ends late, so that reads are alone until then; removals begin early."""
+    phases = Phases(6, 20, 0)
+    rows = np.zeros(32, RECORD)
+    rows["start_ns"][:6], rows["end_ns"][:6] = np.arange(6) * 10, np.arange(6) * 10 + 20
+    rows["end_ns"][5] = 150
+    rows["start_ns"][6:26] = 70 + np.arange(20) * 10
+    rows["end_ns"][6:26] = rows["start_ns"][6:26] + 10
+    rows["read_ns"][6:26] = 10
+    rows["read_ns"][6:14] = 1000  # these start before 150
+    rows["start_ns"][26:] = 255  # the last two end after this
+    rows["read_ns"][24:26] = 1000
+    rows["end_ns"][26:] = 300
+    read = measure_visits(rows, phases, 2)["read"]
+    assert read.time_us == 0.01
+    assert len(read.ratios) == 9  # the first of those after 150 is left out, too

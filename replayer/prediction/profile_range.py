@@ -13,8 +13,11 @@ _FARTHEST: Final = 2
 """How many times beyond its range a profile may still be used, with a warning."""
 _TOLERANCE: Final = 1.1
 """Loads are means, so that those of W workers are a little below W."""
-_FEW: Final = 0.05
-"""Share of objects that may be smaller than those measured without a warning."""
+_FEW: Final = 0.5
+"""Share of objects that may be smaller than those measured without a warning.
+
+Their times are between the latency and the time of the smallest size, which were both measured.
+"""
 
 
 def check_range(plan: Plan, profile: Profile) -> list[Warning]:

@@ -1,0 +1,151 @@
+"""Predicted searches: the answer computed from a profile's speed; predictions beside the scenarios."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from replayer.experiments.scenario_sizes import GIB, Hardware
+from tests.replayer.experiments.test_autoscale import BYTES, MIB_S, THINK_S, write_closed_loop
+from tests.replayer.run.predictions import DRIVE
+from tests.support.command_line import Run, here, sentence
+
+PIPE = """
+profile_version = 1
+name = "pipe"
+kind = "data sheet"
+source = "made up: one pipe that all reads and writes share, and nothing else"
+
+[cpu]
+cores = 1000.0
+make_ns_per_byte = 0.0
+check_ns_per_byte = 0.0
+move_us = 0.0
+
+[nvme]
+error = 0.1
+tail_error = 0.0
+
+[nvme.read]
+in_flight = [1.0, 100000.0]
+open_us = [0.0, 0.0]
+latency_us = [0.0, 0.0]
+bandwidth_gb_s = [RATE, RATE]
+
+[nvme.write]
+in_flight = [1.0, 100000.0]
+open_us = [0.0, 0.0]
+latency_us = [0.0, 0.0]
+bandwidth_gb_s = [RATE, RATE]
+remove_us = [0.0, 0.0]
+""".replace("RATE", f"{MIB_S * 2**20 / 1e9}")
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    path = tmp_path / "pipe.toml"
+    path.write_text(PIPE)
+    return path
+
+
+@pytest.mark.usefixtures("series_here")
+def test_a_predicted_search_finds_the_users_computed_from_the_speed(run: Run, tmp_path: Path, pipe: Path) -> None:
+    trace = write_closed_loop(tmp_path / "t.parquet", 24, 60)
+    target_ms = 840
+    command = (
+        "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", target_ms,
+        "--model", "tiny-1b", "--duration", 10, "--warmup", "4s", "--predict", pipe, "-o", tmp_path / "scale",
+    )  # fmt: skip
+    done = run(*command)
+    report = json.loads((tmp_path / "scale" / "autoscale.json").read_text())
+    computed = (target_ms / 1e3 + THINK_S) * MIB_S * 2**20 / BYTES
+    assert abs(report["result"]["users"] - computed) <= 0.1 * computed + 1, "users are whole"
+    assert report["result"]["text"].startswith("predicted from a data sheet, the profile pipe: ")
+    assert (report["prediction"]["profile"], report["prediction"]["speeds"]) == ("pipe", {})
+    rows = report["autoscaling_stats"]
+    assert all(row["trials"] == 1 for row in rows)
+    for row in (row for row in rows if row["evidence"]):
+        low, high = row["interval"]
+        assert low <= row["value"] <= high
+        name = f"users_{row['users']}/trial_1: predicted, complete"
+        assert name in done.stderr.replace("-2_times_longer", "").replace("-4_times_longer", "")
+    assert rows[-1]["interval"][0] < rows[-1]["interval"][1], "the profile has an error of 10%"
+    picture = (tmp_path / "scale" / "autoscale.svg").read_text()
+    assert "stroke-dasharray: 5.55" in picture
+    assert not list((tmp_path / "scale").glob("**/device.parquet"))
+    assert run(*command).stdout == done.stdout, "it continues where it stopped: at its end"
+    series = json.loads((tmp_path / "scale" / "series.json").read_text())
+    assert series["prediction"] == report["prediction"]
+    pipe.write_text(PIPE.replace("error = 0.1", "error = 0.2"))
+    sentence(here(*command), "begun with other settings (prediction)")
+
+
+@pytest.mark.usefixtures("series_here")
+def test_a_faster_drive_carries_more_users(run: Run, tmp_path: Path, pipe: Path) -> None:
+    trace = write_closed_loop(tmp_path / "t.parquet", 24, 60)
+    answers = []
+    for name, speed in (("as-it-is", ()), ("faster", ("--speed", "nvme=2"))):
+        done = run(
+            "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", 840,
+            "--model", "tiny-1b", "--duration", 10, "--warmup", "4s", "--precision", 0.2, "--predict", pipe, *speed,
+            "-o", tmp_path / name, "--json",
+        )  # fmt: skip
+        answers.append(json.loads(done.stdout)["result"]["users"])
+    assert answers[1] == pytest.approx(2 * answers[0], rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--layout", "slab"), "--layout: predictions are made under the conditions of their profile; leave it out."),
+        (("--trials", 3), "--predict: a prediction is the same each time; leave --trials out."),
+        (("--speed", "gpu=2"), "--speed: the profile pipe has no tier gpu; name nvme."),
+        (("--cache-dir", "x"), "--cache-dir x: predictions need no directory; leave it out."),
+    ],
+)
+def test_what_a_predicted_search_cannot_use_is_refused(
+    tmp_path: Path, pipe: Path, flags: tuple[object, ...], words: str
+) -> None:
+    trace = write_closed_loop(tmp_path / "t.parquet", 2, 3)
+    command = ("replayer", "autoscale", trace.path, "--mode", "qos", "--model", "tiny-1b", "--predict", pipe)
+    sentence(here(*command, *flags, "-o", tmp_path / "scale"), f"Error: {words}")
+    assert not (tmp_path / "scale").exists()
+
+
+def test_a_speed_without_a_profile_is_refused(tmp_path: Path) -> None:
+    trace = write_closed_loop(tmp_path / "t.parquet", 2, 3)
+    command = ("replayer", "autoscale", trace.path, "--mode", "qos", "--model", "tiny-1b", "--speed", "nvme=2")
+    words = "Error: --speed: it changes a profile, and there is none; pass --predict, too."
+    sentence(here(*command, "-o", tmp_path / "scale"), words)
+
+
+@pytest.mark.usefixtures("series_here", "charts_that_draw_nothing", "latencies_once")
+def test_scenarios_are_predicted_beside_their_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Hardware(0, GIB // 2, GIB, 2, "a disk", {"gpu": "none"})
+    monkeypatch.setattr("replayer.commands.scenarios.detect_hardware", lambda _cache, _gpu: small)
+    profile = tmp_path / "drive.toml"
+    begin, end = (text := DRIVE.read_text()).index("writes_on_reads"), text.index("[nvme]")
+    profile.write_text(text[:begin] + text[end:])  # no cpu tier
+    command = (
+        "replayer", "scenarios", "cpu-only", "storage-only", "--model", "tiny-1b", "--budget", 60, "--trials", 1,
+        "--cache-dir", tmp_path / "cache", "--make-cache-dir", "--profile", profile, "-o", tmp_path / "suite",
+    )  # fmt: skip
+    done = here(*command)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "suite" / "scenarios.json").read_text())
+    assert report["prediction"]["profile"] == "hand-written"
+    ranked = {row["system"]: row["tok_s"] for row in report["ranking"]}
+    cpu, nvme = (report["predicted"][name] for name in ("cpu-only", "storage-only"))
+    assert (cpu["run"], cpu["tok_s"], cpu["why"]) == (None, None, "the profile has no cpu tier")
+    assert nvme["why"] is None
+    assert (cpu["measured"], nvme["measured"]) == (ranked["cpu-only"], ranked["storage-only"])
+    summary = json.loads(here("analysis", "summary", nvme["run"], "--json").stdout)
+    assert nvme["tok_s"] == summary["wall_clock_tok_s"]
+    assert nvme["low"] < nvme["tok_s"] < nvme["high"]
+    lines = done.stdout.splitlines()
+    assert f"  {'tok/s':20}{'measured':>14}{'predicted':>14}{'error':>9}" in lines
+    (row,) = (line for line in lines if line.startswith("  storage-only") and "predicted" in line)
+    assert row.split()[1:3] == [f"{nvme['measured']:,.0f}", f"{nvme['tok_s']:,.0f}"]
+    assert row.split()[3] == f"{nvme['tok_s'] / nvme['measured'] - 1:+.1%}"
+    (row,) = (line for line in lines if line.endswith("the profile has no cpu tier"))
+    assert row.split()[:2] == ["cpu-only", f"{cpu['measured']:,.0f}"]
