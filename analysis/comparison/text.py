@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from analysis.comparison.compare import GROUPS, Comparison, Pair
+from analysis.comparison.interval_text import find_intervals, render_intervals
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import Ratio, Verdict, estimate_false_alarms
 from analysis.comparison.tables import (
@@ -73,6 +74,8 @@ def render(comparison: Comparison) -> str:
             else:
                 body.append("")
             body += _render_trials(one, comparison)
+    elif predicted := find_intervals(comparison):
+        body += [*render_intervals(predicted, _list_distinct(comparison)), *_list_same(comparison)]
     elif len(comparison.systems) == 2:
         body += _render_pair(comparison, comparison.pairs[0])
     else:
@@ -268,7 +271,7 @@ def _render_foot(comparison: Comparison) -> list[str]:
         if advice.by_cpu_gib:
             budgets = (f"{size} GiB: {' and '.join(metrics)}" for size, metrics in advice.by_cpu_gib.items())
             lines.append(f"  By CPU budget: {', '.join(budgets)}.")
-        lines += [f"  {note}" for note in advice.notes]
+        lines += [] if find_intervals(comparison) else [f"  {note}" for note in advice.notes]
     if comparison.pairs and (alarm := estimate_false_alarms(comparison.configurations)):
         size, sample, share = alarm
         lines.append(

@@ -19,13 +19,17 @@ from tracegen.schema import Trace
 
 PAGES = (
     *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md"),
-    *("simulating.md", "choosing.md"),
+    *("simulating.md", "choosing.md", "what-if.md"),
 )
 MPIRUN = f"mpirun --allow-run-as-root --oversubscribe -n 2 {sys.executable} -m replayer"
 SMALLER = {
     r"/mnt/\w+": "cache",
     "traces/mooncake_excerpt": str(ROOT / "traces" / "mooncake_excerpt"),
-    "simulate chat.parquet": "simulate trace.parquet",
+    r"simulate chat.parquet --users 100 (.*) --profile": r"simulate chat.parquet \1 --profile",
+    r"simulate chat.parquet --model": "simulate trace.parquet --model",
+    "tracegen generate chat --users 200 --duration 90": "tracegen generate small.toml",
+    r"(replayer predict .*)--users 100": r"\1--users 3",
+    r"(replayer autoscale .*--predict .*)": r"\1 --users 2 --duration 1 --warmup 0",
     "replayer sweep engines": "replayer sweep server.toml",
     "llama3.1-8b": "tiny-1b",
     r"tracegen generate mlperf_\w+ .* -o": "tracegen generate small.toml -o",
@@ -133,6 +137,9 @@ def test_every_command_of_the_page_works(page: str, place: Path) -> None:
     if page == "choosing.md":
         subprocess.run([sys.executable, "-c", block(page)], check=True, cwd=place)
         assert (place / "choosing.svg").read_text().count("<svg") == 1
+    if page == "what-if.md":
+        subprocess.run([sys.executable, "-c", block(page)], check=True, cwd=place)
+        assert (place / "what-if.svg").read_text().count("<svg") == 1
     if page == "your-own-log.md":
         mine, blocks = (Trace(place / f"{name}.parquet").metadata for name in ("mine", "blocks"))
         assert (mine.counts["requests"], blocks.counts["requests"], blocks.block_tokens) == (12, 12, 512)

@@ -223,13 +223,30 @@ def test_predictions_are_compared_with_each_other_and_marked(craft: Craft) -> No
     assert "PREDICTED, not measured: fast: with the profile drive (measured)" in shown
     assert "PREDICTED, not measured: slow: with the profile acme-1 (data sheet: acme" in shown
     (row,) = [line for line in shown.splitlines() if line.startswith(WALL)]
+    assert row.split() == [WALL, "200", "[190", "..", "210]", "100", "[90.0", "..", "110]"]
+    assert "WARNING" not in shown
+    bare = craft("bare", prediction=SHEET)
+    (row,) = [line for line in typed(a, "--against", bare).output.splitlines() if line.startswith(WALL)]
     assert "2.00x" in row
     assert row.endswith("predicted: no verdict")
-    assert "WARNING" not in shown
     found = json.loads(typed(a, "--against", b, "--json").stdout)
     assert found["predicted"]["fast"] == ["the profile drive (measured)"]
     rows = list(csv.DictReader(typed(a, "--against", b, "--csv").stdout.splitlines()))
     assert {(row["system"], row["predicted"]) for row in rows} == {("fast", "true"), ("slow", "true")}
+
+
+@pytest.mark.parametrize(("speed", "cell"), [(1.2, "100 [90.0 .. 110] ~"), (1.21, "100 [90.0 .. 110]")])
+def test_predictions_whose_ranges_overlap_are_not_told_apart(craft: Craft, speed: float, cell: str) -> None:
+    """A range that begins where the other ends overlaps it; the best has no mark."""
+    best, other = prediction(craft, "best", speed), prediction(craft, "other")
+    shown = typed(best, "--against", other).output
+    (row,) = [line for line in shown.splitlines() if line.startswith(WALL)]
+    assert row.endswith(f"{100 * speed:.0f} [{100 * speed - 10:.0f} .. {100 * speed + 10:.0f}]    {cell}")
+    assert ("does not tell them apart" in shown) == cell.endswith("~")
+    assert "verdict" not in shown
+    turned = typed(other, "--against", best).output
+    (row,) = [line for line in turned.splitlines() if line.startswith(WALL)]
+    assert row.split()[1 : 1 + len(cell.split())] == cell.split()
 
 
 def test_a_measured_and_a_predicted_run_elsewhere_are_warned_of(craft: Craft) -> None:
