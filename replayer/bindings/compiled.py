@@ -124,6 +124,7 @@ class StationStruct(Structure):
         *((name, c_double * 16) for name in ("load", "open_ns", "latency_ns", "byte_ns", "remove_ns")),
         ("spread", c_double * 9 * 16),
         ("other_weight", c_double),
+        ("turn_bytes", c_double),
     )
 
 

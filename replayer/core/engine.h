@@ -49,6 +49,7 @@ typedef struct {
     double remove_ns[POINTS];   /* of the write station */
     double spread[POINTS][QUANTILES];
     double other_weight;        /* how much a visit to the tier's other station adds to the load */
+    double turn_bytes;          /* what one visit transfers before the next has its turn */
 } Station;
 typedef struct {
     Station tier[TIERS][2];     /* by direction: READS, WRITES */

@@ -119,7 +119,8 @@ static bool compute(Prediction *p, int32_t worker) {
 
 static bool transfer(Prediction *p, int32_t worker, int tier, int direction) {
     const Record *r = &p->workers[worker].record;
-    return stations_transfer(p->stations, worker, tier, direction, r->size_bytes,
+    int64_t pieces = (r->size_bytes + p->run.set.chunk - 1) / p->run.set.chunk;
+    return stations_transfer(p->stations, worker, tier, direction, r->size_bytes, pieces,
                              chance(r, tier, direction), p->now);
 }
 

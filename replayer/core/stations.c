@@ -6,7 +6,8 @@
 #include "heap.h"
 #include "memory.h"
 
-enum { OPEN_STAGE, LATENCY, TRANSFER, REMOVING, STAGES };
+/* Transfers have a stage for each size of turns, 2^0 to 2^40 bytes: visits in one progress alike. */
+enum { OPEN_STAGE, LATENCY, TRANSFER, SIZES = 41, REMOVING = TRANSFER + SIZES, STAGES };
 
 static const double QUANTILE_AT[QUANTILES] = {0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1};
 
@@ -20,6 +21,7 @@ typedef struct {
     Stage stage[STAGES];
     const Station *model;
     int64_t present;            /* visits, those between two stages included */
+    double turns;               /* the sum of their turns, in bytes */
 } Side;
 
 typedef struct {
@@ -28,7 +30,12 @@ typedef struct {
     bool changed;               /* flag: `next` of its stages is not known */
 } TierClock;
 
-typedef struct { int8_t tier, direction, stage; double factor, bytes; int64_t opened; } Visit;
+typedef struct {
+    int8_t tier, direction, stage;
+    int8_t size;                /* of its turns: 2^size bytes */
+    double factor, bytes;
+    int64_t opened;
+} Visit;
 
 struct Stations {
     TierClock tiers[TIERS];
@@ -66,8 +73,9 @@ void stations_free(Stations *s) {
 
 /* ---- Costs. ---- */
 static const double *stage_costs(const Station *m, int stage) {
-    const double *costs[STAGES] = {m->open_ns, m->latency_ns, m->byte_ns, m->remove_ns};
-    return costs[stage];
+    if (stage == OPEN_STAGE) return m->open_ns;
+    if (stage == LATENCY) return m->latency_ns;
+    return stage == REMOVING ? m->remove_ns : m->byte_ns;
 }
 
 static double load_of(const TierClock *t, int direction) {
@@ -82,13 +90,24 @@ static int64_t point_below(const Station *m, double x) {
     return at;
 }
 
-static double cost_at(const Station *m, int stage, double x) {
-    const double *costs = stage_costs(m, stage), *load = m->load;
+static double cost_at_load(const Station *m, const double *costs, double x) {
+    const double *load = m->load;
     int64_t at = point_below(m, x);
     if (x <= load[at] && !at) return costs[0];
     if (at == m->points - 1) return costs[at] * (x / load[at]);
     return costs[at] +
            (costs[at + 1] - costs[at]) * ((x - load[at]) / (load[at + 1] - load[at]));
+}
+
+/* The cost of a stage now. A transfer takes its own time, and waits for the turns of the others. */
+static double cost_of(const TierClock *t, int direction, int stage) {
+    const Side *own = &t->side[direction], *other = &t->side[!direction];
+    const double *costs = stage_costs(own->model, stage);
+    double x = load_of(t, direction), cost = cost_at_load(own->model, costs, x);
+    if (stage < TRANSFER || stage == REMOVING || !(x > 1) || !(cost > costs[0])) return cost;
+    double turn = (double)(INT64_C(1) << (stage - TRANSFER));
+    double others = own->turns + own->model->other_weight * other->turns - turn;
+    return costs[0] + (cost - costs[0]) * (others / ((x - 1) * turn));
 }
 
 static double draw_factor(const Station *m, double x, double u) {
@@ -148,11 +167,10 @@ static void update_tier(TierClock *t, int64_t now) {
     for (int direction = 0; direction < 2 && now > t->updated; direction++) {
         Side *side = &t->side[direction];
         if (!side->present) continue;
-        double load = load_of(t, direction);
         for (int stage = 0; stage < STAGES; stage++)
             if (side->stage[stage].visits.count)
                 progress_stage(&side->stage[stage], now - t->updated,
-                               cost_at(side->model, stage, load));
+                               cost_of(t, direction, stage));
     }
     t->updated = now;
     t->changed = true;
@@ -166,44 +184,65 @@ static void update_cpu(Stations *s, int64_t now) {
 }
 
 /* ---- Visits. ---- */
-/* Enter the first stage from `stage` on that takes time. Returns false if there is none. */
-static bool enter_stage(Stations *s, int64_t worker, int stage, int last, int64_t now) {
+/* Return the least power of two, as its exponent, that a visit's turns fit into. */
+static int8_t turn_size(const Station *m, double bytes) {
+    double turn = bytes < m->turn_bytes ? bytes : m->turn_bytes;
+    int8_t size = 0;
+    while (size < SIZES - 1 && (double)(INT64_C(1) << size) < turn) size++;
+    return size;
+}
+
+static void count_visit(Side *side, const Visit *v, int by) {
+    side->present += by;
+    side->turns += (double)by * (double)(INT64_C(1) << v->size);
+}
+
+/* Enter the first stage that takes time, from the one that is the visit's now on. Returns false if
+ * there is none. */
+static bool enter_stage(Stations *s, int64_t worker, int64_t now) {
     Visit *v = &s->visits[worker];
     Side *side = &s->tiers[v->tier].side[v->direction];
-    for (; stage <= last; stage++) {
-        if (stage == LATENCY) v->opened = now;
-        if (!(stage_costs(side->model, stage)[0] > 0)) continue;
-        v->stage = (int8_t)stage;
-        double units = stage == TRANSFER ? v->bytes : 1;
-        join_stage(&side->stage[stage], v->factor * units, worker);
+    for (; v->stage <= TRANSFER; v->stage++) {
+        if (v->stage == LATENCY) v->opened = now;
+        if (v->stage < TRANSFER && !(stage_costs(side->model, v->stage)[0] > 0)) continue;
+        double units = v->stage == TRANSFER ? v->bytes : 1;
+        if (v->stage == TRANSFER) v->stage = (int8_t)(TRANSFER + v->size);
+        join_stage(&side->stage[v->stage], v->factor * units, worker);
         return true;
     }
-    side->present--;
+    count_visit(side, v, -1);
     return false;
 }
 
-static void begin_visit(Stations *s, int64_t worker, int tier, int direction, int64_t now) {
-    TierClock *t = &s->tiers[tier];
+static void begin_visit(Stations *s, int64_t worker, Visit visit, int64_t now) {
+    TierClock *t = &s->tiers[visit.tier];
     update_tier(t, now);
-    t->side[direction].present++;
-    s->visits[worker] =
-        (Visit){.tier = (int8_t)tier, .direction = (int8_t)direction, .factor = 1, .opened = now};
+    s->visits[worker] = visit;
+    count_visit(&t->side[visit.direction], &visit, 1);
 }
 
 bool stations_transfer(Stations *s, int64_t worker, int tier, int direction, int64_t bytes,
-                       double u, int64_t now) {
-    const Station *model = s->tiers[tier].side[direction].model;
-    begin_visit(s, worker, tier, direction, now);
-    Visit *v = &s->visits[worker];
-    v->factor = draw_factor(model, load_of(&s->tiers[tier], direction), u);
-    v->bytes = (double)bytes;
-    return enter_stage(s, worker, OPEN_STAGE, TRANSFER, now);
+                       int64_t pieces, double u, int64_t now) {
+    const TierClock *t = &s->tiers[tier];
+    const Station *model = t->side[direction].model;
+    Visit visit = {.tier = (int8_t)tier,
+                   .direction = (int8_t)direction,
+                   .size = turn_size(model, (double)bytes),
+                   .bytes = (double)bytes,
+                   .opened = now};
+    begin_visit(s, worker, visit, now);
+    double factor = draw_factor(model, load_of(t, direction), u);
+    s->visits[worker].factor = 1 + (factor - 1) / sqrt((double)pieces);
+    return enter_stage(s, worker, now);
 }
 
 bool stations_remove(Stations *s, int64_t worker, int tier, int64_t now) {
-    if (!(s->tiers[tier].side[WRITES].model->remove_ns[0] > 0)) return false;
-    begin_visit(s, worker, tier, WRITES, now);
-    return enter_stage(s, worker, REMOVING, REMOVING, now);
+    Side *side = &s->tiers[tier].side[WRITES];
+    if (!(side->model->remove_ns[0] > 0)) return false;
+    Visit visit = {.tier = (int8_t)tier, .direction = WRITES, .stage = REMOVING};
+    begin_visit(s, worker, visit, now);
+    join_stage(&side->stage[REMOVING], 1, worker);
+    return true;
 }
 
 void stations_compute(Stations *s, int64_t worker, int64_t work_ns, int64_t now) {
@@ -213,10 +252,10 @@ void stations_compute(Stations *s, int64_t worker, int64_t work_ns, int64_t now)
 }
 
 bool stations_go_on(Stations *s, int32_t worker, int64_t now) {
-    const Visit *v = &s->visits[worker];
+    Visit *v = &s->visits[worker];
     if (v->tier == NONE) return false;
-    int last = v->stage == REMOVING ? REMOVING : TRANSFER;
-    return enter_stage(s, worker, v->stage + 1, last, now);
+    v->stage++;
+    return enter_stage(s, worker, now);
 }
 
 int64_t stations_opened(const Stations *s, int32_t worker) { return s->visits[worker].opened; }
@@ -225,11 +264,9 @@ int64_t stations_opened(const Stations *s, int32_t worker) { return s->visits[wo
 static void plan_tier(TierClock *t) {
     for (int direction = 0; direction < 2; direction++) {
         Side *side = &t->side[direction];
-        double load = load_of(t, direction);
         for (int stage = 0; stage < STAGES; stage++) {
             bool busy = side->stage[stage].visits.count > 0;
-            plan_end(&side->stage[stage], t->updated,
-                     busy ? cost_at(side->model, stage, load) : 0);
+            plan_end(&side->stage[stage], t->updated, busy ? cost_of(t, direction, stage) : 0);
         }
     }
     t->changed = false;

@@ -9,10 +9,10 @@
 typedef struct Stations Stations;
 Stations *stations_new(const Profile *profile, int64_t workers);
 void stations_free(Stations *s);
-/* Begin a visit to transfer bytes, with the number u in [0, 1) that its factor is drawn by. Like
- * stations_remove it returns false if the visit takes no time and is over. */
+/* Begin a visit to transfer bytes in a number of pieces, with the number u in [0, 1) that its factor
+ * is drawn by. Like stations_remove it returns false if the visit takes no time and is over. */
 bool stations_transfer(Stations *s, int64_t worker, int tier, int direction, int64_t bytes,
-                       double u, int64_t now);
+                       int64_t pieces, double u, int64_t now);
 /* Begin a visit to remove an object. */
 bool stations_remove(Stations *s, int64_t worker, int tier, int64_t now);
 void stations_compute(Stations *s, int64_t worker, int64_t work_ns, int64_t now);

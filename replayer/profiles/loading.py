@@ -181,6 +181,7 @@ def _read_tier(table: TomlTable, *, is_measured: bool) -> TierProfile:
         tail_error=table.number("tail_error", has_zero=True),
         smallest_bytes=table.whole("smallest_bytes", smallest),
         largest_bytes=table.whole("largest_bytes", largest),
+        turn_bytes=table.whole("turn_bytes", 1),
         ranges=_read_ranges(table, _WEIGHTS),
     )
     if tier.smallest_bytes > tier.largest_bytes:

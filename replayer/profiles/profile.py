@@ -79,6 +79,8 @@ class TierProfile:
         tail_error: relative error of what the spread has above its mean.
         smallest_bytes: the smallest object that the profile is for.
         largest_bytes: the largest one.
+        turn_bytes: bytes that a visit transfers before the next has its turn; 1: all get equal
+            shares.
         ranges: intervals of the weights.
     """
 
@@ -90,6 +92,7 @@ class TierProfile:
     tail_error: float
     smallest_bytes: int
     largest_bytes: int
+    turn_bytes: int = 1
     ranges: Ranges = field(default_factory=dict)
 
     def slow_down(self, factor: float, tail_factor: float = 1.0) -> Self:

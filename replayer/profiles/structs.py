@@ -30,16 +30,17 @@ def make_struct(cpu: "CpuProfile", tiers: "Mapping[Tier, TierProfile]") -> Profi
     for number, name in enumerate(cast("tuple[Tier, ...]", TIERS)):
         tier = tiers.get(name)
         if tier is not None:
-            _fill(struct.tier[number][0], tier.read, tier.writes_on_reads)
-            _fill(struct.tier[number][1], tier.write, tier.reads_on_writes)
+            _fill(struct.tier[number][0], tier.read, tier.writes_on_reads, tier.turn_bytes)
+            _fill(struct.tier[number][1], tier.write, tier.reads_on_writes, tier.turn_bytes)
     return struct
 
 
-def _fill(struct: StationStruct, station: "Station", other_weight: float) -> None:
+def _fill(struct: StationStruct, station: "Station", other_weight: float, turn_bytes: int) -> None:
     """Fill the structure of a station."""
     struct.points = len(station.in_flight)
     struct.has_spread = bool(station.spread)
     struct.other_weight = other_weight
+    struct.turn_bytes = turn_bytes
     pairs = zip(station.in_flight, station.bandwidth_gb_s, strict=True)
     _copy(struct.load, station.in_flight)
     _copy(struct.open_ns, [time * 1000 for time in station.open_us])

@@ -114,20 +114,27 @@ def fit_profile(
     rounds = findings.rounds
     tiers = {tier: fit_tier(tier, rounds) for tier in dict.fromkeys(cell.tier for cell in rounds)}
     cpu, tiers = add_intervals(fit_cpu(float(facts["cores"]), rounds), tiers, rounds)
-    tiers = {tier: _judge_fit(one, tier, findings) for tier, one in tiers.items()}
+    piece_bytes = conditions.io_bytes * conditions.io_depth
+    tiers = {tier: _judge_fit(one, tier, findings, piece_bytes) for tier, one in tiers.items()}
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
     return Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
 
 
-def _judge_fit(profile: TierProfile, tier: Tier, findings: Findings) -> TierProfile:
-    """Add spreads and errors."""
+def _judge_fit(
+    profile: TierProfile,
+    tier: Tier,
+    findings: Findings,
+    piece_bytes: int,
+) -> TierProfile:
+    """Add spreads and errors, and the turns that visits take: devices serve piece by piece."""
     repeats = findings.repeats.get(tier, [])
-    profile = add_spreads(profile, tier, findings.rounds)
+    profile = add_spreads(profile, tier, findings.rounds, piece_bytes)
     cells = compare_cells(profile, tier, findings.rounds)
     return replace(
         profile,
         error=find_error(cells, repeats, Cell(tier, *REPEATED)),
-        tail_error=find_tail_error(profile, tier, findings.rounds, repeats),
+        tail_error=find_tail_error(profile, tier, findings.rounds, repeats, piece_bytes),
+        turn_bytes=1 if tier == "cpu" else piece_bytes,
     )
 
 

@@ -72,8 +72,22 @@ def _by_workers(samples: dict[Cell, Sample]) -> list[list[float]]:
     return [[one.load for cell, one in samples.items() if cell.workers == w] for w in workers]
 
 
-def add_spreads(profile: TierProfile, tier: Tier, rounds: Rounds) -> TierProfile:
-    """Return the profile with the spread of each of its points."""
+def add_spreads(
+    profile: TierProfile,
+    tier: Tier,
+    rounds: Rounds,
+    piece_bytes: int,
+) -> TierProfile:
+    """Return the profile with the spread of each of its points.
+
+    Args:
+        profile: of the tier.
+        tier: the tier.
+        rounds: what was measured.
+        piece_bytes: bytes that a worker moves at once; larger objects do not count, as their times
+            are sums.
+    """
+    rounds = {cell: runs for cell, runs in rounds.items() if cell.bytes <= piece_bytes}
     read = _add_spread(profile.read, tier, rounds, "read")
     write = _add_spread(profile.write, tier, rounds, "write")
     return replace(profile, read=read, write=write)
@@ -169,8 +183,18 @@ def find_tail_error(
     tier: Tier,
     rounds: Rounds,
     repeats: Sequence[Measured],
+    piece_bytes: int,
 ) -> float:
-    """Return the relative error of P95 ÷ mean: over cells, and over repeats of one cell."""
+    """Return the relative error of P95 ÷ mean: over cells, and over repeats of one cell.
+
+    Args:
+        profile: of the tier, with spreads.
+        tier: the tier.
+        rounds: what was measured.
+        repeats: what the runs of the repeated cell measured.
+        piece_bytes: as of `add_spreads`.
+    """
+    rounds = {cell: runs for cell, runs in rounds.items() if cell.bytes <= piece_bytes}
     errors = list[float]()
     for what, station in (("read", profile.read), ("write", profile.write)):
         for cell, median in find_medians(tier, rounds, what).items():

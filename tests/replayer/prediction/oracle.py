@@ -249,7 +249,7 @@ class Prediction:
             return lambda now: enter_cpu(self.cpu, move, worker, nanoseconds, what, now)
 
         def visit(tier: int, direction: int, amount: int | None) -> Callable[[int], Visit | None]:
-            return lambda now: self.drives[tier].enter(direction, move, worker, amount, now)
+            return lambda now: self.drives[tier].enter(direction, move, worker, amount, now, self.limits.chunk)
 
         steps: list[Callable[[int], Visit | None]] = []
         if name == "store":

@@ -64,6 +64,8 @@ class Visit:
     entered: int = 0
     opened: int | None = None
     """when it left the stage `open`; None: it has none"""
+    turn: float = 1.0
+    """bytes that it transfers before the next has its turn"""
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Station:
     tier: "Tier"
     stages: dict[str, Stage] = field(default_factory=dict)
     present: int = 0
+    turns: float = 0.0
 
 
 class Tier:
@@ -141,6 +144,7 @@ def go_on(visit: Visit, now: int) -> None:
     if not visit.stages:
         visit.stage = None
         visit.station.present -= 1
+        visit.station.turns -= visit.turn
         return
     name, units = visit.stages.pop(0)
     visit.stage = visit.station.stages[name]
@@ -171,17 +175,38 @@ class Drive(Tier):
 
     def _station(self, direction: int) -> Station:
         own = (self.times.read, self.times.write)[direction]
-        costs = {
+        of_bytes = [load / speed for load, speed in zip(own.in_flight, own.bandwidth_gb_s, strict=True)]
+        costs: dict[str, list[float]] = {
             "open": [1000.0 * us for us in own.open_us],
             "latency": [1000.0 * us for us in own.latency_us],
-            "transfer": [load / speed for load, speed in zip(own.in_flight, own.bandwidth_gb_s, strict=True)],
+            **{f"transfer {size}": of_bytes for size in range(41)},
             "remove": [1000.0 * us for us in own.remove_us],
         }
         station = Station(self)
         for name, list_of in costs.items():
-            if any(list_of):  # a stage whose costs are 0 does not take place
-                station.stages[name] = Stage(name, self._cost(direction, own.in_flight, list_of))
+            if not any(list_of):  # a stage whose costs are 0 does not take place
+                continue
+            cost = self._cost(direction, own.in_flight, list_of)
+            if name.startswith("transfer"):
+                cost = self._turns(direction, own.in_flight, list_of, float(2 ** int(name.split()[1])))
+            station.stages[name] = Stage(name, cost)
         return station
+
+    def _turns(
+        self, direction: int, in_flight: Sequence[float], costs: Sequence[float], turn: float
+    ) -> Callable[[], float]:
+        """The cost of a byte: its own, and the wait for the turns of the others."""
+
+        def cost() -> float:
+            x = self.load(direction)
+            now = cost_at(in_flight, costs, x)
+            if x <= 1 or now <= costs[0]:
+                return now
+            weight = (self.times.writes_on_reads, self.times.reads_on_writes)[direction]
+            others = self.stations[direction].turns + weight * self.stations[1 - direction].turns - turn
+            return costs[0] + (now - costs[0]) * (others / ((x - 1) * turn))
+
+        return cost
 
     def _cost(self, direction: int, in_flight: Sequence[float], costs: Sequence[float]) -> Callable[[], float]:
         return lambda: cost_at(in_flight, costs, self.load(direction))
@@ -192,20 +217,29 @@ class Drive(Tier):
             return reads + self.times.writes_on_reads * writes
         return writes + self.times.reads_on_writes * reads
 
-    def enter(self, direction: int, move: Any, worker: int, size: int | None, now: int) -> Visit | None:
+    def enter(
+        self, direction: int, move: Any, worker: int, size: int | None, now: int, piece: int = 1 << 62
+    ) -> Visit | None:
         """Let a move read, write, or (no size) remove; None if that has no stage."""
         station = self.stations[direction]
-        names = ["remove"] if size is None else ["open", "latency", "transfer"]
+        exponent = 0
+        while exponent < 40 and 2.0**exponent < min(float(size or 0), float(self.times.turn_bytes)):
+            exponent += 1
+        transfer = f"transfer {exponent}"
+        names = ["remove"] if size is None else ["open", "latency", transfer]
         names = [name for name in names if name in station.stages]
         if not names:
             return None
         self.update(now)
         station.present += 1
+        turn = 2.0**exponent if size is not None else 1.0
+        station.turns += turn
         f = 1.0 if size is None else self._factor(direction, move)
-        units = {"transfer": float(size or 0)}
-        visit = Visit(
-            station, [(name, f * units.get(name, 1.0)) for name in names], worker, move, "remove", entered=now
-        )  # fmt: skip
+        if size is not None:
+            f = 1 + (f - 1) / math.sqrt(-(-size // piece))
+        units = {transfer: float(size or 0)}
+        stages = [(name, f * units.get(name, 1.0)) for name in names]
+        visit = Visit(station, stages, worker, move, "remove", entered=now, turn=turn)
         if size is not None:
             visit.what = ("read", "write")[direction]
         go_on(visit, now)

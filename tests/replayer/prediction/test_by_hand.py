@@ -26,11 +26,16 @@ def profile(
     read: Any = None,
     write: Any = None,
     weights: tuple[float, float] = (0.0, 0.0),
+    turn_bytes: int = 1,
     cpu: tuple[float, ...] = (9, 0, 0, 0),
 ) -> Any:
     """The same station for cpu and nvme; `cpu`: cores, make, check, move."""
     tier = SimpleNamespace(
-        read=read or station(), write=write or station(), writes_on_reads=weights[0], reads_on_writes=weights[1]
+        read=read or station(),
+        write=write or station(),
+        writes_on_reads=weights[0],
+        reads_on_writes=weights[1],
+        turn_bytes=turn_bytes,
     )
     names = ("cores", "make_ns_per_byte", "check_ns_per_byte", "move_us")
     return SimpleNamespace(
@@ -95,6 +100,18 @@ def test_a_write_slows_a_read_down() -> None:
     assert spans(rows) == {0: (0, 500), 1: (500, 2000), 2: (1000, 2334)}
 
 
+def test_a_small_object_waits_for_the_turn_of_a_large_one() -> None:
+    """Turns are 1,024 bytes, and 256 of the small object. Of two in flight, each takes 2 ns per byte if equals.
+
+    The large one has 400 bytes at 400, when the small one joins. From then on a byte of the large one takes 1 ns and
+    256 / 1,024 ns of waiting: its other 600 bytes end at 1,150. A byte of the small one takes 1 ns and 1,024 / 256 ns:
+    it has 150 bytes at 1,150, and its other 106 end at 1,256.
+    """
+    moves = [[store(0)], [store(1, size=256)]]
+    rows = rows_of(ops(("write", 0, 0), ("write", 1, 400)), moves, profile(turn_bytes=1024))
+    assert spans(rows) == {0: (0, 1150), 1: (400, 1256)}
+
+
 def test_stages_have_shares_of_their_own() -> None:
     """Open 1 us, latency 2 us, 1,500 bytes; in twos, latency takes 4 us and a byte 2 ns, and opening is the same.
 
@@ -124,12 +141,12 @@ def test_the_factor() -> None:
     assert quantile(nine, 0.97) == pytest.approx(2.5)  # half-way from 0.95 to 0.99
     spread, loads = (nine, (), nine[::-1]), (1.0, 2.0, 4.0)
     assert [factor(spread, loads, x, 0.0) for x in (0.5, 1.9, 2.0, 3.9, 4.0, 9.0)] == [0.5, 0.5, 1, 1, 5, 5]
-    # A visit's times are so many times longer; of two that differ in nothing but u, here in seq and op_id.
+    # A visit's times are so many times longer; in three pieces 1 + 2 / sqrt(3) = 2.1547 times: 2,154.7 ns twice.
     always = tuple([3.0] * 9)
     rows = rows_of(
         ops(("write", 0, 0)), [[store(0)]], profile(write=station(spread=(always, always), open_us=(1.0, 1.0)))
     )
-    assert spans(rows) == {0: (0, 6000)}
+    assert spans(rows) == {0: (0, 4310)}
 
 
 def test_what_a_worker_does_besides() -> None:

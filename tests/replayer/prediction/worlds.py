@@ -97,7 +97,9 @@ class Dial:
 
     def tier(self) -> TierProfile:
         weights = self.any_of(0.0, 0.5, 0.8, 1.0, 3.7), self.any_of(0.0, 0.5, 0.7, 1.0, 2.0)
-        return TierProfile(self.station(False), self.station(True), *weights, 0.1, 0.1, 1, 10**9)
+        return TierProfile(
+            self.station(False), self.station(True), *weights, 0.1, 0.1, 1, 10**9, self.any_of(1, 700, 4096)
+        )
 
     def profile(self) -> Profile:
         cpu = CpuProfile(
