@@ -293,6 +293,8 @@ def _describe_work(comparison: Comparison) -> list[str]:
     why = "see above"
     if not all(one.same_plan for one in comparison.configurations):
         why = "because of the varied conditions"
+        if not comparison.varied:
+            why = "live runs decide by themselves"
     elif any(one.cut for one in comparison.configurations):
         why = "each run did what it could until it was cut"
     lines = [f"Work differs ({why}), and times with it; means over trials and configurations:"]
