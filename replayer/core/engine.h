@@ -39,7 +39,7 @@ typedef struct {
 /* ---- A measured machine (docs/predicting.md). ---- */
 enum { POINTS = 16 };
 enum { QUANTILES = 9 };
-/* Reads or writes of a tier: costs at some loads, in ascending order. A stage whose first cost is 0
+/* Reads or writes of a tier: costs at some loads, in ascending order. A stage whose costs are all 0
  * is skipped. */
 typedef struct {
     int64_t points;

@@ -22,6 +22,7 @@ typedef struct {
     const Station *model;
     int64_t present;            /* visits, those between two stages included */
     double turns;               /* the sum of their turns, in bytes */
+    bool opens, waits, removes; /* whether the stages open, latency and removing have any cost */
 } Side;
 
 typedef struct {
@@ -46,12 +47,21 @@ struct Stations {
     Visit *visits;              /* by worker; tier NONE: the CPU */
 };
 
+static bool has_cost(const Station *m, const double *costs) {
+    for (int64_t at = 0; at < m->points; at++)
+        if (costs[at] > 0) return true;
+    return false;
+}
+
 Stations *stations_new(const Profile *profile, int64_t workers) {
     Stations *s = checked(calloc(1, sizeof *s));
     for (int tier = 0; tier < TIERS; tier++)
         for (int direction = 0; direction < 2; direction++) {
             Side *side = &s->tiers[tier].side[direction];
             side->model = &profile->tier[tier][direction];
+            side->opens = has_cost(side->model, side->model->open_ns);
+            side->waits = has_cost(side->model, side->model->latency_ns);
+            side->removes = has_cost(side->model, side->model->remove_ns);
             for (int stage = 0; stage < STAGES; stage++) side->stage[stage].next = FAR;
         }
     s->cpu.next = FAR;
@@ -204,7 +214,8 @@ static bool enter_stage(Stations *s, int64_t worker, int64_t now) {
     Side *side = &s->tiers[v->tier].side[v->direction];
     for (; v->stage <= TRANSFER; v->stage++) {
         if (v->stage == LATENCY) v->opened = now;
-        if (v->stage < TRANSFER && !(stage_costs(side->model, v->stage)[0] > 0)) continue;
+        if ((v->stage == OPEN_STAGE && !side->opens) || (v->stage == LATENCY && !side->waits))
+            continue;
         double units = v->stage == TRANSFER ? v->bytes : 1;
         if (v->stage == TRANSFER) v->stage = (int8_t)(TRANSFER + v->size);
         join_stage(&side->stage[v->stage], v->factor * units, worker);
@@ -238,7 +249,7 @@ bool stations_transfer(Stations *s, int64_t worker, int tier, int direction, int
 
 bool stations_remove(Stations *s, int64_t worker, int tier, int64_t now) {
     Side *side = &s->tiers[tier].side[WRITES];
-    if (!(side->model->remove_ns[0] > 0)) return false;
+    if (!side->removes) return false;
     Visit visit = {.tier = (int8_t)tier, .direction = WRITES, .stage = REMOVING};
     begin_visit(s, worker, visit, now);
     join_stage(&side->stage[REMOVING], 1, worker);

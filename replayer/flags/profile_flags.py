@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from replayer.profiles.loading import shipped_profiles
 from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier
 
@@ -45,7 +46,7 @@ PROFILE_OPTION: Final = click.option(
     required=True,
     metavar="NAME|FILE",
     help="Whose times to use: a file that `replayer profile` wrote or that describes a data sheet,"
-    " or the name of a drive that ships with the tool.",
+    f" or one of the drives {', '.join(shipped_profiles())}.",
 )
 SPEED_OPTION: Final = click.option(
     "--speed",

@@ -13,6 +13,8 @@ _FARTHEST: Final = 2
 """How many times beyond its range a profile may still be used, with a warning."""
 _TOLERANCE: Final = 1.1
 """Loads are means, so that those of W workers are a little below W."""
+_BUSY: Final = 0.8
+"""Share of the cores that a tier may keep busy by itself without a warning."""
 _FEW: Final = 0.5
 """Share of objects that may be smaller than those measured without a warning.
 
@@ -38,7 +40,7 @@ def check_range(plan: Plan, profile: Profile) -> list[Warning]:
                 subject=profile.name,
                 setting="profile",
             )
-        for check in (_check_sizes, _check_load):
+        for check in (_check_sizes, _check_load, _check_cores):
             texts = check(plan, profile, tier, found)
             warnings += [Warning(kind="outside the profile", text=text) for text in texts]
     return warnings
@@ -98,3 +100,20 @@ def _check_load(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> 
         )
     if workers > _TOLERANCE * most:
         yield f"there are {workers:,} workers; {measured}."
+
+
+def _check_cores(plan: Plan, profile: Profile, name: Tier, _tier: TierProfile) -> Iterator[str]:
+    """Compare the cores that a drive kept busy by itself with those that there are.
+
+    Each tier was measured alone. If its speed is that of the cores, other tiers take it away.
+    """
+    busy = profile.machine.get(f"{name}_busy_cores")
+    is_alone = sum(size != 0 for size in plan.usable) == 1
+    if name == "cpu" or is_alone or not isinstance(busy, int | float):
+        return
+    cores = profile.cpu.cores
+    if busy > _BUSY * cores:
+        yield (
+            f"{name} alone kept {busy:g} of {cores:g} cores busy while it was measured: its speed is"
+            " theirs, and a replay that needs them for other tiers, too, will be slower."
+        )

@@ -8,7 +8,7 @@ from typing import Final
 
 from replayer.machine import description as machine
 from replayer.machine.free_memory import available
-from replayer.machine.other_work import OtherWork
+from replayer.machine.busy_cores import BusyCores
 from replayer.machine.reserve import free_bytes
 from replayer.planning.moves import GPU
 from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
@@ -83,9 +83,9 @@ def measure_profile(
         rig = Rig(settings, room, opened, say, poll)
         facts = _describe_machine(settings, rig)
         conditions = _make_conditions(settings, rig)
-        others = OtherWork()
+        others = BusyCores(others=True)
         findings = CellSeries(rig, room, budget_s, progress).measure()
-        other_cores = others.count_cores()
+        other_cores = others.count()
     if other_cores is not None:
         facts["other_cores"] = round(other_cores, 2)
         if other_cores > _BUSY_SHARE * float(facts["cores"]):
@@ -93,6 +93,7 @@ def measure_profile(
                 f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
                 " measure again when the machine is idle."
             )
+    facts |= {f"{tier}_busy_cores": cores for tier, cores in findings.busy_cores().items()}
     profile = fit_profile(name, conditions, facts, findings)
     return MeasuredProfile(profile, findings.skipped)
 

@@ -3,9 +3,11 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from time import monotonic
 from typing import Final
 
+from replayer.machine.busy_cores import BusyCores
 from replayer.profiling.rig import Rig
 from replayer.profiling.schedule import (
     PILOT,
@@ -25,6 +27,8 @@ ShowRun = Callable[[str, int, int], object]
 """Takes what is measured now, the runs that are done, and all of them."""
 _MOST_OF_BUDGET: Final = 1.25  # a round that would end later is left out
 _FEWEST_ROUNDS: Final = 2
+_QUEUE: Final = 4
+"""Workers from which moves queue for most tiers."""
 
 
 @dataclass
@@ -35,11 +39,17 @@ class Findings:
         rounds: what each run of each cell measured.
         repeats: what each run of the repeated cell of a tier measured.
         skipped: why cells were left out: room or time.
+        busy: cores that were busy in each run in which moves queued, by tier.
     """
 
     rounds: dict[Cell, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     repeats: dict[Tier, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Cell, str] = field(default_factory=dict)
+    busy: dict[Tier, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def busy_cores(self) -> dict[Tier, float]:
+        """Return the median of the cores that were busy while moves queued for a tier."""
+        return {tier: round(median(cores), 2) for tier, cores in self.busy.items()}
 
 
 class CellSeries:
@@ -106,7 +116,11 @@ class CellSeries:
         if isinstance(phases, str):
             self._findings.skipped[cell] = phases
             return
+        busy = BusyCores()
         records = self._rig.run(cell.tier, cell.bytes, cell.workers, phases)
+        cores = busy.count()
+        if cores is not None and cell.workers >= _QUEUE:
+            self._findings.busy[cell.tier].append(cores)
         measured = measure_visits(records, phases, cell.workers)
         self._estimates.note(cell, measured)
         if is_repeat:

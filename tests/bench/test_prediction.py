@@ -80,7 +80,7 @@ def test_errors_are_of_the_median_of_trials() -> None:
     assert median_error(rows, "ttfb_p95_ms") == pytest.approx(0.15)
     assert [row.interval("ttfb_p95_ms") for row in rows] == [(9.5, 12), (15, 19)]
     assert count_covered(rows, METRICS) == (4, 8)
-    assert "16, -20.0% (outside)" in write_markdown(rows, [], 1)
+    assert "16.0, -20.0% (outside)" in write_markdown(rows, [], 1)
 
 
 @pytest.mark.parametrize(("predicted", "right"), [((5, 9), 1), ((9, 5), 0)])

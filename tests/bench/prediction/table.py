@@ -173,7 +173,14 @@ def _write_cell(row: Row, metric: str) -> str:
     if error is None:
         return "-"
     mark = "" if row.is_covered(metric) else " (outside)"
-    return f"{measured:,.4g}, {predicted:,.4g}, {error:+.1%}{mark}"
+    return f"{_round(measured)}, {_round(predicted)}, {error:+.1%}{mark}"
+
+
+def _round(value: float | None) -> str:
+    """Write three digits or more; a value with an error is not None."""
+    assert value is not None
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{digits}f}"
 
 
 def _write_medians(rows: Sequence[Row], media: Sequence[str]) -> list[str]:

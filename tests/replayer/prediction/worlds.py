@@ -88,10 +88,10 @@ class Dial:
         zeros = (0.0,) * count
         return Station(
             in_flight=tuple(1.0 + sum(gaps[:i]) for i in range(count)),
-            open_us=self.any_of(zeros, self.listed(count, 0.1, 0.5, 1.0, 1.3)),
-            latency_us=self.any_of(zeros, self.listed(count, 0.1, 1.0, 2.0, 7.1)),
+            open_us=self.any_of(zeros, self.listed(count, 0.1, 0.0, 0.5, 1.3)),
+            latency_us=self.any_of(zeros, self.listed(count, 0.1, 0.0, 2.0, 7.1)),
             bandwidth_gb_s=self.listed(count, 1.0, 0.25, 0.5, 3.3),
-            remove_us=self.any_of((), zeros, self.listed(count, 0.1, 0.5, 1.7)) if removes else (),
+            remove_us=self.any_of((), zeros, self.listed(count, 0.1, 0.0, 1.7)) if removes else (),
             spread=self.any_of((), tuple(self.spread() for _ in range(count))),
         )
 
