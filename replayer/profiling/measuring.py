@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from replayer.machine import description as machine
-from replayer.machine.free_memory import available
 from replayer.machine.busy_cores import BusyCores
+from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
 from replayer.planning.moves import GPU
 from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
