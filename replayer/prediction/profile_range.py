@@ -9,8 +9,10 @@ from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier, Warning  # noqa: A004 (run.json's word)
 from tracegen.errors import InputError
 
-_FARTHEST: Final = 2
-"""How many times beyond its range a profile may still be used, with a warning."""
+_LARGEST: Final = 64
+"""How many times larger objects may be, with a warning: they take more pieces of a known size."""
+_MOST_WORKERS: Final = 4
+"""How many times more moves may be in flight, with a warning: they share a known bandwidth."""
 _TOLERANCE: Final = 1.1
 """Loads are means, so that those of W workers are a little below W."""
 _BUSY: Final = 0.8
@@ -40,9 +42,12 @@ def check_range(plan: Plan, profile: Profile) -> list[Warning]:
                 subject=profile.name,
                 setting="profile",
             )
-        for check in (_check_sizes, _check_load, _check_cores):
-            texts = check(plan, profile, tier, found)
-            warnings += [Warning(kind="outside the profile", text=text) for text in texts]
+        texts = (
+            *_check_sizes(plan, profile, tier, found),
+            *_check_load(plan, profile, tier, found),
+            *_check_cores(plan, profile, tier),
+        )
+        warnings += [Warning(kind="outside the profile", text=text) for text in texts]
     return warnings
 
 
@@ -59,10 +64,10 @@ def _check_sizes(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) ->
     largest = int(sizes.max())
     limit = tier.largest_bytes
     measured = f"the profile is for objects of up to {limit:,} bytes in {name}"
-    if largest > _FARTHEST * limit:
+    if largest > _LARGEST * limit:
         raise InputError(
             f"outside the profile: an object has {largest:,} bytes, {measured}",
-            "profile larger objects, or pass a smaller `model` or `chunk_tokens`",
+            "pass a smaller `model` or `chunk_tokens`",
             subject=profile.name,
             setting="profile",
         )
@@ -91,10 +96,10 @@ def _check_load(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> 
         0,
     )
     measured = f"the profile is for {most:.3g} moves in flight at most in {name}"
-    if workers > _FARTHEST * most:
+    if workers > _MOST_WORKERS * most:
         raise InputError(
             f"outside the profile {profile.name}: {measured}",
-            f"pass at most {int(_FARTHEST * most)}, or profile more in flight",
+            f"pass at most {int(_MOST_WORKERS * most)}",
             subject=workers,
             setting="workers",
         )
@@ -102,7 +107,7 @@ def _check_load(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> 
         yield f"there are {workers:,} workers; {measured}."
 
 
-def _check_cores(plan: Plan, profile: Profile, name: Tier, _tier: TierProfile) -> Iterator[str]:
+def _check_cores(plan: Plan, profile: Profile, name: Tier) -> Iterator[str]:
     """Compare the cores that a drive kept busy by itself with those that there are.
 
     Each tier was measured alone. If its speed is that of the cores, other tiers take it away.

@@ -77,6 +77,9 @@ class VirtualEngine:
                 of the log, and at the end.
             poll: called before each flush; an exception that it raises ends the run, after the
                 moves in flight.
+
+        Raises:
+            RuntimeError: a stage takes longer than the clock counts.
         """
         try:
             while _run(self._handle, _FLUSH_ROWS):
@@ -88,7 +91,8 @@ class VirtualEngine:
             raise
         finally:
             self._flush(flush)
-        assert not self.state().stuck, "the machine cannot go on: this is a defect of the replayer"
+        if self.state().stuck:
+            raise RuntimeError("a move takes more than 10^18 ns: mend the profile's numbers")
 
     def _flush(self, flush: Flush) -> None:
         pointer = ctypes.c_void_p()

@@ -19,7 +19,7 @@ from replayer.profiles.tables import TomlTable
 from replayer.record.columns import TIERS
 from replayer.record.options import Fsync, GpuRead, Layout, Verify
 from replayer.record.run_info import IoEngine, Tier
-from tracegen.errors import InputError
+from tracegen.errors import InputError, quote_value
 
 PROFILE_VERSION: Final = 1
 SETTING: Final = "profile"
@@ -52,16 +52,21 @@ def load_profile(name: str | Path) -> Profile:
     try:
         if text_name in shipped_profiles():
             return parse_profile(text_name, (_SHIPPED / f"{text_name}.toml").read_text("utf-8"))
-        path = Path(name)
-        if path.stat().st_size > _MAX_FILE:
-            raise _error(text_name, "has more than 16 MiB", "name a profile")
-        return parse_profile(text_name, path.read_text(encoding="utf-8"))
+        return parse_profile(text_name, _read_text(Path(name)))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         remedy = "name a file that `replayer profile` wrote"
         if shipped_profiles():
             remedy += f", or one of {', '.join(shipped_profiles())}"
         raise _error(text_name, f"cannot be read ({reason})", remedy) from None
+
+
+def _read_text(path: Path) -> str:
+    if path.exists() and not path.is_file():  # opening a pipe would wait for its writer
+        raise _error(str(path), "is not a file", "name a profile")
+    if path.stat().st_size > _MAX_FILE:
+        raise _error(str(path), "has more than 16 MiB", "name a profile")
+    return path.read_text(encoding="utf-8")
 
 
 def parse_profile(file: str, text: str) -> Profile:
@@ -76,7 +81,7 @@ def parse_profile(file: str, text: str) -> Profile:
     """
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of Python: too many digits, too many brackets
         raise _error(file, f"is not TOML ({error})", "mend the file") from None
     top = TomlTable(file, "", content, SETTING)
     if top.whole("profile_version") != PROFILE_VERSION:
@@ -88,7 +93,7 @@ def parse_profile(file: str, text: str) -> Profile:
     if not is_measured and not source:
         raise top.refuse("source", "is empty", "write where the numbers are from, and the date")
     profile = Profile(
-        name=top.text("name"),
+        name=_read_name(top),
         kind=kind,
         source=source,
         conditions=_read_conditions(top.table("conditions")) if is_measured else None,
@@ -99,6 +104,13 @@ def parse_profile(file: str, text: str) -> Profile:
     )
     top.end()
     return profile
+
+
+def _read_name(top: TomlTable) -> str:
+    name = top.text("name")
+    if not name.strip() or not name.isprintable():
+        raise top.refuse("name", f"is {quote_value(name)}", "write one line that is not empty")
+    return name
 
 
 def _read_conditions(table: TomlTable) -> ProfileConditions:

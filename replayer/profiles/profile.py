@@ -221,7 +221,7 @@ class Profile:
             if not 1e-6 <= speed <= 1e6:
                 problem = "is not a speed from 0.000001 to 1,000,000"
                 remedy = "write 2 for twice as fast"
-                raise InputError(problem, remedy, subject=speed, setting="speed")
+                raise InputError(problem, remedy, subject=f"{tier}={speed:g}", setting="speed")
         faster = {tier: self.tiers[tier].slow_down(1 / speed) for tier, speed in speeds.items()}
         return replace(self, tiers={**self.tiers, **faster})
 

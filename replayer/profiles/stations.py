@@ -9,6 +9,8 @@ from replayer.profiles.tables import TomlTable
 
 _SHORT: Final = "stream_gb_s"
 """The key that only the short form has."""
+_POINTS: Final = "in_flight"
+"""The key that only the form with points has."""
 STATION_LISTS: Final = ("open_us", "latency_us", "bandwidth_gb_s", "remove_us")
 
 
@@ -22,7 +24,8 @@ def read_station(table: TomlTable, *, removes: bool = False) -> Station:
     Raises:
         InputError: a key is missing, unknown or wrong.
     """
-    station = _read_short(table, removes) if _SHORT in table else _read_points(table, removes)
+    is_short = _SHORT in table or _POINTS not in table
+    station = _read_short(table, removes) if is_short else _read_points(table, removes)
     table.end()
     return station
 
@@ -74,12 +77,12 @@ def _read_short(table: TomlTable, removes: bool) -> Station:
 
 
 def _read_points(table: TomlTable, removes: bool) -> Station:
-    in_flight = table.numbers("in_flight", None)
+    in_flight = table.numbers(_POINTS, None)
     if not 1 <= len(in_flight) <= MOST_POINTS:
         problem = f"has {len(in_flight)} points"
-        raise table.refuse("in_flight", problem, f"write 1 to {MOST_POINTS} points")
+        raise table.refuse(_POINTS, problem, f"write 1 to {MOST_POINTS} points")
     if in_flight[0] != 1 or any(low >= high for low, high in pairwise(in_flight)):
-        raise table.refuse("in_flight", "is not ascending from 1", "begin with 1.0 and sort it")
+        raise table.refuse(_POINTS, "is not ascending from 1", "begin with 1.0 and sort it")
     count = len(in_flight)
     has_removal = removes and "remove_us" in table
     return Station(

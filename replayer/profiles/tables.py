@@ -2,12 +2,14 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tracegen.errors import InputError, quote_value
 
-_LARGEST = 1e15
-"""Numbers must be below it: times in ns then stay below 2^63 even when they are multiplied."""
+_LARGEST_WHOLE: Final = 1e15
+_LARGEST: Final = 1e9
+_SMALLEST: Final = 1e-6
+"""Limits of numbers. The clock counts to 10^18 ns: times of sensible objects stay below it."""
 
 
 class TomlTable:
@@ -128,7 +130,7 @@ class TomlTable:
             return default
         wanted = "a whole number from 1"
         value = self.value(key, wanted)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < _LARGEST:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < _LARGEST_WHOLE:
             raise self.refuse(key, f"is {quote_value(value)}", f"write {wanted}")
         return value
 
@@ -185,10 +187,10 @@ class TomlTable:
         """Return a value as a float, if it is a number in its range."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             is_zero = has_zero and value == 0
-            if is_zero or 0 < value < _LARGEST:  # neither is true of nan
+            if is_zero or _SMALLEST <= value < _LARGEST:  # neither is true of nan
                 return float(value)
         raise self.refuse(key, f"has {quote_value(value)}", f"write {_describe(has_zero)}")
 
 
 def _describe(has_zero: bool) -> str:
-    return f"a number {'from' if has_zero else 'above'} 0 and below 10^15"
+    return f"{'0, or ' if has_zero else ''}a number from 10^-6 to below 10^9"

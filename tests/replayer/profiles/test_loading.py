@@ -1,5 +1,6 @@
 """What a profile may say, and what is refused."""
 
+import os
 import re
 from pathlib import Path
 
@@ -90,10 +91,13 @@ WRONG = [
     ("[conditions]", "[extra]\n[conditions]", "`extra` is unknown"),
     ("[conditions]", '[cells]\ncolumns = ["x"]\n[conditions]', "[cells] `columns` does not have the names of cells"),
     ('name = "drive"', "name = ", "is not TOML"),
+    ('name = "drive"', "name = " + "[" * 100_000, "is not TOML"),
+    ('name = "drive"', "name = 1" + "0" * 5_000, "is not TOML"),
+    ('name = "drive"', 'name = " "', "`name` is ' '; write one line"),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "problem"), WRONG, ids=[new.strip() or old for old, new, _ in WRONG])
+@pytest.mark.parametrize(("old", "new", "problem"), WRONG, ids=[(new.strip() or old)[:40] for old, new, _ in WRONG])
 def test_what_is_wrong_is_refused_with_file_table_and_key(old: str, new: str, problem: str) -> None:
     assert old in MEASURED
     with pytest.raises(InputError, match=re.escape(problem)) as refused:
@@ -106,6 +110,9 @@ def test_what_is_wrong_is_refused_with_file_table_and_key(old: str, new: str, pr
     ("old", "new", "problem"),
     [
         ("bandwidth_gb_s = 7.0", "bandwidth_gb_s = 1.0", "[nvme.read] `bandwidth_gb_s` is less than `stream_gb_s`"),
+        ("stream_gb_s = 1.5", "", "[nvme.read] `stream_gb_s` is missing"),
+        ("latency_us = 80.0", "latency_us = 9e14", "[nvme.read] `latency_us` has 900000000000000.0"),
+        ("stream_gb_s = 1.5", "stream_gb_s = 1e-300", "[nvme.read] `stream_gb_s` has 1e-300"),
         ("stream_gb_s = 1.5", "stream_gb_s = 0", "[nvme.read] `stream_gb_s` has 0"),
         ("latency_us = 80.0", "in_flight = [1.0]\nlatency_us = 80.0", "[nvme.read] `in_flight` is unknown"),
         ('source = "https://example.com/drive.pdf, 2026-11-22"', 'source = ""', "`source` is empty"),
@@ -119,6 +126,12 @@ def test_what_is_wrong_in_the_short_form_is_refused(old: str, new: str, problem:
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be read \(No such file.*name a file that"):
         load_profile(tmp_path / "no.toml")
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is not a file"):
+        load_profile(tmp_path / "pipe")
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def test_what_is_written_is_read_as_it_was(text: str, tmp_path: Path) -> None:
     nvme = replace(nvme, read=station, ranges={"reads_on_writes": ((0.1, 0.9),)})
     profile = replace(
         profile,
-        name='a "name"\n\x7f',
-        machine={"a key": "über", "cores": 2, "load": 0.5},
+        name='a "name" 🖴',
+        machine={"a key": 'über "x"\n\x7f', "cores": 2, "load": 0.5},
         tiers={"nvme": nvme},
         cpu=replace(profile.cpu, ranges={"move_us": ((5.0, 7.0),)}),
         cells=cells,

@@ -33,17 +33,17 @@ CASES = {
         without_cpu, (), "the plan uses the cpu tier, and the profile has nvme only; measure cpu with"
     ),
     "objects are far larger": (
-        lambda text: text.replace("largest_bytes = 67_108_864", "largest_bytes = 100_000"),
+        lambda text: text.replace("largest_bytes = 67_108_864", "largest_bytes = 20_000"),
         (),
-        "the profile is for objects of up to 100,000 bytes in cpu; profile larger objects",
+        "the profile is for objects of up to 20,000 bytes in cpu; pass a smaller",
     ),
     "far more workers": (
-        None, ("--workers", "25"),
-        "--workers 25: outside the profile hand-written: the profile is for 12 moves in flight at most in cpu;"
-        " pass at most 24, or profile more in flight.",
+        None, ("--workers", "49"),
+        "--workers 49: outside the profile hand-written: the profile is for 12 moves in flight at most in cpu;"
+        " pass at most 48.",
     ),
     "a speed of no tier": (None, ("--speed", "gpu=2"), "the profile hand-written has no tier gpu; name cpu or nvme"),
-    "a speed of 0": (None, ("--speed", "nvme=0"), "is not a speed from 0.000001"),
+    "a speed of 0": (None, ("--speed", "nvme=0"), "--speed nvme=0: is not a speed from 0.000001"),
     "no speed": (None, ("--speed", "nvme"), "'nvme' is no speed; write nvme=2 for twice as fast"),
     "no tier": (None, ("--speed", "disk=2"), "'disk' is not a tier; write nvme=2"),
     "a speed twice": (None, ("--speed", "nvme=2,nvme=3"), "names nvme twice"),
