@@ -1,6 +1,7 @@
 """`replayer autoscale`: find how many users a system carries."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -172,6 +173,8 @@ def _resolve_search(
     **others: Any,
 ) -> SearchSettings:
     """Return the settings of a search, whose flags and trace are known to be valid."""
+    if not math.isfinite(others["target"]):
+        raise InputError("is not a limit", "pass a number", subject=others["target"], setting="target")
     if target_saturation is not None and mode == "qos":
         raise InputError(
             "it is for `mode=capacity`", "for qos, pass `metric` and `target`", setting="target_saturation"
