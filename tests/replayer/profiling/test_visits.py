@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from replayer.bindings.compiled import RECORD
 from replayer.planning.moves import HIT, STORE
 from replayer.profiling.made_trace import MadeTrace, Phases
-from replayer.profiling.visits import _count_present, measure_visits
+from replayer.profiling.schedule import Seconds, choose_phases
+from replayer.profiling.visits import WHATS, Cell, _count_present, measure_visits
 from tracegen.schema import DELETE, READ, WRITE
 
 intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), min_size=1, max_size=12)
@@ -71,6 +72,38 @@ def test_times_rates_and_loads_of_each_kind() -> None:
     assert {one.load for one in measured.values()} == {1}
     assert {one.others for one in measured.values()} == {0}
     assert measured["write"].ratios.tolist() == [1] * 6  # the first two are left out
+
+
+@given(st.sampled_from((1, 2, 8, 64)), st.integers(0, 2**32), st.floats(1, 3000))
+def test_a_rate_of_each_kind_is_known_whatever_was_slow(workers: int, seed: int, slowness: float) -> None:
+    """Of the fewest moves that a cell may have, some are slower, so that few or none are steady."""
+    phases = choose_phases(Cell("nvme", 1 << 16, workers), Seconds(1.0, 1.0, 1.0, 1e-5), 1 << 30, 0.02, 1e9)
+    assert isinstance(phases, Phases)
+    random = np.random.default_rng(seed)
+    parts = [HIT if name == "read" else STORE for name, ids in phases.ranges().items() for _ in ids]
+    mixed = phases.ranges()["mixed"]
+    parts[mixed.start : mixed.stop] = [HIT, STORE] * (len(mixed) // 2)
+    rows = np.zeros(len(parts), RECORD)
+    rows["move"] = parts
+    free = np.zeros(workers)
+    for row in rows:
+        worker = int(free.argmin())
+        row["start_ns"] = free[worker]
+        free[worker] += 1000 * (slowness if random.random() < 0.1 else 1)
+        row["end_ns"] = free[worker]
+    rows["read_ns"] = rows["end_ns"] - rows["start_ns"]
+    measured = measure_visits(rows, phases, workers)
+    assert {what for what, one in measured.items() if one.per_s > 0 and len(one.ratios) > 1} == set(WHATS)
+
+
+def test_a_mixed_phase_in_which_no_write_was_steady_counts_its_middle() -> None:
+    rows, phases = make_records()
+    mixed = slice(16, 24)
+    rows["start_ns"][24:] = rows["end_ns"][24:] = rows["end_ns"][23]
+    rows["start_ns"][17:24:2] = 0  # each write began before the reads had ended
+    measured = measure_visits(rows, phases, 1)
+    assert len(rows[mixed]) == 8
+    assert [len(measured[what].ratios) for what in ("mixed read", "mixed write")] == [3, 3]
 
 
 def test_moves_beside_another_phase_do_not_count() -> None:
