@@ -123,7 +123,7 @@ class CellSeries:
             raise ToolError(problem, "pass a larger `budget`", subject=tier)
 
     def _pilot(self, tiers: Iterable[Tier]) -> None:
-        """Run the smallest cell of each tier, of which nothing is known."""
+        """Run the smallest cell of each tier, whose times are not known yet."""
         for tier in tiers:
             cell = _smallest(tier)
             records = self._rig.run(tier, cell.bytes, cell.workers, PILOT)

@@ -102,7 +102,7 @@ def test_an_interrupted_measurement_leaves_nothing(tmp_path: Path) -> None:
         (("-o", "x.toml", "--tier", "nvme"), "the nvme tier needs a place; pass --cache-dir DIR."),
         (("-o", "x.toml", "--tier", "disk"), "'disk' is not one of"),
         (("-o", "x.toml", "--throttle", "nvme=100"), "--throttle nvme: this run has no such tier."),
-        (("-o", "x.toml", "--tier", "gpu", "--gpu-device", "cuda:99"), "or leave gpu out of --tier."),
+        (("-o", "x.toml", "--tier", "gpu", "--gpu-device", "cuda:99"), "leave gpu out of --tier."),
         (("-o", "x.toml", "--cache-dir", "none"), "no such directory"),
         (("-o", "x.toml", "--io-depth", "2", "--io-engine", "psync"), "psync makes one request at a time"),
         ((), "Missing option '-o'"),
