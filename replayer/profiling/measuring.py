@@ -37,6 +37,8 @@ _SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile tak
 _UNIT: Final = 1 << 20
 _BUSY_SHARE: Final = 0.5
 """Of the cores: if others keep more of them busy, times are theirs, too."""
+_KNOWN_SHARE: Final = 0.25
+"""Of the cores: if others keep more of them busy, those that a drive keeps busy are not known."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class MeasuredProfile:
 
     Attributes:
         profile: the profile.
-        skipped: why cells were left out: room or time.
+        skipped: why cells were left out of all rounds: room or time.
     """
 
     profile: Profile
@@ -74,7 +76,7 @@ def measure_profile(
 
     Raises:
         InputError: a tier cannot be opened, or has too little room.
-        ToolError: a move failed.
+        ToolError: a move failed, or the budget is too short for a tier.
     """
     if settings.cache_dir is not None:
         cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
@@ -86,16 +88,35 @@ def measure_profile(
         others = BusyCores(others=True)
         findings = CellSeries(rig, room, budget_s, progress).measure()
         other_cores = others.count()
-    if other_cores is not None:
-        facts["other_cores"] = round(other_cores, 2)
-        if other_cores > _BUSY_SHARE * float(facts["cores"]):
-            say(
-                f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
-                " measure again when the machine is idle."
-            )
-    facts |= {f"{tier}_busy_cores": cores for tier, cores in findings.busy_cores().items()}
+    facts |= describe_load(other_cores, findings.drive_busy_cores(), float(facts["cores"]))
+    if other_cores is not None and other_cores > _BUSY_SHARE * float(facts["cores"]):
+        say(
+            f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
+            " measure again when the machine is idle."
+        )
     profile = fit_profile(name, conditions, facts, findings)
     return MeasuredProfile(profile, findings.skipped)
+
+
+def describe_load(
+    other_cores: float | None,
+    drive_cores: float | None,
+    cores: float,
+) -> dict[str, float]:
+    """Return what is known about the cores that were busy, as facts about the machine.
+
+    Args:
+        other_cores: that were busy on average, not with this process; None: not counted.
+        drive_cores: that were busy, with whatever, while moves queued for the drive; None: not
+            counted. With busy others this says nothing about the drive, and is left out.
+        cores: of the machine.
+    """
+    if other_cores is None:
+        return {}
+    facts = {"other_cores": round(other_cores, 2)}
+    if drive_cores is not None and other_cores <= _KNOWN_SHARE * cores:
+        facts["nvme_busy_cores"] = drive_cores
+    return facts
 
 
 def fit_profile(
@@ -143,12 +164,14 @@ def _choose_room(tier: Tier, settings: Settings) -> int:
     """Return the bytes that objects may take in a tier: whole MiB.
 
     Raises:
-        InputError: too little is free.
+        InputError: too little is free, or there is no GPU for the gpu tier.
     """
     free = _MOST_ROOM * _SHARE_OF_FREE
-    if tier == "nvme" and settings.is_on_drive and settings.cache_dir is not None:
+    if tier == "gpu":
+        free = gpu.free_gpu_bytes(settings.gpu_device, "leave gpu out of `tiers`")
+    elif tier == "nvme" and settings.is_on_drive and settings.cache_dir is not None:
         free = free_bytes(settings.cache_dir) - settings.reserve.bytes_on(settings.cache_dir)
-    elif tier != "gpu":
+    else:
         free = available().bytes or free
     room = min(_MOST_ROOM, free // _SHARE_OF_FREE) // _UNIT * _UNIT
     if room < _LEAST_ROOM:

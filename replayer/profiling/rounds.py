@@ -1,7 +1,7 @@
 """Interleaved rounds over all cells: noise that lasts a while then meets all of them alike."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from time import monotonic
@@ -20,8 +20,10 @@ from replayer.profiling.schedule import (
     choose_phases,
     list_cells,
 )
+from replayer.profiling.tier_fit import JUDGED_BYTES
 from replayer.profiling.visits import Cell, Measured, measure_visits
 from replayer.record.run_info import Tier
+from tracegen.errors import ToolError
 
 ShowRun = Callable[[str, int, int], object]
 """Takes what is measured now, the runs that are done, and all of them."""
@@ -38,18 +40,19 @@ class Findings:
     Attributes:
         rounds: what each run of each cell measured.
         repeats: what each run of the repeated cell of a tier measured.
-        skipped: why cells were left out: room or time.
-        busy: cores that were busy in each run in which moves queued, by tier.
+        skipped: why cells were left out of all rounds: room or time.
+        drive_busy: cores that were busy in each run in which moves queued for the nvme tier, with
+            this process, the kernel or anybody else.
     """
 
     rounds: dict[Cell, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     repeats: dict[Tier, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Cell, str] = field(default_factory=dict)
-    busy: dict[Tier, list[float]] = field(default_factory=lambda: defaultdict(list))
+    drive_busy: list[float] = field(default_factory=list)
 
-    def busy_cores(self) -> dict[Tier, float]:
-        """Return the median of the cores that were busy while moves queued for a tier."""
-        return {tier: round(median(cores), 2) for tier, cores in self.busy.items()}
+    def drive_busy_cores(self) -> float | None:
+        """Return the median of the cores that were busy while moves queued for the nvme tier."""
+        return round(median(self.drive_busy), 2) if self.drive_busy else None
 
 
 class CellSeries:
@@ -75,15 +78,16 @@ class CellSeries:
         self._progress = progress
         self._estimates = Estimates()
         self._findings = Findings()
+        self._skipped = dict[Cell, str]()  # in this round
 
     def measure(self) -> Findings:
         """Make all runs.
 
         Raises:
-            ToolError: a move failed.
+            ToolError: a move failed, or the budget is too short for a tier.
         """
         tiers = tuple(self._room)
-        self._pilot(tiers)
+        self._pilot(tiers * 2)  # the first runs also meet cold caches
         cells = list_cells(tiers)
         repeats = [Cell(tier, *REPEATED) for tier in tiers]
         phase_s = choose_phase_s(self._budget_s, len(cells), REPEATS * len(tiers))
@@ -94,33 +98,58 @@ class CellSeries:
             lasted, ended = monotonic() - began - ended, monotonic() - began
             if number >= _FEWEST_ROUNDS and ended + lasted > self._budget_s * _MOST_OF_BUDGET:
                 break
+            self._try_skipped_again()
             for at, (cell, is_repeat) in enumerate(steps):
                 text = f"{cell.tier} {_format_size(cell.bytes)} × {cell.workers}"
                 self._progress(text, number * len(steps) + at, ROUNDS * len(steps))
                 self._run(cell, phase_s, is_repeat=is_repeat)
+        rounds = self._findings.rounds
+        skipped = self._findings.skipped | self._skipped
+        self._findings.skipped = {one: why for one, why in skipped.items() if one not in rounds}
+        for tier in tiers:
+            self._require_cells(tier)
         return self._findings
 
-    def _pilot(self, tiers: tuple[Tier, ...]) -> None:
-        """Run the smallest cell of each tier twice: the first run also meets cold caches."""
-        for tier in tiers * 2:
-            cell = Cell(tier, SIZES[0], 1)
+    def _require_cells(self, tier: Tier) -> None:
+        """Refuse a tier without what its fit and its error need: lone workers, judged sizes.
+
+        There is always room for them, so that they lack time.
+        """
+        low, high = JUDGED_BYTES
+        alone = [cell for cell in self._findings.rounds if cell.tier == tier and cell.workers == 1]
+        if not any(low <= cell.bytes <= high for cell in alone):
+            sizes = f"{_format_size(low)} to {_format_size(high)}"
+            problem = f"{self._budget_s:g} s leaves no cells of {sizes} with one worker"
+            raise ToolError(problem, "pass a larger `budget`", subject=tier)
+
+    def _pilot(self, tiers: Iterable[Tier]) -> None:
+        """Run the smallest cell of each tier, whose times are not known yet."""
+        for tier in tiers:
+            cell = _smallest(tier)
             records = self._rig.run(tier, cell.bytes, cell.workers, PILOT)
             self._estimates.note(cell, measure_visits(records, PILOT, cell.workers))
 
+    def _try_skipped_again(self) -> None:
+        """Forget the times of the cells that the last round left out: a disturbance may be over."""
+        self._estimates.forget(self._skipped)
+        self._findings.skipped |= self._skipped
+        self._skipped.clear()
+        self._pilot(tier for tier in self._room if self._estimates.guess(_smallest(tier)) is None)
+
     def _run(self, cell: Cell, phase_s: float, *, is_repeat: bool) -> None:
-        if cell in self._findings.skipped:
+        if cell in self._skipped:
             return
         guess = self._estimates.guess(cell)
         assert guess is not None, "the pilot's cell is known"
         phases = choose_phases(cell, guess, self._room[cell.tier], phase_s, self._budget_s)
         if isinstance(phases, str):
-            self._findings.skipped[cell] = phases
+            self._skipped[cell] = phases
             return
         busy = BusyCores()
         records = self._rig.run(cell.tier, cell.bytes, cell.workers, phases)
         cores = busy.count()
-        if cores is not None and cell.workers >= _QUEUE:
-            self._findings.busy[cell.tier].append(cores)
+        if cores is not None and cell.tier == "nvme" and cell.workers >= _QUEUE:
+            self._findings.drive_busy.append(cores)
         measured = measure_visits(records, phases, cell.workers)
         self._estimates.note(cell, measured)
         if is_repeat:
@@ -144,6 +173,11 @@ def interleave(cells: list[Cell], repeats: list[Cell], number: int) -> list[tupl
         steps += [(one, True) for _ in range(places.count(at)) for one in repeats]
         steps.append((cell, False))
     return steps
+
+
+def _smallest(tier: Tier) -> Cell:
+    """Return the cell that no other of a tier can be faster than."""
+    return Cell(tier, SIZES[0], 1)
 
 
 def _format_size(size: int) -> str:

@@ -1,5 +1,6 @@
 """The cells that are measured, and how many ops each gets: what fits the room and the time."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,7 +45,7 @@ class Seconds:
         """Return the times that a run of a cell took."""
         mixed_per_s = measured["mixed read"].per_s + measured["mixed write"].per_s
         write, read, remove = (measured[what].per_s for what in ("write", "read", "remove"))
-        return cls(*(1 / max(rate, 1e-3) for rate in (write, read, mixed_per_s, remove)))
+        return cls(*(1 / rate for rate in (write, read, mixed_per_s, remove)))
 
     def scale(self, factor: float) -> "Seconds":
         """Return the times of larger objects, or of slower tiers."""
@@ -60,6 +61,11 @@ class Estimates:
     def note(self, cell: Cell, measured: Measured) -> None:
         """Keep what a run of a cell took."""
         self._known[cell] = Seconds.of(measured)
+
+    def forget(self, cells: Iterable[Cell]) -> None:
+        """Forget what cells took."""
+        for cell in cells:
+            self._known.pop(cell, None)
 
     def guess(self, cell: Cell) -> Seconds | None:
         """Return the times of a cell: its own, or those of the nearest that cannot be faster.

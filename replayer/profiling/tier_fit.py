@@ -149,14 +149,14 @@ def find_error(cells: Iterable[MeasuredCell], repeats: Sequence[Measured], repea
     """Return the relative error of costs: that of the fit and that of noise, at right angles.
 
     Args:
-        cells: of the tier, with the model's times.
+        cells: of the tier, with the model's times; at least one is of JUDGED_BYTES.
         repeats: what the runs of the repeated cell measured.
         repeated: that cell.
     """
     low, high = JUDGED_BYTES
     judged = [one for one in cells if one.what != "remove" and low <= one.bytes <= high]
     residuals = [abs(one.residual) for one in judged]
-    fit = float(np.quantile(residuals, _SHARE)) if residuals else 0.0
+    fit = float(np.quantile(residuals, _SHARE))
     noise = 0.0
     if len(repeats) > 1:
         noise = max(_half_range(_times(repeats, repeated, what)) for what in DIRECTIONS)

@@ -12,6 +12,8 @@ from replayer.profiling.made_trace import Phases
 from replayer.record.run_info import Tier
 
 _FEWEST: Final = 4
+_FEWEST_OF_KIND: Final = 2
+"""Moves of a kind that must count, in mixed phases of each kind: a rate needs two."""
 Mask = NDArray[np.bool_]
 WHATS: Final = ("read", "write", "remove", "mixed read", "mixed write")
 """What a cell measures."""
@@ -75,8 +77,8 @@ def measure_visits(records: NDArray[Any], phases: Phases, workers: int) -> Measu
         if not ids:
             continue
         rows = records[ids.start : ids.stop]
-        is_steady = _find_steady(records, ids, workers)
         is_read = rows["move"] == HIT
+        is_steady = _find_steady(records, ids, workers, is_read)
         if phase == "mixed":
             measured["mixed read"] = _measure(rows, is_steady & is_read, is_read)
             measured["mixed write"] = _measure(rows, is_steady & ~is_read, ~is_read)
@@ -85,16 +87,17 @@ def measure_visits(records: NDArray[Any], phases: Phases, workers: int) -> Measu
     return measured
 
 
-def _find_steady(records: NDArray[Any], ids: range, workers: int) -> Mask:
+def _find_steady(records: NDArray[Any], ids: range, workers: int, is_read: Mask) -> Mask:
     """Return which moves of a phase count: while all workers were in it.
 
     While the phase before drains, fewer moves of this one are there than will be. If too few moves
-    are left, those in the middle count.
+    are left, in mixed phases of either kind, those in the middle count.
 
     Args:
         records: the log's rows of all phases.
         ids: of the phase.
         workers: of the cell.
+        is_read: which moves of the phase are reads.
     """
     rows = records[ids.start : ids.stop]
     places = np.arange(len(rows))
@@ -103,7 +106,9 @@ def _find_steady(records: NDArray[Any], ids: range, workers: int) -> Mask:
     is_steady: Mask = (rows["start_ns"] >= began) & (rows["end_ns"] <= ended)
     is_steady &= places >= workers
     is_steady[: int(is_steady.argmax()) + 1] = False  # the move with which the last worker came
-    if is_steady.sum() < max(_FEWEST, workers // 2):
+    kinds = [kind for kind in (is_read, ~is_read) if kind.any()]
+    fewest_of_kind = min(int((is_steady & kind).sum()) for kind in kinds)
+    if is_steady.sum() < max(_FEWEST, workers // 2) or fewest_of_kind < _FEWEST_OF_KIND:
         is_steady = (places >= workers) & (places < len(rows) - workers)
     return is_steady
 

@@ -18,6 +18,7 @@ from tracegen.errors import InputError, missing_package
 
 _new_elsewhere = call("tier_elsewhere")
 _free_tier = call("tier_free")
+_NO_GPU_TIER = "pass `gpu_mem_gb=0`"
 
 
 class MissingGpuError(InputError):
@@ -26,51 +27,65 @@ class MissingGpuError(InputError):
     Args:
         problem: why not, as a clause that names the device.
         repair: how to make the device usable, as an imperative clause; empty if unknown.
+        alternative: how to do without the tier, as an imperative clause.
+        setting: the parameter that has the problem.
 
     Attributes:
         reason: the problem and its repair, without the advice to do without the tier.
     """
 
-    def __init__(self, problem: str, repair: str = "", *, setting: str | None = None) -> None:
-        alternative = "pass `gpu_mem_gb=0`"
+    def __init__(
+        self,
+        problem: str,
+        repair: str = "",
+        alternative: str = _NO_GPU_TIER,
+        *,
+        setting: str | None = None,
+    ) -> None:
         remedy = f"{repair}, or {alternative}" if repair else alternative
         super().__init__(problem, remedy, setting=setting)
         self.reason = f"{problem}; {repair}" if repair else problem
 
 
-def load_torch(device: str) -> Any:
+def load_torch(device: str, alternative: str = _NO_GPU_TIER) -> Any:
     """Import torch and check that it can use a device.
 
     Args:
         device: cpu, cuda or cuda:N; on ROCm, too, torch calls the device cuda.
+        alternative: how to do without the tier, as an imperative clause.
 
     Raises:
         MissingGpuError: torch is not installed, or the device is not there.
     """
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         repair = "pass cuda or cuda:N (on ROCm, too)"
-        raise MissingGpuError(f"{device} is not a device", repair, setting="gpu_device")
+        problem = f"{device} is not a device"
+        raise MissingGpuError(problem, repair, alternative, setting="gpu_device")
     try:
         import torch  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
         error = missing_package("the gpu tier", "torch", "gpu")
-        raise MissingGpuError(error.problem, error.remedy) from None
+        raise MissingGpuError(error.problem, error.remedy, alternative) from None
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         problem = f"{device} cannot be used ({reason})"
-        raise MissingGpuError(problem, setting="gpu_device") from None
+        raise MissingGpuError(problem, "", alternative, setting="gpu_device") from None
     return torch
 
 
-def free_gpu_bytes(device: str) -> int:
+def free_gpu_bytes(device: str, alternative: str = _NO_GPU_TIER) -> int:
     """Return the bytes that are free on a device; for cpu, a quarter of the host's free memory.
+
+    Args:
+        device: as of `load_torch`.
+        alternative: as of `load_torch`.
 
     Raises:
         MissingGpuError: as `load_torch`.
     """
-    torch = load_torch(device)
+    torch = load_torch(device, alternative)
     if device == "cpu":
         return memory.available().bytes // 4
     return int(torch.cuda.mem_get_info(device)[0])

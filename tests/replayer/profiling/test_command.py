@@ -54,6 +54,7 @@ def test_the_file_says_under_which_conditions_it_was_measured(throttled: tuple[P
     assert profile.conditions.throttle == {"nvme": {"mib_s": 300, "latency_us": 100, "write_mib_s": 150}}
     assert profile.machine["cores"] == len(os.sched_getaffinity(0))
     assert profile.cells
+    assert "cpu_busy_cores" not in profile.machine
 
 
 def test_the_model_is_shown_with_what_was_left_out(throttled: tuple[Path, str]) -> None:
@@ -101,6 +102,7 @@ def test_an_interrupted_measurement_leaves_nothing(tmp_path: Path) -> None:
         (("-o", "x.toml", "--tier", "nvme"), "the nvme tier needs a place; pass --cache-dir DIR."),
         (("-o", "x.toml", "--tier", "disk"), "'disk' is not one of"),
         (("-o", "x.toml", "--throttle", "nvme=100"), "--throttle nvme: this run has no such tier."),
+        (("-o", "x.toml", "--tier", "gpu", "--gpu-device", "cuda:99"), "leave gpu out of --tier."),
         (("-o", "x.toml", "--cache-dir", "none"), "no such directory"),
         (("-o", "x.toml", "--io-depth", "2", "--io-engine", "psync"), "psync makes one request at a time"),
         ((), "Missing option '-o'"),

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replayer.bindings.compiled import RECORD
 from replayer.planning.moves import HIT, STORE
 from replayer.profiling.made_trace import MadeTrace, Phases
-from replayer.profiling.visits import _count_present, measure_visits
+from replayer.profiling.schedule import Seconds, choose_phases
+from replayer.profiling.visits import WHATS, Cell, _count_present, measure_visits
 from tracegen.schema import DELETE, READ, WRITE
 
 intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), min_size=1, max_size=12)
@@ -41,10 +42,11 @@ def test_the_made_ops_are_phases() -> None:
     assert [len(part["op_id"]) for part in MadeTrace(phases, 8192).batches(6)] == [6, 6, 4]
 
 
-def make_records() -> tuple[np.ndarray, Phases]:
+def make_records(mixed: int = 8) -> tuple[np.ndarray, Phases]:
     """One worker: writes of 20 us, reads of 10, in the mixed phase of 30; 5 us between moves; removals of 2."""
-    phases = Phases(8, 8, 8)
-    ops = [("write", 20)] * 8 + [("read", 10)] * 8 + [("read", 30), ("write", 30)] * 4 + [("remove", 2)] * 12
+    phases = Phases(8, 8, mixed)
+    ops = [("write", 20)] * 8 + [("read", 10)] * 8 + [("read", 30), ("write", 30)] * (mixed // 2)
+    ops += [("remove", 2)] * phases.stored
     rows = np.zeros(len(ops), RECORD)
     now = 0
     for row, (what, us) in zip(rows, ops, strict=True):
@@ -71,6 +73,39 @@ def test_times_rates_and_loads_of_each_kind() -> None:
     assert {one.load for one in measured.values()} == {1}
     assert {one.others for one in measured.values()} == {0}
     assert measured["write"].ratios.tolist() == [1] * 6  # the first two are left out
+
+
+@example(8, 0, 1000.0, STORE)
+@given(st.sampled_from((1, 2, 8, 64)), st.integers(0, 9), st.floats(1, 3000), st.sampled_from((HIT, STORE)))
+def test_each_kind_has_a_rate_whatever_was_slow(workers: int, seed: int, slowness: float, kind: int) -> None:
+    """Of the fewest moves that a cell may have, one kind is slower in half of all cases."""
+    phases = choose_phases(Cell("nvme", 1 << 16, workers), Seconds(1.0, 1.0, 1.0, 1e-5), 1 << 30, 0.02, 1e9)
+    assert isinstance(phases, Phases)
+    random = np.random.default_rng(seed)
+    parts = [HIT if name == "read" else STORE for name, ids in phases.ranges().items() for _ in ids]
+    mixed = phases.ranges()["mixed"]
+    parts[mixed.start : mixed.stop] = [HIT, STORE] * (len(mixed) // 2)
+    rows = np.zeros(len(parts), RECORD)
+    rows["move"] = parts
+    free = np.zeros(workers)
+    for row in rows:
+        worker = int(free.argmin())
+        row["start_ns"] = free[worker]
+        free[worker] += 1000 * (slowness if row["move"] == kind and random.random() < 0.5 else 1)
+        row["end_ns"] = free[worker]
+    rows["read_ns"] = rows["end_ns"] - rows["start_ns"]
+    measured = measure_visits(rows, phases, workers)
+    assert {what for what, one in measured.items() if one.per_s > 0 and len(one.ratios) > 1} == set(WHATS)
+
+
+@pytest.mark.parametrize("steady_writes", [0, 1])
+def test_a_mixed_phase_without_two_steady_writes_counts_its_middle(steady_writes: int) -> None:
+    rows, phases = make_records(20)
+    writes = np.arange(17, 36, 2)
+    rows["start_ns"][writes[: len(writes) - steady_writes]] = 0  # before the reads had ended
+    measured = measure_visits(rows, phases, 1)
+    assert len(measured["mixed read"].ratios) == len(measured["mixed write"].ratios) == 9
+    assert measured["mixed write"].per_s > 0
 
 
 def test_moves_beside_another_phase_do_not_count() -> None:

@@ -1,5 +1,6 @@
 """Cells that are run on the computed clock of a known profile, in place of a machine."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -22,11 +23,22 @@ class VirtualRig(Rig):
     Args:
         profile: the machine.
         noise: standard deviation of ln(a run's times ÷ the profile's), drawn once per run.
+        slowness: factor of the times of a run, by its number from 0, size and workers.
+
+    Attributes:
+        runs: tier, size and workers of each run.
     """
 
-    def __init__(self, profile: Profile, noise: float = 0.0) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        noise: float = 0.0,
+        slowness: Callable[[int, int, int], float] = lambda _number, _size, _workers: 1.0,
+    ) -> None:
         self._profile = profile
         self._noise = noise
+        self._slowness = slowness
+        self.runs = list[tuple[Tier, int, int]]()
         self._random = np.random.default_rng(1)
 
     def run(self, tier: Tier, size: int, workers: int, phases: Phases) -> NDArray[Any]:
@@ -38,6 +50,8 @@ class VirtualRig(Rig):
         )
         plan = Plan(MadeTrace(phases, size), options)
         factor = float(np.exp(self._random.normal(0, self._noise))) if self._noise else 1.0
+        factor /= self._slowness(len(self.runs), size, workers)
+        self.runs.append((tier, size, workers))
         struct = self._profile.with_speed({tier: factor}).struct()
         engine = VirtualEngine(plan, struct, "stamps", 1 << 20, PlanWindow(), Span())
         parts = list[NDArray[Any]]()
