@@ -250,7 +250,8 @@ def _make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics:
 
 
 def _compute_error(measured: Sequence[Trial], prediction: Trial, metric: str) -> PredictionError:
-    values = [value for trial in measured if (value := trial.summary.numbers.get(metric)) is not None]
+    found = [trial.summary.numbers.get(metric) for trial in measured]
+    values = [value for value in found if value is not None]
     described = prediction.summary.prediction
     interval = None if described is None else described.intervals.get(metric)
     thin = any(is_thin(metric, trial.summary.metrics) for trial in (*measured, prediction))

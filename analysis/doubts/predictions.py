@@ -10,7 +10,7 @@ WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 
 
 def describe_profile(info: PredictionInfo) -> str:
-    """Describe what a run was predicted from: the profile with its kind and source, changes of it."""
+    """Describe what a run was predicted from: profile, kind, source and changes."""
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
     changed = sorted((info.speeds or {}).items())
     speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in changed)
