@@ -1,4 +1,4 @@
-"""Kinds of charts: lines in panels and stacked bars, drawn from tables with a row for each mark."""
+"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks of all charts."""
 
 import itertools
 import math
@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from analysis.report.data import Gathered
-from analysis.report.svg import INK, MUTED, PAPER, TEXT_SIZE, get_colour
+from analysis.report.svg import INK, MUTED, TEXT_SIZE, get_colour
 
 SHAPES: Final = (
     "circle",
@@ -132,6 +132,11 @@ def choose_log_ticks(values: pl.Series) -> list[float]:
     low, high = (math.floor(math.log10(float(end))) for end in (positive.min(), positive.max()))  # type: ignore[arg-type]
     steps = (1, 2, 5) if high - low < 2 else (1,)
     return [step * 10.0**power for power in range(low, high + 2) for step in steps]
+
+
+def measure_labels(longest: int) -> int:
+    """Return the pixels that labels of at most this number of characters take beside an axis."""
+    return min(260, round(0.6 * TEXT_SIZE * longest))
 
 
 @dataclass(frozen=True)
@@ -295,74 +300,3 @@ def _mark_notes(base: alt.Chart, how: Lines, size: tuple[int, int], count: int) 
         column = noted.mark_rule(strokeWidth=max(3.0, width / max(count, 1)), opacity=0)
         marks = column.encode(y=alt.value(0), y2=alt.value(height))
     return marks
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Horizontal stacked bars. Rows have panel, y, part and value, and a tooltip, `note`.
-
-    Attributes:
-        x: the horizontal axis.
-        look: appearance of the parts.
-        shares: whether all bars are stretched to 100%.
-    """
-
-    x: Axis
-    look: Look
-    shares: bool = False
-
-
-def draw_bars(rows: pl.DataFrame, how: Bars, width: int) -> Plot | None:
-    """Draw the bars, with panels below one another.
-
-    Args:
-        rows: the rows of `Bars`.
-        how: the kind of chart.
-        width: in pixels.
-
-    Returns:
-        The plot; None without rows.
-    """
-    if rows.is_empty():
-        return None
-    panels, ys = (rows[name].unique(maintain_order=True).to_list() for name in ("panel", "y"))
-    longest = max(len(str(name)) for name in ys)
-    inner = width - measure_labels(longest) - 30
-    order = {name: rank for rank, name in enumerate(how.look.words)}
-    ranked = rows.with_columns(rank=pl.col("part").replace_strict(order, return_dtype=pl.Int64))
-    chart = (
-        alt.Chart(ROWS)
-        .mark_bar(height={"band": 0.8}, stroke=PAPER, strokeWidth=1)
-        .encode(
-            x=alt.X(
-                "value:Q",
-                stack="normalize" if how.shares else "zero",
-                title=how.x.title,
-                axis=how.x.axis(max(4, inner // 90), rows["value"]),
-            ),
-            y=alt.Y("y:N", sort=ys, title=None, axis=alt.Axis(domain=False, ticks=False)),
-            color=alt.Color(
-                "part:N",
-                scale=how.look.colours(),
-                legend=alt.Legend(columns=width // 160),
-            ),
-            order="rank:Q",
-            description="note:N",
-        )
-        .properties(width=inner, height=alt.Step(30))
-    )
-    return Plot(stack_panels(chart, panels), ranked)
-
-
-def measure_labels(longest: int) -> int:
-    """Return the pixels that labels of at most this number of characters take beside an axis."""
-    return min(260, round(0.6 * TEXT_SIZE * longest))
-
-
-def stack_panels(chart: Chart, panels: list[str]) -> Chart:
-    """Put a chart's panels below one another; a chart with a single panel stays as it is."""
-    if len(panels) == 1:
-        return chart
-    facet = alt.Facet("panel:N", sort=panels, header=HEADER)
-    facets: Chart = chart.facet(facet, columns=1).resolve_scale(y="independent")
-    return facets

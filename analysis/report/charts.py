@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from analysis.report.chart_kinds import Axis, Bars, Lines, Look, Plot, draw_bars, draw_lines
+from analysis.report.bar_charts import Bars, draw_bars
+from analysis.report.chart_kinds import Axis, Lines, Look, Plot, draw_lines
 from analysis.report.data import Gathered
 from analysis.report.text import format_number
 from replayer.schema import TIERS

@@ -8,7 +8,8 @@ import polars as pl
 from analysis.comparison.ratios import find_same_ratios
 from analysis.comparison.trials import compute_statistics
 from analysis.metrics.headlines import CHARTED, heading
-from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, measure_labels, stack_panels
+from analysis.report.bar_charts import stack_panels
+from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, measure_labels
 from analysis.report.charts import LEAST_MS, SYSTEMS, add_notes, arrange_bars
 from analysis.report.data import Gathered, Subject
 from analysis.report.svg import INK, get_colour
