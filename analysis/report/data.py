@@ -8,11 +8,11 @@ from typing import Final
 import polars as pl
 from msgspec.structs import asdict
 
-from analysis.comparison.matching import name_sets
 from analysis.log.columns import GIB
 from analysis.log.log import Targets
 from analysis.progress import Progress, ignore_progress
 from analysis.report.baseline import Rank, rank_systems
+from analysis.report.labels import assign_labels, name_systems
 from analysis.runs.opening import open_run
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.distributions import TABLES
@@ -122,6 +122,9 @@ def gather(
     baseline: Path | None = None,
     names: Sequence[str] | None = None,
     progress: Progress = ignore_progress,
+    *,
+    title: str = "",
+    labels: Sequence[tuple[str, str]] = (),
 ) -> Gathered:
     """Read runs, and rank them against a baseline.
 
@@ -131,9 +134,12 @@ def gather(
         baseline: one of the runs; all systems that replayed its trace are ranked.
         names: names as SYSTEM/TRIAL; None to name runs after their paths.
         progress: shows the work on each run.
+        title: the title of the report; empty to make one.
+        labels: names of systems, each with a directory or a pattern of its runs.
 
     Raises:
-        InputError: a run cannot be read or is named twice, or the baseline is not among the runs.
+        InputError: a run cannot be read or is named twice, the baseline is not among the runs, or
+            a label does not fit them.
     """
     resolved = [path.resolve() for path in paths]
     if baseline is not None and baseline.resolve() not in resolved:
@@ -141,11 +147,12 @@ def gather(
     for i, path in enumerate(paths):
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError("named twice", "name it once", subject=path)
+    given = assign_labels(paths, labels)
     contents = [_read(path, targets, progress) for path in paths]
     summaries = add_shared_doubts([summary for summary, _, _ in contents])
     each = zip(
         names or shorten_paths(paths),
-        _name_systems(paths, summaries, names),
+        _name_trials(names) if names else _name_configurations(paths, summaries, given),
         summaries,
         contents,
         strict=True,
@@ -155,13 +162,13 @@ def gather(
         for name, system, summary, (_, tables, infos) in each
     ]
     if baseline is None:
-        return Gathered(runs, targets)
+        return Gathered(runs, targets, title=title)
     base = runs[resolved.index(baseline.resolve())]
     systems: dict[str, list[Path]] = {}
     for run, path in zip(runs, paths, strict=True):
         if run.summary.provenance.trace_fingerprint == base.summary.provenance.trace_fingerprint:
             systems.setdefault(run.system, []).append(path)
-    return Gathered(runs, targets, rank_systems(systems, base.system))
+    return Gathered(runs, targets, rank_systems(systems, base.system), title)
 
 
 Configuration = tuple[str | None, str, int | None, MachineName]
@@ -202,14 +209,20 @@ def _read(
     return summary, tables, run.infos
 
 
-def _name_systems(paths: Sequence[Path], summaries: list[Summary], names: Sequence[str] | None) -> list[str]:
-    if names is not None:
-        return [name.rpartition("/")[0] for name in names]
-    groups: dict[Configuration, list[Path]] = {}
-    for path, summary in zip(paths, summaries, strict=True):
-        groups.setdefault(_configuration(summary), []).append(path)
-    labels = dict(zip(groups, name_sets(list(groups.values())), strict=True))
-    return [_mark_predicted(labels[_configuration(summary)], summary) for summary in summaries]
+def _name_trials(names: Sequence[str]) -> list[str]:
+    """Return the systems of names as SYSTEM/TRIAL."""
+    return [name.rpartition("/")[0] for name in names]
+
+
+def _name_configurations(paths: Sequence[Path], summaries: list[Summary], labels: Sequence[str | None]) -> list[str]:
+    """Return the name of each run's system: a label, or what tells its configuration apart."""
+    keys = [(label, _configuration(summary)) for label, summary in zip(labels, summaries, strict=True)]
+    groups: dict[tuple[str | None, Configuration], list[int]] = {}
+    for number, key in enumerate(keys):
+        groups.setdefault(key, []).append(number)
+    systems = [([paths[number] for number in own], summaries[own[0]]) for own in groups.values()]
+    named = dict(zip(groups, name_systems(systems, [label for label, _ in groups]), strict=True))
+    return [_mark_predicted(named[key], summary) for key, summary in zip(keys, summaries, strict=True)]
 
 
 def _mark_predicted(name: str, summary: Summary) -> str:
