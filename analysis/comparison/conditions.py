@@ -99,4 +99,17 @@ def format_condition(name: str, text: str | None, headroom: str | None = None) -
         order = json.loads(text)
         words = (order.get(field) for field in ("kind", "name"))
         return " ".join(str(word) for word in words if word is not None)
-    return text.strip('"')
+    return _format_throttle(text) if name == "throttle" else text.strip('"')
+
+
+def _format_throttle(text: str) -> str:
+    """Format the limits of tiers, given as JSON."""
+    tiers: dict[str, dict[str, float]] = json.loads(text) or {}
+    limits = []
+    for tier, limit in tiers.items():
+        words = [f"{value:g} {_LIMITS.get(key, key)}" for key, value in limit.items() if value]
+        limits.append(f"{tier} {', '.join(words)}")
+    return "; ".join(limits) or "none"
+
+
+_LIMITS: Final = {"mib_s": "MiB/s", "latency_us": "µs"}

@@ -29,7 +29,10 @@ _LIMITS: Final = {
 def describe_answer(data: Gathered) -> str:
     """Answer in plain words what the runs showed, and say so if figures are not valid."""
     findings = list(dict.fromkeys(text for summary in data.summaries for text in summary.findings))
-    told = _describe_system(data) if len(data.systems) == 1 else _describe_systems(data)
+    if data.sides is not None:
+        told = data.sides.describe()
+    else:
+        told = _describe_system(data) if len(data.systems) == 1 else _describe_systems(data)
     if not findings:
         return told
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
