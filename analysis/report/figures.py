@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from analysis.report import charts, comparison_charts
+from analysis.report.between_runs import load_chart
 from analysis.report.chart_kinds import Draw
 from analysis.report.data import Gathered
 
@@ -79,6 +80,17 @@ def _tabulate_trials(data: Gathered) -> Tables:
 
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
     "Comparison": (
+        Figure(
+            "load",
+            "Latency against load",
+            "Find the highest load at which the P95 is below its dashed target. Each point is the mean"
+            " of the valid trials at one load, the line through it its 95% bootstrap interval. Where a"
+            " point is hollow, the system fell behind its schedule: requests queue, and latencies there"
+            " also depend on how long the run lasts. If the requests/s achieved stop growing with the"
+            " load, the system is saturated.",
+            load_chart.draw_load,
+            load_chart.tabulate_load,
+        ),
         Figure(
             "comparison",
             "Headline metrics",
