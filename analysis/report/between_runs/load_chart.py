@@ -12,7 +12,7 @@ from analysis.report.between_runs.load_words import choose_targets, format_load
 from analysis.report.chart_kinds import HEADER, PREDICTED_DASHES, ROWS, Axis, Look, Plot
 from analysis.report.charts import LEAST_MS, SYSTEMS
 from analysis.report.data import DRAWN, Gathered
-from analysis.report.svg import MUTED, PAPER
+from analysis.report.svg import MUTED, PAPER, TEXT_SIZE
 from analysis.report.text import format_number
 from tracegen.schema import ENUMS
 
@@ -29,6 +29,9 @@ _LOG_FROM: Final = 4
 """Loads that span at least this factor have a log scale."""
 _MARGIN: Final = 76
 """Pixels for the vertical axis."""
+
+_STROKE: Final = "M-1,0H4"
+"""Shape of a line in the legend, long enough to show its dashes."""
 
 LoadRow = dict[str, object]
 
@@ -180,7 +183,7 @@ class _Drawing:
         own = rows.filter((pl.col("panel") == RATE) == is_last)
         base = alt.Chart(ROWS).encode(x=self._make_x(rows, is_last=is_last), y=_make_y(own, y))
         words = [name for name in self.look.words if name != RATE]
-        legend = None if is_last else alt.Legend(columns=6, symbolType="stroke", values=words)
+        legend = None if is_last else alt.Legend(columns=6, symbolType=_STROKE, values=words)
         series = alt.Color("series:N", scale=self.look.colours(), legend=legend)
         dashes = alt.StrokeDash("series:N", scale=_choose_dashes(self.look), legend=legend)
         late = base.transform_filter("datum.late").mark_point(size=70, opacity=1, strokeWidth=2)
@@ -235,7 +238,7 @@ def _mark_target(base: alt.Chart, series: alt.Color, width: int) -> list[alt.Cha
     )
     text = first.transform_calculate(text="datum.of + ' ' + format(datum.target, ',~r') + ' ms'")
     rule = first.mark_rule(aria=False, strokeWidth=1.5, strokeDash=[6, 4])
-    words = text.mark_text(aria=False, align="right", dx=-4, dy=-8, fontSize=14, color=MUTED)
+    words = text.mark_text(aria=False, align="right", dx=-4, dy=-8, fontSize=TEXT_SIZE, color=MUTED)
     return [
         rule.encode(y="target:Q", x=alt.value(0), x2=alt.value(width), color=series),
         words.encode(y="target:Q", x=alt.value(width), text="text:N"),

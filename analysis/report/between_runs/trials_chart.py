@@ -10,12 +10,12 @@ from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot
 from analysis.report.charts import SYSTEMS, add_notes
 from analysis.report.comparison_charts import compare_trials
 from analysis.report.data import DRAWN, Gathered
-from analysis.report.svg import INK, MUTED
+from analysis.report.svg import INK, MUTED, TEXT_SIZE
 from analysis.report.text import format_number
 
 _LABEL: Final = 380
 """Most pixels for the names of rows."""
-_VALUES: Final = 160
+_VALUES: Final = 150
 """Pixels for the means at the right."""
 _ROW: Final = 36
 """Height of a row in pixels."""
@@ -36,6 +36,21 @@ def list_deviations(data: Gathered) -> pl.DataFrame:
     rows = rows.filter(many & pl.col("system").is_in(data.systems[:DRAWN]))
     shares = {f"{end}_share": pl.col(end) / pl.col("mean") - 1 for end in ("value", "low", "high")}
     return rows.with_columns(**shares, order=pl.int_range(pl.len()).over("panel", "system"))
+
+
+def tabulate_spread(data: Gathered) -> dict[str, pl.DataFrame]:
+    """Return a table with a row for each metric and system: mean, interval, deviation, ends."""
+    rows = list_deviations(data)
+    if rows.is_empty():
+        return {}
+    of_trials = pl.col("value")
+    table = rows.group_by("metric", "system", maintain_order=True).agg(
+        pl.col("trials", "mean", "low", "high").first(),
+        (of_trials.std() / of_trials.mean()).alias("cv"),
+        of_trials.min().alias("least"),
+        of_trials.max().alias("greatest"),
+    )
+    return {"spread of trials: the mean, its 95% interval, deviation ÷ mean (cv)": table}
 
 
 def draw_trials(data: Gathered, width: int) -> Plot | None:
@@ -94,7 +109,7 @@ class _Strips:
     reach: float
     width: int
 
-    def draw(self) -> alt.LayerChart:
+    def draw(self) -> alt.LayerChart | alt.FacetChart:
         """Draw the rows: intervals, the mean, trials in their order from top to bottom, means."""
         x = Axis("distance from the mean", format="+~%", domain=[-self.reach, self.reach])
         axis = x.axis(5, pl.Series([self.reach]))
@@ -108,7 +123,7 @@ class _Strips:
         start = alt.X("low_share:Q", title=x.title, scale=x.scale(), axis=axis)
         interval = once.mark_rule(strokeWidth=0.7 * _ROW, opacity=0.28, aria=False)
         trials = base.mark_point(size=60, opacity=1, filled=True, stroke=INK, strokeWidth=0.7)
-        means = once.mark_text(align="left", dx=8, fontSize=14, color=MUTED, aria=False)
+        means = once.mark_text(align="left", dx=8, fontSize=TEXT_SIZE, color=MUTED, aria=False)
         middle = once.mark_rule(strokeWidth=1.5, color=INK, aria=False)
         return alt.layer(
             interval.encode(x=start, x2="high_share:Q", color=colour),
