@@ -34,7 +34,7 @@ class PredictedSystem:
 
 
 def find_predicted(data: Gathered) -> list[PredictedSystem]:
-    """Find the predictions of which the report has measured trials, too."""
+    """Find the predictions that have measured trials in the report."""
     groups: dict[str, list[Subject]] = {}
     for run in data.runs:
         if run.summary.prediction is None and _is_accepted(run.summary):
