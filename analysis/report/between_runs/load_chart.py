@@ -1,7 +1,7 @@
 """Latency against load: the storage part of TTFT with intervals, and the rate achieved."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import altair as alt
 import polars as pl
@@ -30,8 +30,8 @@ _LOG_FROM: Final = 4
 _MARGIN: Final = 76
 """Pixels for the vertical axis."""
 
-_STROKE: Final = "M-1,0H4"
-"""Shape of a line in the legend, long enough to show its dashes."""
+_LEGEND: Final[Any] = {"columns": 6, "symbolType": "M-1,0H4", "labelOffset": 24}
+"""Lines in the legend are long enough to show their dashes."""
 
 LoadRow = dict[str, object]
 
@@ -183,7 +183,7 @@ class _Drawing:
         own = rows.filter((pl.col("panel") == RATE) == is_last)
         base = alt.Chart(ROWS).encode(x=self._make_x(rows, is_last=is_last), y=_make_y(own, y))
         words = [name for name in self.look.words if name != RATE]
-        legend = None if is_last else alt.Legend(columns=6, symbolType=_STROKE, values=words)
+        legend = None if is_last else alt.Legend(values=words, **_LEGEND)
         series = alt.Color("series:N", scale=self.look.colours(), legend=legend)
         dashes = alt.StrokeDash("series:N", scale=_choose_dashes(self.look), legend=legend)
         late = base.transform_filter("datum.late").mark_point(size=70, opacity=1, strokeWidth=2)

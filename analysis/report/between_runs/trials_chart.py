@@ -66,7 +66,8 @@ def draw_trials(data: Gathered, width: int) -> Plot | None:
     is_alone = len(systems) == 1
     names = panels if is_alone else systems
     columns = 1 if is_alone else 2
-    inner = width // columns - min(_LABEL, 8 * max(map(len, names))) - _VALUES - 20
+    beside = min(_LABEL, 8 * max(map(len, names))) + 10
+    inner = (width - beside) // columns - _VALUES - 10 * (columns - 1)
     reach = 1.1 * max(_LEAST_REACH, *map(abs, rows["value_share"].to_list()))
     look = Look(dict(zip(systems, SYSTEMS, strict=False)))
     chart = _Strips(look, "panel" if is_alone else "system", names, reach, inner).draw()

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from analysis.report.between_runs.load_words import describe_load_curve
+from analysis.report.between_runs.predicted import describe_predicted
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import compute_over_trials, pick_valid
 from analysis.report.numbers import format_alike
@@ -29,7 +31,8 @@ _LIMITS: Final = {
 def describe_answer(data: Gathered) -> str:
     """Answer in plain words what the runs showed, and say so if figures are not valid."""
     findings = list(dict.fromkeys(text for summary in data.summaries for text in summary.findings))
-    told = _describe_system(data) if len(data.systems) == 1 else _describe_systems(data)
+    of_several = describe_load_curve(data) or describe_predicted(data)
+    told = _describe_system(data) if len(data.systems) == 1 else of_several or _describe_systems(data)
     if not findings:
         return told
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
