@@ -57,11 +57,13 @@ class Gathered:
         runs: the runs, in the order given.
         targets: bounds that the user set.
         sides: the systems against one of them; None for a single system.
+        title: the title that the user gave; empty to make one.
     """
 
     runs: list[Subject]
     targets: Targets
     sides: Sides | None = None
+    title: str = ""
 
     @property
     def summaries(self) -> list[Summary]:
