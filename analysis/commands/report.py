@@ -11,6 +11,7 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
+from analysis.report.labels import parse_label
 from analysis.sweeps import export as sweep_export
 from analysis.sweeps.sweep import is_sweep, open_sweep
 from tracegen.errors import InputError
@@ -36,6 +37,13 @@ from tracegen.errors import InputError
     metavar="RUN",
     help="Rank all runs against this one of them.",
 )
+@click.option("--title", default="", metavar="TEXT", help="Head the page with this title.")
+@click.option(
+    "--label",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="Call the runs in a directory, or those that a pattern names, by this name; may be repeated.",
+)
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @target_options
 def report(
@@ -43,6 +51,8 @@ def report(
     output: Path | None,
     form: str | None,
     baseline: Path | None,
+    title: str,
+    label: tuple[str, ...],
     force: bool,
     targets: Targets,
 ) -> None:
@@ -53,17 +63,29 @@ def report(
     A file that `replayer simulate` wrote gets a page of its own: hit rates over capacities, their
     knees and cliffs, and bytes written against hits.
 
-    Runs of one configuration on one machine are trials; other runs are shown next to each other.
+    Runs of one configuration on one machine are trials; other runs are shown next to each other,
+    named by their directories or by what differs. --label old=runs/old --label new=runs/new names
+    them.
     md, csv and json are printed on the terminal without -o.
     """
     if any(is_sweep(path) for path in runs):
         _report_sweep(runs, output, form, force=force)
         return
     paths = find_runs(runs)
+    named = [parse_label(text) for text in label] or _name_folders(runs, paths)
     form = export.choose_format(form, output, paths, force=force)
-    data = gather(paths, targets, baseline, progress=show_progress)
+    data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
     content = export.as_html(data, show_progress) if form == "html" else export.FORMATS[form](data)
     _deliver(content, output)
+
+
+def _name_folders(arguments: tuple[Path, ...], runs: list[Path]) -> list[tuple[str, str]]:
+    """Return a label for each argument if all are folders of runs, as of two drives."""
+    names = {argument.absolute().name for argument in arguments}
+    is_each_a_folder = not {*arguments} & {*runs}
+    if len(arguments) < 2 or len(names) < len(arguments) or not is_each_a_folder:
+        return []
+    return [(argument.absolute().name, str(argument)) for argument in arguments]
 
 
 def _report_sweep(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from analysis.comparison.trials import Trial
-from replayer.schema import to_plain
+from replayer.schema import Conditions, to_plain
 from tracegen.errors import InputError
 
 Systems = Mapping[str, Sequence[Trial]]
@@ -20,12 +20,18 @@ _SINCE_2: Final = ("order", "placement", "ops", "drain_s", "io_engine")
 
 def conditions_of(trial: Trial) -> ConditionTexts:
     """Return a run's conditions as JSON by name; each tier's size separately: usable_bytes.cpu."""
-    named = to_plain(trial.run.conditions)
+    texts = write_conditions(trial.run.conditions)
+    is_first_format = trial.run.infos[0].run_version == 1
+    absent = {name for name in _SINCE_2 if is_first_format and texts[name] == "null"}
+    return {name: text for name, text in texts.items() if name not in absent}
+
+
+def write_conditions(conditions: Conditions) -> ConditionTexts:
+    """Write conditions as JSON by name; each tier's size separately: usable_bytes.cpu."""
+    named = to_plain(conditions)
     sizes = named.pop("usable_bytes")
     named |= {f"usable_bytes.{tier}": size for tier, size in sizes.items()}
-    is_first_format = trial.run.infos[0].run_version == 1
-    absent = {name for name in _SINCE_2 if is_first_format and named[name] is None}
-    return {name: json.dumps(value, sort_keys=True) for name, value in named.items() if name not in absent}
+    return {name: json.dumps(value, sort_keys=True) for name, value in named.items()}
 
 
 def check_varied(vary: Iterable[str], systems: Systems) -> None:

@@ -8,11 +8,11 @@ from typing import Final
 import polars as pl
 from msgspec.structs import asdict
 
-from analysis.comparison.matching import name_sets
 from analysis.comparison.trials import Trial, find_fault
 from analysis.log.columns import GIB
 from analysis.log.log import Targets
 from analysis.progress import Progress, ignore_progress
+from analysis.report.labels import assign_labels, name_systems
 from analysis.report.sides.grouping import Member, group_sides
 from analysis.report.sides.sides import Sides, build_sides
 from analysis.runs.opening import open_run
@@ -125,6 +125,9 @@ def gather(
     baseline: Path | None = None,
     names: Sequence[str] | None = None,
     progress: Progress = ignore_progress,
+    *,
+    title: str = "",
+    labels: Sequence[tuple[str, str]] = (),
 ) -> Gathered:
     """Read runs, and compare their systems.
 
@@ -135,9 +138,12 @@ def gather(
             compares only systems of one load.
         names: names as SYSTEM/TRIAL; None to name runs after their paths.
         progress: shows the work on each run.
+        title: the title of the report; empty to make one.
+        labels: names of systems, each with a directory or a pattern of its runs.
 
     Raises:
-        InputError: a run cannot be read or is named twice, or the baseline is not among the runs.
+        InputError: a run cannot be read or is named twice, the baseline is not among the runs, or
+            a label does not fit them.
     """
     resolved = [path.resolve() for path in paths]
     if baseline is not None and baseline.resolve() not in resolved:
@@ -145,11 +151,12 @@ def gather(
     for i, path in enumerate(paths):
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError("named twice", "name it once", subject=path)
+    given = assign_labels(paths, labels)
     contents = [_read(path, targets, progress) for path in paths]
     summaries = add_shared_doubts([summary for _, summary, _ in contents])
     each = zip(
         names or shorten_paths(paths),
-        _name_systems(paths, summaries, names),
+        _name_trials(names) if names else _name_configurations(paths, summaries, given),
         summaries,
         contents,
         strict=True,
@@ -159,11 +166,12 @@ def gather(
         for name, system, summary, (opened, _, tables) in each
     ]
     members = [
-        Member(path, run.system, _make_trial(opened, run.summary))
-        for path, run, (opened, _, _) in zip(paths, runs, contents, strict=True)
+        Member(path, run.system, label, run.summary, _make_trial(opened, run.summary))
+        for path, run, label, (opened, _, _) in zip(paths, runs, given, contents, strict=True)
     ]
     base = members[0 if baseline is None else resolved.index(baseline.resolve())]
-    return Gathered(runs, targets, _compare_members(members, base, is_given=baseline is not None))
+    sides = _compare_members(members, base, is_given=baseline is not None)
+    return Gathered(runs, targets, sides, title)
 
 
 def _make_trial(run: Run, summary: Summary) -> Trial | None:
@@ -180,14 +188,15 @@ def _compare_members(members: Sequence[Member], base: Member, *, is_given: bool)
     return build_sides(trials, baseline, is_given=is_given)
 
 
-Configuration = tuple[str | None, str, int | None, MachineName]
+Configuration = tuple[str | None, str, int | None, MachineName, str | None]
 
 
 def _configuration(summary: Summary) -> Configuration:
     """Return a key that the trials of one system share; with a time limit each executes as many ops as it can."""
     provenance = summary.provenance
     ops = provenance.executed_ops if provenance.conditions.duration_s is None else None
-    return *provenance.configuration, ops, provenance.machine
+    drive = provenance.storage.device_model if provenance.storage is not None else None
+    return *provenance.configuration, ops, provenance.machine, drive
 
 
 def _read(
@@ -218,14 +227,20 @@ def _read(
     return run, summary, tables
 
 
-def _name_systems(paths: Sequence[Path], summaries: list[Summary], names: Sequence[str] | None) -> list[str]:
-    if names is not None:
-        return [name.rpartition("/")[0] for name in names]
-    groups: dict[Configuration, list[Path]] = {}
-    for path, summary in zip(paths, summaries, strict=True):
-        groups.setdefault(_configuration(summary), []).append(path)
-    labels = dict(zip(groups, name_sets(list(groups.values())), strict=True))
-    return [_mark_predicted(labels[_configuration(summary)], summary) for summary in summaries]
+def _name_trials(names: Sequence[str]) -> list[str]:
+    """Return the systems of names as SYSTEM/TRIAL."""
+    return [name.rpartition("/")[0] for name in names]
+
+
+def _name_configurations(paths: Sequence[Path], summaries: list[Summary], labels: Sequence[str | None]) -> list[str]:
+    """Return the name of each run's system: a label, or what tells its configuration apart."""
+    keys = [(label, _configuration(summary)) for label, summary in zip(labels, summaries, strict=True)]
+    groups: dict[tuple[str | None, Configuration], list[int]] = {}
+    for number, key in enumerate(keys):
+        groups.setdefault(key, []).append(number)
+    systems = [([paths[number] for number in own], summaries[own[0]]) for own in groups.values()]
+    named = dict(zip(groups, name_systems(systems, [label for label, _ in groups]), strict=True))
+    return [_mark_predicted(named[key], summary) for key, summary in zip(keys, summaries, strict=True)]
 
 
 def _mark_predicted(name: str, summary: Summary) -> str:
