@@ -84,7 +84,7 @@ def report(
         _report_sweep(runs, output, form, charts, force=force)
         return
     paths = find_runs(runs)
-    named = [parse_label(text) for text in label]
+    named = [parse_label(text) for text in label] or _name_folders(runs, paths)
     form = _choose_format(form, output, charts, paths, force=force)
     data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
     if charts is not None:
@@ -120,6 +120,15 @@ def _save_charts(plots: Iterable["NamedPlot"], folder: Path) -> None:
 
     for path in save_charts(plots, folder, show_progress):
         say(str(path))
+
+
+def _name_folders(arguments: tuple[Path, ...], runs: list[Path]) -> list[tuple[str, str]]:
+    """Return a label for each argument if all are folders of runs, as of two drives."""
+    names = {argument.absolute().name for argument in arguments}
+    is_each_a_folder = not {*arguments} & {*runs}
+    if len(arguments) < 2 or len(names) < len(arguments) or not is_each_a_folder:
+        return []
+    return [(argument.absolute().name, str(argument)) for argument in arguments]
 
 
 def _report_sweep(
