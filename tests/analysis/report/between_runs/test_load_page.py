@@ -106,4 +106,4 @@ def test_the_curve_is_on_top_of_the_page(swept: Gathered, browser: Browser, tmp_
     assert len(heights) == 6
     for name in ("P50", "P95", "P99"):
         assert heights[name, "2"] < heights[name, "1"], "twice the time is a higher point"
-    assert browser.value(TARGETS) == ["target 150 ms"]
+    assert browser.value(TARGETS) == ["target of interactive, responsive, batch 150 ms"]
