@@ -70,7 +70,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
+    environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
     names = [run.name for run in data.runs]
     machines = list(map(_describe_machine, data.runs))
     settings = [wording.flatten(to_plain(run.summary.provenance.conditions)) for run in data.runs]
@@ -126,7 +126,7 @@ def _start_rendering(renderer: Executor, figure: Figure, data: Gathered) -> list
     return [renderer.submit(_render, figure, width, plot) for width, plot in plots.items() if plot]
 
 
-def _keep_flags_whole(text: str) -> Markup:
+def keep_flags_whole(text: str) -> Markup:
     """Return a text in which no line breaks within a flag."""
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 
