@@ -1,7 +1,7 @@
 """The report as one HTML file, without scripts or network, for screens, phones, print and dark mode."""
 
 import re
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,16 +48,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with its charts and tables.
+    """A figure with its chart and tables.
 
     Attributes:
         figure: the figure.
-        charts: SVG for a column of a desktop page, and for a phone.
+        chart: its SVG.
         tables: its data.
     """
 
     figure: Figure
-    charts: list[Markup]
+    chart: Markup
     tables: list[Table]
 
 
@@ -103,27 +103,19 @@ def _join_names(names: list[str]) -> str:
 def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:
     """Draw the figures for which the runs have data; one is rendered while the next is made."""
     figures = [(title, figure) for title, figures in SECTIONS.items() for figure in figures if data.shown]
-    sections: dict[str, list[tuple[Figure, list[Future[Markup]]]]] = {}
+    sections: dict[str, list[tuple[Figure, Future[Markup]]]] = {}
     # Altair's validation takes longer than drawing, so it is off.
     with debug_mode(False), ThreadPoolExecutor(1) as renderer:
         with progress("drawing", "chart", len(figures)) as advance:
             for title, figure in figures:
-                if rendered := _start_rendering(renderer, figure, data):
+                if plot := figure.draw(data, drawing.WIDTH):
+                    rendered = renderer.submit(_render, figure, plot)
                     sections.setdefault(title, []).append((figure, rendered))
                 advance(1)
         return {
-            title: [
-                Drawn(figure, [chart.result() for chart in charts], _list_tables(data, figure))
-                for figure, charts in drawn
-            ]
+            title: [Drawn(figure, chart.result(), _list_tables(data, figure)) for figure, chart in drawn]
             for title, drawn in sections.items()
         }
-
-
-def _start_rendering(renderer: Executor, figure: Figure, data: Gathered) -> list[Future[Markup]]:
-    """Draw a figure in each width, and let the renderer make SVG of it; none if it has no data."""
-    plots = {width: figure.draw(data, width) for width in (drawing.WIDE, drawing.NARROW)}
-    return [renderer.submit(_render, figure, width, plot) for width, plot in plots.items() if plot]
 
 
 def keep_flags_whole(text: str) -> Markup:
@@ -131,9 +123,9 @@ def keep_flags_whole(text: str) -> Markup:
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 
 
-def _render(figure: Figure, width: int, plot: Plot) -> Markup:
+def _render(figure: Figure, plot: Plot) -> Markup:
     label = f"{figure.title}. The table below has its data."
-    return Markup(drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-{width}-", label))  # noqa: S704 (XML)
+    return Markup(drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-", label))  # noqa: S704 (XML)
 
 
 def _list_tables(data: Gathered, figure: Figure) -> list[Table]:

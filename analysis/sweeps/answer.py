@@ -206,6 +206,8 @@ def _make_size_card(sweep: SweepTable, label: str, row: Row) -> Card:
     value = " + ".join("∞" if gib is None else f"{gib:g}" for _, gib in sizes)
     memory = " + ".join(memory for memory, _ in sizes)
     hits = f"{_percent(row['hit_rate_ops'])} of reads; {sweep.label(row)}"
+    if len(sizes) > 1:
+        return Card(label, value, range=f"GiB of {memory}", hint=hits)
     return Card(label, value, "GiB", memory, hits)
 
 

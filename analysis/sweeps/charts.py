@@ -9,21 +9,17 @@ import altair as alt
 import polars as pl
 
 from analysis.report.chart_kinds import HEADER, ROWS, Plot
-from analysis.report.svg import INK, get_colour
+from analysis.report.svg import INK, TEXT_SIZE, WIDTH, get_colour
 from analysis.sweeps.choices import FUTURE
 from analysis.sweeps.sweep import MEMORY, RATES, TIMES, Curve, Point, SweepTable
 from tracegen.errors import format_count
 
-WIDTH: Final = 1120
-"""Width of a chart in pixels."""
 BOUND: Final = "unlimited memory"
 COLOURS: Final = ("blue", "red", "green", "purple", "cyan", "brown", "yellow")
 DRAWN_LINES: Final = len(COLOURS)
 """Most lines in a panel, besides the bound; nobody could tell more apart."""
 DRAWN_PANELS: Final = 6
 _LOG_FROM: Final = 4  # capacities that span more than this factor have a log scale
-TYPE: Final = 15
-"""Size of a label's type in pixels."""
 LETTER: Final = 7.6
 """Width of a letter of a label in pixels, on average."""
 AXIS: Final = 84
@@ -149,7 +145,7 @@ def _add_labels(rows: pl.DataFrame, top: float, height: int) -> pl.DataFrame:
     for (panel,), own in rows.group_by("panel", maintain_order=True):
         ends = own.sort("x").group_by("series", maintain_order=True).last()
         right = float(own["x"].max())  # type: ignore[arg-type]
-        places = spread_labels([end * height / top for end in ends["y"]], TYPE + 2)
+        places = spread_labels([end * height / top for end in ends["y"]], TEXT_SIZE + 2)
         for series, place in zip(ends["series"], places, strict=True):
             row = {"panel": panel, "series": series, "x": right, "y": place * top / height}
             added.append(row | {"note": None, "text": _name_line(series)})
@@ -230,7 +226,7 @@ def _mark_points(base: alt.Chart, rows: pl.DataFrame) -> Iterator[alt.Chart]:
     points = noted.mark_point(size=45, filled=True, opacity=1)
     yield points.encode(color=_colour(series), description="note:N")
     named = base.transform_filter("datum.text != null")
-    text = named.mark_text(aria=False, align="left", dx=8, fontSize=TYPE)
+    text = named.mark_text(aria=False, align="left", dx=8, fontSize=TEXT_SIZE)
     yield text.encode(text="text:N", color=_colour(series))
 
 

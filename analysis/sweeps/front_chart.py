@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from analysis.report.chart_kinds import ROWS, Plot
-from analysis.report.svg import MUTED, get_colour
-from analysis.sweeps.charts import AXIS, LETTER, TYPE, WIDTH
+from analysis.report.svg import MUTED, TEXT_SIZE, WIDTH, get_colour
+from analysis.sweeps.charts import AXIS, LETTER
 from analysis.sweeps.shapes import find_front
 from analysis.sweeps.sweep import SweepTable
 
@@ -59,7 +59,7 @@ def _name_points(table: pl.DataFrame, width: int, height: int) -> pl.DataFrame:
         length = LETTER * len(row["name"]) + 12
         corners = {"below": (x, y - 26), "left": (x - length, y + 4), "above": (x, y + 4)}
         for side, (left, bottom) in corners.items():
-            box = (left, bottom, left + length, bottom + TYPE + 5)
+            box = (left, bottom, left + length, bottom + TEXT_SIZE + 5)
             is_inside = box[0] >= 0 and box[2] <= width + 20
             if is_inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
@@ -90,7 +90,7 @@ def _mark_front(base: alt.Chart) -> alt.Chart:
 
 def _mark_cells(base: alt.Chart) -> alt.Chart:
     scale = alt.Scale(domain=[_BEST, "others"], range=[get_colour("blue"), get_colour("grey")])
-    legend = alt.Legend(symbolType="circle", labelFontSize=TYPE, labelLimit=400)
+    legend = alt.Legend(symbolType="circle", labelFontSize=TEXT_SIZE, labelLimit=400)
     points: alt.Chart = base.mark_point(size=70, filled=True, opacity=1)
     colour = alt.Color("series:N", scale=scale, legend=legend)
     encoded: alt.Chart = points.encode(color=colour, description="note:N")
@@ -102,5 +102,5 @@ def _mark_names(base: alt.Chart) -> Iterator[alt.Chart]:
     for side, (dx, dy) in _SIDES.items():
         named = base.transform_filter(f"datum.side == '{side}'")
         align: Literal["left", "right"] = "left" if dx > 0 else "right"
-        text = named.mark_text(aria=False, align=align, dx=dx, dy=dy, fontSize=TYPE, color=MUTED)
+        text = named.mark_text(aria=False, align=align, dx=dx, dy=dy, fontSize=TEXT_SIZE, color=MUTED)
         yield text.encode(text="name:N")
