@@ -122,12 +122,12 @@ def _describe_spread(sweep: SweepTable, spread: LabelSpread) -> str:
     return f"Of {spread.labels} {noun}, {spread.best} hits the most on average, {ahead}."
 
 
-def make_screen(sweep: SweepTable, title: str | None = None) -> FirstScreen:
+def make_screen(sweep: SweepTable, title: str = "") -> FirstScreen:
     """Return the first screen of a sweep.
 
     Args:
         sweep: the cells.
-        title: its heading; None: one from trace and model.
+        title: its heading; if empty, one from trace and model.
     """
     models = ", ".join(map(str, sweep.cells["model"].unique(maintain_order=True)))
     return FirstScreen(

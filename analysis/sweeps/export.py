@@ -1,9 +1,10 @@
 """The report of a sweep in each format."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
@@ -13,23 +14,55 @@ from analysis.report.first_screen.form import FirstScreen
 from analysis.report.text import format_number
 from analysis.sweeps.answer import make_screen
 from analysis.sweeps.shapes import find_front
-from analysis.sweeps.sweep import SweepTable
+from analysis.sweeps.sweep import SweepTable, open_sweep
 from analysis.sweeps.tables import list_findings, tabulate_cells
 from tracegen.errors import InputError
+
+if TYPE_CHECKING:
+    from analysis.sweeps.figures import PlainFigure
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """The report of a kind of files.
+
+    Attributes:
+        what: the kind, as "a sweep".
+        open: reads a file.
+        list_figures: returns the charts of what was read.
+        formats: functions by format, from what was read and a title, which may be empty; that of
+            html takes a progress, too.
+    """
+
+    what: str
+    open: Callable[[Path], Any]
+    list_figures: Callable[[Any], Iterable["PlainFigure"]]
+    formats: dict[str, Callable[..., bytes]]
+
+    def check_format(self, form: str) -> None:
+        """Refuse a format in which only runs are reported.
+
+        Raises:
+            InputError: the format is not one of these.
+        """
+        if form not in self.formats:
+            problem = f"reports runs, not {self.what}"
+            remedy = f"pass {', '.join(self.formats)}"
+            raise InputError(problem, remedy, subject=form, setting="form")
 
 
 def make_html(
     sweep: SweepTable,
+    title: str = "",
     progress: Progress = ignore_progress,
-    title: str | None = None,
 ) -> bytes:
     """Return the page; `progress` shows how many of its charts are drawn."""
     from analysis.sweeps.page import render_sweep  # noqa: PLC0415 (other formats need no renderer)
 
-    return render_sweep(sweep, progress, title).encode()
+    return render_sweep(sweep, title, progress).encode()
 
 
-def make_markdown(sweep: SweepTable, title: str | None = None) -> bytes:
+def make_markdown(sweep: SweepTable, title: str = "") -> bytes:
     """Return the first screen, what each curve looks like, and the cells."""
     cells = tabulate_cells(sweep)
     lines = list_markdown(make_screen(sweep, title))
@@ -57,12 +90,12 @@ def tabulate_markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> 
     return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in cells)]
 
 
-def make_csv(sweep: SweepTable, _title: str | None = None) -> bytes:
+def make_csv(sweep: SweepTable, _title: str = "") -> bytes:
     """Return all columns of the cells."""
     return sweep.cells.write_csv().encode()
 
 
-def make_json(sweep: SweepTable, title: str | None = None) -> bytes:
+def make_json(sweep: SweepTable, title: str = "") -> bytes:
     """Return the first screen, the table's record about itself, findings, front and cells."""
     front = find_front(sweep)
     content = {
@@ -75,20 +108,16 @@ def make_json(sweep: SweepTable, title: str | None = None) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-FORMATS: Final[dict[str, Callable[..., bytes]]] = {
-    "html": make_html,
-    "md": make_markdown,
-    "csv": make_csv,
-    "json": make_json,
-}
+def list_sweep_figures(sweep: SweepTable) -> Iterable["PlainFigure"]:
+    """Return the charts of a sweep."""
+    from analysis.sweeps.figures import list_figures  # noqa: PLC0415 (a renderer)
+
+    return list_figures(sweep)
 
 
-def check_format(form: str) -> None:
-    """Refuse a format in which only runs are reported.
-
-    Raises:
-        InputError: the format is not one of FORMATS.
-    """
-    if form not in FORMATS:
-        remedy = f"pass {', '.join(FORMATS)}"
-        raise InputError("reports runs, not sweeps", remedy, subject=form, setting="form")
+SWEEP: Final = FileReport(
+    "a sweep",
+    open_sweep,
+    list_sweep_figures,
+    {"html": make_html, "md": make_markdown, "csv": make_csv, "json": make_json},
+)

@@ -1,6 +1,6 @@
 """A page without runs: first screen, charts, tables; sweeps and searches fill it in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from markupsafe import Markup
 from analysis.progress import Progress, ignore_progress
 from analysis.report import svg as drawing
 from analysis.report import text as wording
+from analysis.report.chart_files import NamedPlot
 from analysis.report.first_screen.form import FirstScreen
 from analysis.report.page import Table, keep_flags_whole
 from analysis.sweeps.figures import PlainFigure
@@ -75,6 +76,14 @@ def render_plain_page(page: PlainPage, progress: Progress = ignore_progress) -> 
         style=Markup((report / "page.css").read_text()),  # noqa: S704 (our own file)
         colours=drawing.COLOURS,
     )
+
+
+def draw_plain_plots(figures: Iterable[PlainFigure]) -> Iterator[NamedPlot]:
+    """Yield the plots of figures, to save."""
+    with debug_mode(False):  # Altair's validation takes longer than drawing
+        for figure in figures:
+            if (plot := figure.draw()) is not None:
+                yield NamedPlot(figure.name, figure.title, plot)
 
 
 def _draw(figure: PlainFigure) -> _DrawnFigure | None:

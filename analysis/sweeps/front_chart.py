@@ -102,5 +102,5 @@ def _mark_names(base: alt.Chart) -> Iterator[alt.Chart]:
     for side, (dx, dy) in _SIDES.items():
         named = base.transform_filter(f"datum.side == '{side}'")
         align: Literal["left", "right"] = "left" if dx > 0 else "right"
-        text = named.mark_text(aria=False, align=align, dx=dx, dy=dy, fontSize=TEXT_SIZE, color=MUTED)
-        yield text.encode(text="name:N")
+        text = named.mark_text(aria=False, align=align, dx=dx, dy=dy, fontSize=TEXT_SIZE)
+        yield text.encode(text="name:N", color=alt.value(MUTED))

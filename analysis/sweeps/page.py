@@ -12,15 +12,15 @@ from replayer.schema import SIMULATION_COLUMNS
 
 def render_sweep(
     sweep: SweepTable,
+    title: str = "",
     progress: Progress = ignore_progress,
-    title: str | None = None,
 ) -> str:
     """Return the page.
 
     Args:
         sweep: the cells.
+        title: its heading; if empty, one from trace and model.
         progress: shows how many of its charts are drawn.
-        title: its heading; None: one from trace and model.
     """
     cells = tabulate_cells(sweep)
     page = PlainPage(
