@@ -71,7 +71,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
+    environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
     screen = make_first_screen(data)
     names = [run.name for run in data.runs]
     machines = list(map(_describe_machine, data.runs))
@@ -117,7 +117,7 @@ def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]
         }
 
 
-def _keep_flags_whole(text: str) -> Markup:
+def keep_flags_whole(text: str) -> Markup:
     """Return a text in which no line breaks within a flag."""
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 
