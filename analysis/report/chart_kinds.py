@@ -1,16 +1,16 @@
-"""Kinds of charts: lines in panels and stacked bars, drawn from tables with a row for each mark."""
+"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks of all charts."""
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import altair as alt
 import polars as pl
 
 from analysis.report.data import Gathered
-from analysis.report.svg import MUTED, PAPER, WIDE, get_colour
+from analysis.report.svg import INK, MUTED, TEXT_SIZE, get_colour
 
 SHAPES: Final = (
     "circle",
@@ -41,7 +41,12 @@ class Plot:
 
 
 Draw = Callable[[Gathered, int], Plot | None]
-"""Draws a chart at a width in pixels; returns None if the runs have nothing to show."""
+"""Draws a chart at a width in pixels, `svg.WIDTH`; returns None if there is nothing to show."""
+
+_MARGIN: Final = 78
+"""Pixels beside a panel for the axis and its title."""
+_STROKE: Final = "M-1,0H4"
+"""Shape of a line in a legend, long enough to show its dashes."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +134,17 @@ def choose_log_ticks(values: pl.Series) -> list[float]:
     return [step * 10.0**power for power in range(low, high + 2) for step in steps]
 
 
+def measure_labels(longest: int) -> int:
+    """Return the pixels that labels of at most this number of characters take beside an axis."""
+    return min(260, round(0.6 * TEXT_SIZE * longest))
+
+
 @dataclass(frozen=True)
 class Lines:
-    """A line chart in panels. Its rows have x, y, panel, series and run, and may have a tooltip, `note`.
+    """A line chart in panels.
+
+    Its rows have x, y, panel, series and run. They may have `note`, a tooltip; `low`, the other edge of
+    a band that ends at y; `room`, a limit; and `mark`, the name of a moment x, in rows without y.
 
     Attributes:
         x: the horizontal axis.
@@ -141,7 +154,8 @@ class Lines:
         points: whether every row with a note is marked by a point.
         shared: whether panels share their y axis.
         order: words on the x axis in their order; empty for numbers.
-        height: height of a panel in pixels.
+        height: height of a panel in pixels; one that is alone is higher by half.
+        legend: whether several series have a legend; without one, panels name their series.
     """
 
     x: Axis
@@ -151,11 +165,12 @@ class Lines:
     points: bool = False
     shared: bool = False
     order: Sequence[str] = field(default=())
-    height: int = 130
+    height: int = 170
+    legend: bool = True
 
 
 def draw_lines(rows: pl.DataFrame, how: Lines, width: int) -> Plot | None:
-    """Draw panels below one another, or in two columns if there are many and the chart is wide.
+    """Draw one panel as wide as the chart, or several in two columns.
 
     Args:
         rows: the rows of `Lines`.
@@ -168,40 +183,96 @@ def draw_lines(rows: pl.DataFrame, how: Lines, width: int) -> Plot | None:
     if rows.is_empty():
         return None
     panels = rows["panel"].unique(maintain_order=True).to_list()
-    columns = 2 if width >= WIDE and len(panels) > 3 else 1
-    inner = width // columns - 54
-    y = alt.Y("y:Q", title=how.y.title, scale=how.y.scale(), axis=how.y.axis(4, rows["y"]))
-    base = alt.Chart(ROWS).encode(x=_make_x_axis(rows, how, inner), y=y)
-    layers = [_mark_lines(base, how, width)]
-    if "room" in rows.columns:
-        room = base.transform_filter("datum.room != null").mark_line(aria=False, strokeWidth=1, strokeDash=[3, 3])
-        layers.insert(0, room.encode(y="room:Q", color=alt.value(MUTED), detail="run:N"))
-    if "note" in rows.columns:
-        layers.append(_mark_notes(base, how, inner, rows["x"].n_unique()))
-    chart = alt.layer(*layers).properties(width=inner, height=how.height)
-    facets = chart.facet(alt.Facet("panel:N", sort=panels, header=HEADER), columns=columns)
+    columns = min(2, len(panels))
+    inner = width // columns - _MARGIN
+    height = how.height if columns > 1 else how.height * 3 // 2
+    base = alt.Chart(ROWS).encode(x=_make_x_axis(rows, how, inner), y=_make_y_axis(rows, how, "y"))
+    chart = alt.layer(*_make_layers(base, rows, how, (inner, height)))
+    facets = chart.properties(width=inner, height=height).facet(
+        alt.Facet("panel:N", sort=panels, header=HEADER), columns=columns
+    )
     return Plot(
         facets.resolve_scale(y="shared" if how.shared else "independent"),
         _hold_last_values(rows) if how.step else rows,
     )
 
 
+def _make_layers(
+    base: alt.Chart,
+    rows: pl.DataFrame,
+    how: Lines,
+    size: tuple[int, int],
+) -> list[alt.Chart]:
+    """Return the layers of a panel of this width and height, from the back to the front."""
+    layers = []
+    if "mark" in rows.columns:
+        layers += _mark_moments(base)
+        base = base.transform_filter("datum.mark == null")
+    if "room" in rows.columns:
+        limited = base.transform_filter("datum.room != null")
+        room = limited.mark_line(aria=False, strokeWidth=1, strokeDash=[3, 3])
+        layers.append(room.encode(y="room:Q", color=alt.value(MUTED), detail="run:N"))
+    if "low" in rows.columns:
+        band = base.mark_area(aria=False, clip=True, opacity=0.25, interpolate=_interpolate(how))
+        colour = alt.Color("series:N", scale=how.look.colours(), legend=None)
+        layers.append(band.encode(y2="low:Q", color=colour, detail="run:N"))
+        base = base.encode(y=_make_y_axis(rows, how, "low"))
+    layers.append(_mark_lines(base, how))
+    if "note" in rows.columns:
+        layers.append(_mark_notes(base, how, size, rows["x"].n_unique()))
+    return layers
+
+
 def _make_x_axis(rows: pl.DataFrame, how: Lines, width: int) -> alt.X:
     if how.order:
-        return alt.X("x:N", sort=list(how.order), title=how.x.title, axis=alt.Axis(labelAngle=-40))
-    axis = how.x.axis(max(3, width // 70), rows["x"])
-    return alt.X("x:Q", title=how.x.title, scale=how.x.scale(zero=False), axis=axis)
+        longest = max(map(len, how.order)) * TEXT_SIZE * 0.6
+        angle = 0 if longest * len(how.order) < width else -40
+        axis = alt.Axis(labelAngle=angle)
+        return alt.X("x:N", sort=list(how.order), title=how.x.title, axis=axis)
+    numbers = how.x.axis(max(4, width // 90), rows["x"])
+    return alt.X("x:Q", title=how.x.title, scale=how.x.scale(zero=False), axis=numbers)
 
 
-def _mark_lines(base: alt.Chart, how: Lines, width: int) -> alt.Chart:
-    # A legend with one entry is useless, and one in a single row would be cut off on a phone.
-    legend = alt.Legend(columns=max(1, width // 100), symbolType="stroke") if len(how.look.words) > 1 else None
-    line: alt.Chart = base.mark_line(aria=False, clip=True, interpolate="step-after" if how.step else "linear").encode(
-        color=alt.Color("series:N", scale=how.look.colours(), legend=legend), detail="run:N"
+def _make_y_axis(rows: pl.DataFrame, how: Lines, column: str) -> alt.Y:
+    axis = how.y.axis(5, rows["y"].drop_nulls())
+    return alt.Y(f"{column}:Q", title=how.y.title, scale=how.y.scale(), axis=axis)
+
+
+def _interpolate(how: Lines) -> Literal["step-after", "linear"]:
+    return "step-after" if how.step else "linear"
+
+
+def _make_legend(how: Lines) -> alt.Legend | None:
+    """Return a legend with a line or a point for each series; None if it would tell nothing."""
+    if not how.legend or len(how.look.words) < 2:
+        return None
+    longest = max(map(len, how.look.words))
+    columns = max(1, 1000 // (measure_labels(longest) + 70))
+    if how.points:
+        return alt.Legend(columns=columns)
+    return alt.Legend(columns=columns, symbolType=_STROKE, labelOffset=24)
+
+
+def _mark_lines(base: alt.Chart, how: Lines) -> alt.Chart:
+    legend = _make_legend(how)
+    clip = how.x.domain is not None or how.y.domain is not None
+    marked: alt.Chart = base.mark_line(aria=False, clip=clip, interpolate=_interpolate(how)).encode(
+        color=alt.Color("series:N", scale=how.look.colours(), legend=legend),
+        detail="run:N",
     )
     if how.look.dashed:
-        line = line.encode(strokeDash=alt.StrokeDash("series:N", scale=how.look.dashes(), legend=legend))
-    return line
+        own = None if how.points else legend  # points with dashed edges are ugly
+        dashes = how.look.dashes()
+        marked = marked.encode(strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=own))
+    return marked
+
+
+def _mark_moments(base: alt.Chart) -> list[alt.Chart]:
+    """Mark moments by vertical lines with their names."""
+    moments = base.transform_filter("datum.mark != null").encode(y=alt.value(0))
+    rule = moments.mark_rule(aria=False, color=INK, strokeWidth=1, strokeDash=[2, 3])
+    text = moments.mark_text(aria=False, align="right", baseline="top", dx=-5, dy=2, color=MUTED)
+    return [rule.encode(y2=alt.value("height")), text.encode(text="mark:N")]
 
 
 def _hold_last_values(rows: pl.DataFrame) -> pl.DataFrame:
@@ -214,79 +285,18 @@ def _hold_last_values(rows: pl.DataFrame) -> pl.DataFrame:
     return held
 
 
-def _mark_notes(base: alt.Chart, how: Lines, width: int, count: int) -> alt.Chart:
+def _mark_notes(base: alt.Chart, how: Lines, size: tuple[int, int], count: int) -> alt.Chart:
     """Mark what shows a tooltip: points, or invisible columns as high as the panel."""
+    width, height = size
     noted = base.transform_filter("datum.note != null").encode(description="note:N")
     marks: alt.Chart
     if how.points:
-        point = noted.mark_point(size=24, filled=True, opacity=1)
+        point = noted.mark_point(size=50, filled=True, opacity=1)
         marks = point.encode(
             color=alt.Color("series:N", scale=how.look.colours(), legend=None),
             shape=alt.Shape("series:N", scale=how.look.shapes(), legend=None),
         )
     else:
         column = noted.mark_rule(strokeWidth=max(3.0, width / max(count, 1)), opacity=0)
-        marks = column.encode(y=alt.value(0), y2=alt.value(how.height))
+        marks = column.encode(y=alt.value(0), y2=alt.value(height))
     return marks
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Horizontal stacked bars. Rows have panel, y, part and value, and a tooltip, `note`.
-
-    Attributes:
-        x: the horizontal axis.
-        look: appearance of the parts.
-        shares: whether all bars are stretched to 100%.
-    """
-
-    x: Axis
-    look: Look
-    shares: bool = False
-
-
-def draw_bars(rows: pl.DataFrame, how: Bars, width: int) -> Plot | None:
-    """Draw the bars, with panels below one another.
-
-    Args:
-        rows: the rows of `Bars`.
-        how: the kind of chart.
-        width: in pixels.
-
-    Returns:
-        The plot; None without rows.
-    """
-    if rows.is_empty():
-        return None
-    panels, ys = (rows[name].unique(maintain_order=True).to_list() for name in ("panel", "y"))
-    longest = max(len(str(name)) for name in ys)
-    inner = width - min(130, 7 * longest) - 30
-    order = {name: rank for rank, name in enumerate(how.look.words)}
-    ranked = rows.with_columns(rank=pl.col("part").replace_strict(order, return_dtype=pl.Int64))
-    chart = (
-        alt.Chart(ROWS)
-        .mark_bar(height={"band": 0.8}, stroke=PAPER, strokeWidth=1)
-        .encode(
-            x=alt.X(
-                "value:Q",
-                stack="normalize" if how.shares else "zero",
-                title=how.x.title,
-                axis=how.x.axis(max(3, inner // 70), rows["value"]),
-            ),
-            y=alt.Y("y:N", sort=ys, title=None, axis=alt.Axis(labelLimit=130, domain=False, ticks=False)),
-            color=alt.Color("part:N", scale=how.look.colours(), legend=alt.Legend(columns=max(1, width // 110))),
-            order="rank:Q",
-            description="note:N",
-        )
-        .properties(width=inner, height=alt.Step(20))
-    )
-    return Plot(stack_panels(chart, panels), ranked)
-
-
-def stack_panels(chart: Chart, panels: list[str]) -> Chart:
-    """Put a chart's panels below one another; a chart with a single panel stays as it is."""
-    if len(panels) == 1:
-        return chart
-    facet = alt.Facet("panel:N", sort=panels, header=HEADER)
-    facets: Chart = chart.facet(facet, columns=1).resolve_scale(y="independent")
-    return facets

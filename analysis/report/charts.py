@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from analysis.report.chart_kinds import Axis, Bars, Lines, Look, Plot, draw_bars, draw_lines
+from analysis.report.bar_charts import Bars, draw_bars
+from analysis.report.chart_kinds import Axis, Lines, Look, Plot, draw_lines
 from analysis.report.data import Gathered
 from analysis.report.text import format_number
 from replayer.schema import TIERS
@@ -103,7 +104,7 @@ def draw_latency(data: Gathered, width: int) -> Plot | None:
         look = choose_system_look(data)
     rows = rows.with_columns(pl.col("y").clip(LEAST_MS))
     how = Lines(TIME, Axis("ms (log scale)" if len(data.shown) == 1 else "P95, ms (log scale)", log=True),
-                look, shared=True, height=100)  # fmt: skip
+                look, shared=True, height=140)  # fmt: skip
     return draw_lines(_note_values(rows, "ms"), how, width)
 
 
@@ -202,7 +203,7 @@ def draw_depth(data: Gathered, width: int) -> Plot | None:
     rows = rows.rename({"t_s": "x"}).with_columns(pl.col("panel").replace(names))
     rows, look = _split_systems(data, rows, "blue")
     rows = _note_values(rows, "")
-    return draw_lines(rows, Lines(TIME, Axis("moves, mean"), look, step=True, height=90), width)
+    return draw_lines(rows, Lines(TIME, Axis("moves, mean"), look, step=True, height=140), width)
 
 
 def _split_systems(data: Gathered, rows: pl.DataFrame, alone: str) -> tuple[pl.DataFrame, Look]:
@@ -216,7 +217,7 @@ def draw_occupancy(data: Gathered, width: int) -> Plot | None:
     """Draw the contents of each tier over time, and its capacity."""
     rows = data.table("occupancy_over_time").rename({"t_s": "x", "gib": "y", "room_gib": "room"})
     rows, look = _split(data, rows, pl.col("tier"), pl.col("tier"))
-    return draw_lines(_note_values(rows, "GiB"), Lines(TIME, Axis("GiB"), look, height=90), width)
+    return draw_lines(_note_values(rows, "GiB"), Lines(TIME, Axis("GiB"), look, height=140), width)
 
 
 def draw_lateness(data: Gathered, width: int) -> Plot | None:
@@ -241,7 +242,7 @@ def draw_device(data: Gathered, width: int) -> Plot | None:
     rows = rows.rename({"t_s": "x"}).drop_nulls("y").with_columns(pl.col("panel").replace(names))
     rows, look = _split_systems(data, rows, "blue")
     rows = rows.with_columns(run=pl.format("{} {}", "run", "rank"))  # a line per rank
-    return draw_lines(_note_values(rows, ""), Lines(TIME, Axis(""), look, step=True, height=90), width)
+    return draw_lines(_note_values(rows, ""), Lines(TIME, Axis(""), look, step=True, height=140), width)
 
 
 def arrange_bars(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:

@@ -8,10 +8,11 @@ import polars as pl
 from analysis.comparison.ratios import find_same_ratios
 from analysis.comparison.trials import compute_statistics
 from analysis.metrics.headlines import CHARTED, heading
-from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, stack_panels
+from analysis.report.bar_charts import stack_panels
+from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, measure_labels
 from analysis.report.charts import LEAST_MS, SYSTEMS, add_notes, arrange_bars
 from analysis.report.data import Gathered, Subject
-from analysis.report.svg import INK, WIDE, get_colour
+from analysis.report.svg import INK, get_colour
 from analysis.report.text import format_number
 from analysis.summary.run_summary import Interval
 
@@ -33,8 +34,8 @@ def draw_qos(data: Gathered, width: int) -> Plot | None:
         ),
     )
     ys, panels = (rows[name].unique(maintain_order=True).to_list() for name in ("y", "panel"))
-    inner = width - min(130, 7 * max(map(len, ys))) - 30
-    y = alt.Y("y:N", sort=ys, title=None, axis=alt.Axis(labelLimit=130, domain=False, ticks=False))
+    inner = width - measure_labels(max(map(len, ys))) - 30
+    y = alt.Y("y:N", sort=ys, title=None, axis=alt.Axis(domain=False, ticks=False))
     first_byte = Axis("time to first byte, ms (log scale)", log=True)
     axis = first_byte.axis(5, pl.concat([rows["p50_ms"], rows["p99_ms"], rows["target"]]))
     x = alt.X("p50_ms:Q", scale=first_byte.scale(), title=first_byte.title, axis=axis)
@@ -56,7 +57,7 @@ def draw_qos(data: Gathered, width: int) -> Plot | None:
         base.mark_rule(strokeWidth=5).encode(x2="p99_ms:Q", color=encode("P50 to P99")["color"]),
         base.mark_point(filled=True, size=70, opacity=1).encode(x="p95_ms:Q", **encode("P95")),
         base.mark_tick(thickness=2.5, size=20).encode(x="target:Q", color=encode("target for P95")["color"]),
-    ).properties(width=inner, height=alt.Step(26))
+    ).properties(width=inner, height=alt.Step(32))
     return Plot(stack_panels(chart, panels), rows)
 
 
@@ -104,8 +105,8 @@ def draw_comparison(data: Gathered, width: int) -> Plot | None:
     if len(data.runs) == 1 or rows.is_empty():
         return None
     ys = data.systems
-    columns = 2 if width >= WIDE else 1
-    inner = width // columns - min(120, 7 * max(map(len, ys))) - 24
+    columns = 2
+    inner = width // columns - measure_labels(max(map(len, ys))) - 36
     rows = add_notes(
         rows,
         lambda row: f"{row['run']}: {format_number(row['value'])}{'' if row['valid'] else ', NOT VALID'}",
@@ -117,7 +118,7 @@ def draw_comparison(data: Gathered, width: int) -> Plot | None:
             "system:N",
             sort=ys,
             title=None,
-            axis=alt.Axis(labelLimit=120, domain=False, ticks=False),
+            axis=alt.Axis(domain=False, ticks=False),
         )
     )
     x = alt.X("mean:Q", title=None, axis=alt.Axis(format=",~r", tickCount=4))
@@ -134,7 +135,7 @@ def draw_comparison(data: Gathered, width: int) -> Plot | None:
                 legend=None,
             ),
         ),
-    ).properties(width=inner, height=alt.Step(24))
+    ).properties(width=inner, height=alt.Step(30))
     titles = rows["panel"].unique(maintain_order=True).to_list()
     facets = chart.facet(alt.Facet("panel:N", sort=titles, header=HEADER), columns=columns)
     return Plot(facets.resolve_scale(x="independent"), rows.with_columns(first=first))

@@ -54,11 +54,13 @@ class Gathered:
         runs: the runs, in the order given.
         targets: bounds that the user set.
         ranking: ranking of the systems against a baseline; empty without one.
+        title: the title that the user gave; empty to make one.
     """
 
     runs: list[Subject]
     targets: Targets
     ranking: list[Rank] = field(default_factory=list)
+    title: str = ""
 
     @property
     def summaries(self) -> list[Summary]:

@@ -1,7 +1,7 @@
 """The report as one HTML file, without scripts or network, for screens, phones, print and dark mode."""
 
 import re
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.figures import SECTIONS, Figure
+from analysis.report.first_screen.screen import make_first_screen
 from analysis.summary import glossary
-from analysis.summary import text as render
 from analysis.summary.distributions import HEADINGS
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
@@ -48,16 +48,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with its charts and tables.
+    """A figure with its chart and tables.
 
     Attributes:
         figure: the figure.
-        charts: SVG for a column of a desktop page, and for a phone.
+        chart: its SVG.
         tables: its data.
     """
 
     figure: Figure
-    charts: list[Markup]
+    chart: Markup
     tables: list[Table]
 
 
@@ -71,18 +71,19 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         trim_blocks=True,
     )
     environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
+    screen = make_first_screen(data)
     names = [run.name for run in data.runs]
     machines = list(map(_describe_machine, data.runs))
     settings = [wording.flatten(to_plain(run.summary.provenance.conditions)) for run in data.runs]
     return environment.get_template("page.html.jinja").render(
-        title=_join_names(names if len(names) < 4 else data.systems),
+        title=screen.title,
+        screen=screen,
         style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own file)
         colours=drawing.COLOURS,
         data=data,
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        verdicts=render.format_verdicts(data.summaries),
         ranking=Table("Systems against the baseline", wording.RANKING, wording.tabulate_ranking(data)),
         sections=_draw_sections(data, progress),
         drawn=DRAWN,
@@ -96,34 +97,22 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
     )
 
 
-def _join_names(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
 def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:
     """Draw the figures for which the runs have data; one is rendered while the next is made."""
     figures = [(title, figure) for title, figures in SECTIONS.items() for figure in figures if data.shown]
-    sections: dict[str, list[tuple[Figure, list[Future[Markup]]]]] = {}
+    sections: dict[str, list[tuple[Figure, Future[Markup]]]] = {}
     # Altair's validation takes longer than drawing, so it is off.
     with debug_mode(False), ThreadPoolExecutor(1) as renderer:
         with progress("drawing", "chart", len(figures)) as advance:
             for title, figure in figures:
-                if rendered := _start_rendering(renderer, figure, data):
+                if plot := figure.draw(data, drawing.WIDTH):
+                    rendered = renderer.submit(_render, figure, plot)
                     sections.setdefault(title, []).append((figure, rendered))
                 advance(1)
         return {
-            title: [
-                Drawn(figure, [chart.result() for chart in charts], _list_tables(data, figure))
-                for figure, charts in drawn
-            ]
+            title: [Drawn(figure, chart.result(), _list_tables(data, figure)) for figure, chart in drawn]
             for title, drawn in sections.items()
         }
-
-
-def _start_rendering(renderer: Executor, figure: Figure, data: Gathered) -> list[Future[Markup]]:
-    """Draw a figure in each width, and let the renderer make SVG of it; none if it has no data."""
-    plots = {width: figure.draw(data, width) for width in (drawing.WIDE, drawing.NARROW)}
-    return [renderer.submit(_render, figure, width, plot) for width, plot in plots.items() if plot]
 
 
 def _keep_flags_whole(text: str) -> Markup:
@@ -131,9 +120,9 @@ def _keep_flags_whole(text: str) -> Markup:
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 
 
-def _render(figure: Figure, width: int, plot: Plot) -> Markup:
+def _render(figure: Figure, plot: Plot) -> Markup:
     label = f"{figure.title}. The table below has its data."
-    return Markup(drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-{width}-", label))  # noqa: S704 (XML)
+    return Markup(drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-", label))  # noqa: S704 (XML)
 
 
 def _list_tables(data: Gathered, figure: Figure) -> list[Table]:

@@ -1,8 +1,8 @@
 """Altair charts as SVG inside a page, without scripts.
 
-The page's style sheet gives their colours, so that they suit light, dark and print. vl-convert renders each
-chart twice: for a column of a desktop page, and for a phone. Parts of its output that a page cannot use
-are removed: backgrounds, roles and labels for scripts, long decimals.
+The page's style sheet gives their colours, so that they suit light, dark and print. A chart is drawn
+once, as wide as a desktop page; a phone scrolls it sideways. Parts of vl-convert's output that a page
+cannot use are removed: backgrounds, roles and labels for scripts, long decimals.
 """
 
 import re
@@ -13,8 +13,9 @@ import altair as alt
 import polars as pl
 import vl_convert
 
-WIDE: Final = 560
-NARROW: Final = 350
+WIDTH: Final = 1120
+"""The width of every chart in pixels."""
+TEXT_SIZE: Final = 15
 
 INK: Final = "#1d2330"
 MUTED: Final = "#59606d"
@@ -44,7 +45,7 @@ All colours on white are distinct, as they identify the name in a rendered chart
 
 _NAMES: Final = {light: name for name, (light, _, _) in COLOURS.items()}
 _FONT: Final = "Arial, Helvetica, Liberation Sans, sans-serif"
-_TEXT: Final = {"labelFont": _FONT, "titleFont": _FONT, "labelFontSize": 11, "titleFontSize": 11}
+_TEXT: Final = {"labelFont": _FONT, "titleFont": _FONT, "labelFontSize": TEXT_SIZE, "titleFontSize": TEXT_SIZE}
 _CONFIG: Final[dict[str, Any]] = {
     "background": None,
     "font": _FONT,
@@ -54,6 +55,7 @@ _CONFIG: Final[dict[str, Any]] = {
         "labelColor": MUTED,
         "titleColor": MUTED,
         "titleFontWeight": "normal",
+        "labelLimit": 260,
         "gridColor": GRID,
         "domainColor": GRID,
         "tickColor": GRID,
@@ -64,12 +66,14 @@ _CONFIG: Final[dict[str, Any]] = {
         "orient": "top",
         "title": None,
         "labelColor": INK,
-        "symbolStrokeWidth": 2,
-        "symbolSize": 60,
-        "offset": 4,
+        "labelLimit": 360,
+        "columnPadding": 28,
+        "symbolStrokeWidth": 3,
+        "symbolSize": 140,
+        "offset": 6,
     },
-    "line": {"strokeWidth": 1.6},
-    "facet": {"spacing": 14},
+    "line": {"strokeWidth": 2},
+    "facet": {"spacing": 24},
 }
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _CLASSES: Final = {"cell", "role-mark"}  # panels and marks

@@ -56,10 +56,10 @@ class SweepFigure:
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A figure with its charts, for a desktop page and for a phone, and its tables."""
+    """A figure with its chart and its tables."""
 
     figure: SweepFigure
-    charts: list[Markup]
+    chart: Markup
     tables: list[Table]
 
 
@@ -100,17 +100,12 @@ def _tabulate_points(sweep: SweepTable, axis: str, by: str) -> pl.DataFrame:
 
 
 def _draw(figure: SweepFigure) -> DrawnFigure | None:
-    """Draw a figure in each width; None if it has no data."""
+    """Draw a figure; None if it has no data."""
+    if (plot := figure.draw(drawing.WIDTH)) is None:
+        return None
     label = f"{figure.title}. The table below has its data."
-    drawn = []
-    for width in (drawing.WIDE, drawing.NARROW):
-        plot = figure.draw(width)
-        if plot is None:
-            return None
-        prefix = f"{figure.name}-{width}-"
-        svg = drawing.render_svg(plot.chart, plot.rows, prefix, label)
-        drawn.append(Markup(svg))  # noqa: S704 (XML)
-    return DrawnFigure(figure, drawn, [_make_table(figure.title, figure.table())])
+    svg = drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-", label)
+    return DrawnFigure(figure, Markup(svg), [_make_table(figure.title, figure.table())])  # noqa: S704 (XML)
 
 
 def _make_table(caption: str, rows: pl.DataFrame) -> Table:

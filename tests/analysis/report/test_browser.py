@@ -18,7 +18,7 @@ PAINTED = """(() => {
   const seen = [...document.querySelectorAll('figure svg')].filter(svg => svg.getBoundingClientRect().width > 0);
   return seen.map(svg => {
     const cells = [...svg.querySelectorAll('.cell')];
-    return [svg.closest('figure').id, svg.getBoundingClientRect().right,
+    return [svg.closest('figure').id, svg.closest('.chart').getBoundingClientRect().right,
       (cells.length ? cells : [svg]).map(cell => [...cell.querySelectorAll('.role-mark')].some(painted))];
   });
 })()"""
@@ -37,6 +37,16 @@ def test_a_browser_draws_every_chart(browser: Browser, pages: dict[str, Path], c
         assert right <= width, name
         assert panels, name
         assert all(panels), f"{name}: a panel is empty: {panels}"
+
+
+SMALLEST_TEXT = """Math.min(...[...document.querySelectorAll('.chart text')].map(
+  text => parseFloat(getComputedStyle(text).fontSize) * Math.hypot(text.getScreenCTM().c, text.getScreenCTM().d)))"""
+
+
+@pytest.mark.parametrize(("width", "least"), [(1280, 14), (390, 10.5)])
+def test_text_in_charts_is_legible(browser: Browser, pages: dict[str, Path], width: int, least: float) -> None:
+    browser.open(pages["systems"], width)
+    assert browser.value(SMALLEST_TEXT) >= least
 
 
 def test_dark_mode_and_print_have_their_colours(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:

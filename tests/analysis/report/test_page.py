@@ -21,7 +21,7 @@ from tests.support.logs import follow, write_run
 @pytest.mark.parametrize("case", CASES)
 def test_a_page_is_well_formed_and_self_contained(pages: dict[str, Path], case: str) -> None:
     text, root = pages[case].read_text(), tree(pages[case])
-    assert len(text.encode()) < 5_000_000
+    assert len(text.encode()) < (650_000 if case == "one" else 2_000_000)
     ids = [element.get("id") for element in root.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
     assert {element.tag for element in root.iter()}.isdisjoint({"script", "link", "img", "iframe", "object", "base"})
@@ -42,7 +42,7 @@ def test_every_figure_has_a_title_an_explanation_and_its_data(pages: dict[str, P
     for figure in figures:
         assert words(figure.find("h3"))  # type: ignore[arg-type]
         assert len(words(figure.find("figcaption"))) > 40  # type: ignore[arg-type]
-        assert len(figure.findall(".//svg[@role='img'][@aria-label]")) == 2
+        assert len(figure.findall(".//svg[@role='img'][@aria-label]")) == 1
         for table in figure.findall("details//table"):
             width = len(table.findall("thead//th"))
             rows = table.findall("tbody/tr")
@@ -65,8 +65,10 @@ def test_axes_name_their_units(pages: dict[str, Path]) -> None:
 def test_verdict_and_doubts_come_first(pages: dict[str, Path]) -> None:
     text = words(tree(pages["one"])[1])
     order = [
-        "✓ VALID:",
-        "Doubts",
+        "kv-tier-bench report of one run",
+        "✓ VALID",
+        "Throughput, tok/s",
+        " doubts ",
         "throughput by the wall clock",
         "Throughput over time",
         "Trace, plan and time",
@@ -76,7 +78,8 @@ def test_verdict_and_doubts_come_first(pages: dict[str, Path]) -> None:
     assert places == sorted(places)
     bad = words(tree(pages["bad"])[1])
     assert "✗ NOT VALID" in bad
-    assert bad.index("✗ NOT VALID") < bad.index("✗ Invalidates: incomplete") < bad.index("Doubt:")
+    assert bad.index("✗ NOT VALID") < bad.index("✗ Invalidates: Incomplete") < bad.index(" doubts ")
+    assert "Do not publish these figures: " in bad
 
 
 def test_the_headline_agrees_with_the_summary(pages: dict[str, Path], replay: Path) -> None:
@@ -88,10 +91,6 @@ def test_the_headline_agrees_with_the_summary(pages: dict[str, Path], replay: Pa
     assert len(rows) > 12
     assert rows == {name: bracketed(name, summary, wording.shown(name, summary[name])) for name in rows}
     assert rows["nvme_read_p99_ms"].startswith("(")  # in brackets: too few samples
-    verdict = words(tree(pages["one"]).find(".//p[@class='verdict good']"))  # type: ignore[arg-type]
-    for name in ("wall_clock_tok_s", "decode_read_gib_s", "nvme_read_p95_ms", "hit_rate"):
-        assert wording.shown(name, summary[name]) in verdict
-    assert "beats recomputing below" in verdict
 
 
 def test_every_metric_has_a_value_and_a_definition(pages: dict[str, Path], replay: Path) -> None:
@@ -120,8 +119,8 @@ def test_trials_form_one_system_with_intervals(gathered: dict[str, Gathered], pa
     assert compared["mean"].unique().to_list() == [expected.mean]
     assert (compared["low"][0], compared["high"][0]) == (expected.low, expected.high)
     text = words(tree(pages["trials"]))
-    assert "Trials of one configuration." in text
-    assert "2 trials: VALID" in text
+    assert "kv-tier-bench report of 2 trials" in text
+    assert f"95% interval {expected.low:,.0f} to {expected.high:,.0f}, 2 trials" in text
     assert len(gathered["systems"].systems) == 2
 
 

@@ -11,7 +11,7 @@ from analysis.log.log import Targets
 from analysis.report import charts, comparison_charts, export
 from analysis.report import text as wording
 from analysis.report.data import Gathered, gather
-from analysis.report.svg import WIDE
+from analysis.report.svg import WIDTH
 from tests.analysis.report.pages import tree, words
 from tests.support.browser import Browser
 from tests.support.crafted_runs import clean
@@ -64,7 +64,7 @@ def test_predicted_lines_are_dashed_and_measured_lines_are_not(reported: dict[st
     assert [1, 0] not in dashed
     assert len({*map(tuple, dashed)}) == 2
     for draw in (charts.draw_bandwidth, charts.draw_latency, charts.draw_depth, charts.draw_occupancy):
-        drawn = draw(reported["alone"], WIDE)
+        drawn = draw(reported["alone"], WIDTH)
         assert drawn is not None
         (scale,) = scales(drawn.chart.to_dict(validate=False), "strokeDash")
         assert [1, 0] not in scale["range"]
@@ -82,7 +82,7 @@ def scales(spec: object, channel: str) -> list[dict[str, list[list[int]]]]:
 
 
 def test_both_series_are_in_one_chart(reported: dict[str, Gathered]) -> None:
-    drawn = charts.draw_bandwidth(reported["both"], WIDE)
+    drawn = charts.draw_bandwidth(reported["both"], WIDTH)
     assert drawn is not None
     panels = drawn.rows.group_by("panel").agg("series").rows()
     assert all(set(series) == {"drive", "what-if (predicted)", "predicted-sheet"} for _, series in panels)
@@ -101,9 +101,8 @@ def test_the_page_says_what_is_predicted(page: Path) -> None:
     root = tree(page)
     text = words(root)
     assert words(root.find(".//h1")) == "drive, what-if (predicted), predicted-sheet"  # type: ignore[arg-type]
-    assert "what-if (predicted): PREDICTED, not measured, with the profile drive (measured)" in text
+    assert "PREDICTED, not measured, with the profile drive (measured) (what-if (predicted))" in text
     assert "VALID, 2 of 4 runs predicted" in text
-    assert "what-if (predicted): VALID PREDICTION:" in text
     assert "Runs marked as predicted were not measured" in text
     assert INTERVAL in text
     assert "the profile acme-1 (data sheet: acme.example, 2026-11-01)" in text
@@ -144,7 +143,7 @@ def test_other_formats_are_marked(reported: dict[str, Gathered]) -> None:
     assert runs[2]["intervals"]["nvme_read_p95_ms"] == pytest.approx([41.02, 64.09], rel=1e-3)
 
 
-DASHED = """[...document.querySelectorAll('#bandwidth .wide path')].map(path => [
+DASHED = """[...document.querySelectorAll('#bandwidth path')].map(path => [
   getComputedStyle(path).stroke, path.getAttribute('stroke-dasharray') || ''
 ]).filter(([stroke, dash]) => dash)"""
 
