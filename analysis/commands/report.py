@@ -1,6 +1,8 @@
 """`analysis report`: a page of charts, or other formats."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -14,6 +16,9 @@ from analysis.report.data import gather
 from analysis.sweeps import export as sweep_export
 from analysis.sweeps.sweep import is_sweep, open_sweep
 from tracegen.errors import InputError
+
+if TYPE_CHECKING:
+    from analysis.report.chart_files import NamedPlot
 
 
 @click.command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -36,13 +41,20 @@ from tracegen.errors import InputError
     metavar="RUN",
     help="Rank all runs against this one of them.",
 )
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option(
+    "--charts",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save each chart as SVG and PNG in this folder.",
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
 @target_options
 def report(
     runs: tuple[Path, ...],
     output: Path | None,
     form: str | None,
     baseline: Path | None,
+    charts: Path | None,
     force: bool,
     targets: Targets,
 ) -> None:
@@ -54,22 +66,54 @@ def report(
     knees and cliffs, and bytes written against hits.
 
     Runs of one configuration on one machine are trials; other runs are shown next to each other.
-    md, csv and json are printed on the terminal without -o.
+    md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
     if any(is_sweep(path) for path in runs):
-        _report_sweep(runs, output, form, force=force)
+        _report_sweep(runs, output, form, charts, force=force)
         return
     paths = find_runs(runs)
-    form = export.choose_format(form, output, paths, force=force)
+    form = _choose_format(form, output, charts, paths, force=force)
     data = gather(paths, targets, baseline, progress=show_progress)
-    content = export.as_html(data, show_progress) if form == "html" else export.FORMATS[form](data)
-    _deliver(content, output)
+    if charts is not None:
+        from analysis.report.chart_files import draw_plots  # noqa: PLC0415 (a renderer)
+
+        _save_charts(draw_plots(data), charts)
+    if form is not None:
+        html = form == "html"
+        content = export.as_html(data, show_progress) if html else export.FORMATS[form](data)
+        _deliver(content, output)
+
+
+def _choose_format(
+    form: str | None,
+    output: Path | None,
+    charts: Path | None,
+    runs: Sequence[Path],
+    *,
+    force: bool,
+) -> str | None:
+    """Check where the report and its charts go; return its format, None if charts alone are wanted."""
+    if charts is not None:
+        from analysis.report.chart_files import check_folder  # noqa: PLC0415 (a renderer)
+
+        check_folder(charts, runs, force=force)
+        if output is None and form is None:
+            return None
+    return export.choose_format(form, output, runs, force=force)
+
+
+def _save_charts(plots: Iterable["NamedPlot"], folder: Path) -> None:
+    from analysis.report.chart_files import save_charts  # noqa: PLC0415 (a renderer)
+
+    for path in save_charts(plots, folder, show_progress):
+        say(str(path))
 
 
 def _report_sweep(
     runs: tuple[Path, ...],
     output: Path | None,
     form: str | None,
+    charts: Path | None,
     *,
     force: bool,
 ) -> None:
@@ -79,11 +123,18 @@ def _report_sweep(
     context = click.get_current_context()
     for param in context.command.params:
         is_given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if is_given and param.name not in ("runs", "output", "form", "force"):
+        if is_given and param.name not in ("runs", "output", "form", "charts", "force"):
             raise InputError("says nothing about a sweep", "leave it out", setting=param.name)
-    form = export.choose_format(form, output, runs, force=force)
-    sweep_export.check_format(form)
+    form = _choose_format(form, output, charts, runs, force=force)
+    if form is not None:
+        sweep_export.check_format(form)
     sweep = open_sweep(runs[0])
+    if charts is not None:
+        from analysis.sweeps.page import draw_sweep_plots  # noqa: PLC0415 (a renderer)
+
+        _save_charts(draw_sweep_plots(sweep), charts)
+    if form is None:
+        return
     if form == "html":
         _deliver(sweep_export.make_html(sweep, show_progress), output)
     else:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from analysis.progress import Progress, ignore_progress
 from analysis.report import svg as drawing
 from analysis.report import text as wording
+from analysis.report.chart_files import NamedPlot
 from analysis.report.chart_kinds import Plot
 from analysis.report.page import Table
 from analysis.sweeps import charts
@@ -82,6 +83,14 @@ def list_figures(sweep: SweepTable) -> Iterator[SweepFigure]:
         partial(charts.draw_front, sweep),
         lambda: find_front(sweep).filter("front").drop("front"),
     )
+
+
+def draw_sweep_plots(sweep: SweepTable) -> Iterator[NamedPlot]:
+    """Yield the plots of a sweep."""
+    with debug_mode(False):  # Altair's validation takes longer than drawing
+        for figure in list_figures(sweep):
+            if (plot := figure.draw(drawing.WIDTH)) is not None:
+                yield NamedPlot(figure.name, figure.title, plot)
 
 
 def _tabulate_points(sweep: SweepTable, axis: str, by: str) -> pl.DataFrame:

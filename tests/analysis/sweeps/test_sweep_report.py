@@ -43,7 +43,7 @@ def test_the_page_is_self_contained_and_has_every_figure(sweep: Path, tmp_path: 
     figures = {figure.get("id"): figure for figure in root.findall(".//figure")}
     assert list(figures) == ["cpu_mem_gb-ops", "cpu_mem_gb-tokens", "cpu_mem_gb-requests", "front"]
     for figure in figures.values():
-        assert len(figure.findall(".//svg[@role='img'][@aria-label]")) == 2
+        assert len(figure.findall(".//svg[@role='img'][@aria-label]")) == 1
         assert figure.findall("details//table/tbody/tr")
     words = " ".join("".join(root.itertext()).split())
     assert "a cliff between 1 and 2 GiB, where halving loses 40.0 points" in words
