@@ -130,7 +130,7 @@ def autoscale(
     as_json: bool,
     **search: Any,
 ) -> None:
-    """Find how many users a system carries (docs/sizing.md).
+    """Find how many users a system carries (docs/users.md).
 
     Each step replays the trace's first users in a closed loop, in several trials until its interval
     is tight. The command also takes flags of `replayer run`. After an interruption, the same

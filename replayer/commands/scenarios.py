@@ -67,7 +67,7 @@ def scenarios(
     output: Path,
     **prediction: Any,
 ) -> None:
-    """Profile this machine by kv-cache.py's nine scenarios, and rank its tiers (docs/sizing.md).
+    """Profile this machine by kv-cache.py's nine scenarios, and rank its tiers (docs/scenarios.md).
 
     Without names, all scenarios run. Their sizes follow from the memory and disk that are free.
     After an interruption, the same command continues.
