@@ -15,7 +15,8 @@ class Place:
 
     Attributes:
         name: of the replay.
-        position: such as "case 3 of 8, trial 2 of 3"; empty if it is the only replay.
+        position: such as "case 3 of 8, trial 2 of 3"; empty if it is the only
+            replay; "in between" if it is not on the agenda, as a prediction is.
         next: name of the replay that comes next; None: none, or it is not decided.
         left_s: time left for the whole series, estimated; None: unknown, or it is the only replay.
     """
@@ -60,7 +61,7 @@ class Agenda:
         """
         name = self._name
         if name not in self._names:
-            return Place(name, "" if self._names else f"replay {self._begun}")
+            return Place(name, "in between" if self._names else f"replay {self._begun}")
         rest = self._names[self._names.index(name) + 1 :]
         left_s = None
         if figures is not None and len(self._names) > 1:

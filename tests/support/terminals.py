@@ -89,7 +89,8 @@ class Terminal:
         if not self.pid:
             os.chdir(ROOT)
             words = [sys.executable, "-m", *map(str, command)]
-            variables = {**os.environ, "TERM": "xterm-256color", "CI": "", **env}
+            plain = {"TERM": "xterm-256color", "CI": "", "COLUMNS": "", "LINES": ""}
+            variables = {**os.environ, **plain, **env}
             os.execve(sys.executable, words, variables)
         termios.tcsetwinsize(self._keys, (40, columns))
 
@@ -108,6 +109,11 @@ class Terminal:
         """Read to the end; return the exit code."""
         while self._read():
             pass
+        os.close(self._keys)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def hang_up(self) -> int:
+        """Close the terminal while the command goes on; return its exit code."""
         os.close(self._keys)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 

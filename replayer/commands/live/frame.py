@@ -57,7 +57,7 @@ def _draw_parts(
     *,
     is_ascii: bool,
 ) -> Iterator[RenderableType]:
-    if place is not None and place.name:
+    if place is not None and place.position:
         yield _draw_ends(describe_replay(place), describe_rest(place), columns, "bold")
     done = describe_extent_done(figures)
     yield _draw_ends(describe_stage(figures), done, columns, "bold cyan")

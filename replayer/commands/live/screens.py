@@ -36,9 +36,9 @@ class Screen:
     ) -> None:
         """Give the terminal back."""
 
-    def say(self, text: str, *, bold: bool = False) -> None:
-        """Show a line."""
-        click.secho(text, err=True, bold=bold)
+    def say(self, text: str, *, bold: bool = False) -> None:  # noqa: ARG002 (for subclasses)
+        """Show a line; without control characters, even a bold one, but on a view."""
+        click.echo(text, err=True)
 
     def show(self, figures: Figures, place: Place | None = None) -> None:
         """Show figures.

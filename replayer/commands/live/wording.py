@@ -66,7 +66,7 @@ def describe_flight(figures: Figures) -> str:
 
 def describe_replay(place: Place) -> str:
     """Describe which replay of its series this is."""
-    return f"{place.position}: {place.name}" if place.position else place.name
+    return f"{place.position}: {place.name}"
 
 
 def describe_rest(place: Place) -> str:
@@ -92,5 +92,5 @@ def describe_line(figures: Figures, place: Place | None) -> str:
         parts.append(f"{format_count(figures.failures, 'move')} FAILED")
     if place is not None and (rest := describe_rest(place)):
         parts.append(rest)
-    name = "" if place is None else f"{place.name}: "
+    name = f"{place.name}: " if place is not None and place.position else ""
     return name + "; ".join(parts)

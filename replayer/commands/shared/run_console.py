@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import click
 from tqdm import tqdm
@@ -27,6 +27,13 @@ from tracegen.errors import ToolError
 
 SHOWN_S: Final = 0.5
 """Seconds between two frames of an execution: each takes about a millisecond."""
+
+
+class Show(Protocol):
+    """Shows figures, unless the last ones are recent."""
+
+    def __call__(self, read: Callable[[], Figures], *, at_once: bool = False) -> None:
+        """Read the figures and show them."""
 
 
 class TerminalConsole(RunConsole):
@@ -84,22 +91,27 @@ class TerminalConsole(RunConsole):
     def track_run(self, extent: RunExtent) -> Iterator[Watch]:
         """Show the progress of an execution; give a function that takes rows of its log."""
         gauge = Gauge(extent)
+        has_begun_drain = False
 
         def watch(records: Records, state: Callable[[], State]) -> None:
+            nonlocal has_begun_drain
             gauge.add(records)
-            show(lambda: gauge.read(state()))
+            now = state()
+            begins_drain = bool(now.cut) and not has_begun_drain
+            has_begun_drain = has_begun_drain or begins_drain
+            show(lambda: gauge.read(now), at_once=begins_drain)
 
         with self._screen:
             show = self._begin_showing()
             yield watch
 
-    def _begin_showing(self) -> Callable[[Callable[[], Figures]], None]:
+    def _begin_showing(self) -> Show:
         """Return a function that shows figures, unless the last ones are recent."""
         shown_s = monotonic()  # a rate over less time tells little
 
-        def show(read: Callable[[], Figures]) -> None:
+        def show(read: Callable[[], Figures], *, at_once: bool = False) -> None:
             nonlocal shown_s
-            if monotonic() - shown_s >= SHOWN_S:
+            if at_once or monotonic() - shown_s >= SHOWN_S:
                 shown_s = monotonic()
                 figures = read()
                 self._screen.show(figures, self._find_place(figures))

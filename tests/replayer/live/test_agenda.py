@@ -55,4 +55,4 @@ def test_replays_that_are_decided_on_the_way_are_counted() -> None:
 def test_a_replay_that_is_not_on_the_agenda_has_a_name_only() -> None:
     agenda = Agenda(["a/trial_1"])
     agenda.begin("a/predicted")
-    assert agenda.find_place() == Place("a/predicted")
+    assert agenda.find_place() == Place("a/predicted", "in between")
