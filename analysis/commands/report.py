@@ -13,6 +13,7 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
+from analysis.report.labels import parse_label
 from analysis.searches.export import SEARCH
 from analysis.searches.search import is_search
 from analysis.sweeps.export import SWEEP
@@ -48,6 +49,12 @@ _OF_FILES = ("runs", "output", "form", "charts", "title", "force")
 )
 @click.option("--title", default="", metavar="TEXT", help="Head the page with this title.")
 @click.option(
+    "--label",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="Call the runs in a directory, or those that a pattern names, by this name; may be repeated.",
+)
+@click.option(
     "--charts",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -61,6 +68,7 @@ def report(
     form: str | None,
     baseline: Path | None,
     title: str,
+    label: tuple[str, ...],
     charts: Path | None,
     force: bool,
     targets: Targets,
@@ -72,15 +80,18 @@ def report(
     A file that `replayer simulate` wrote gets a page of its own: how much memory pays, hit rates
     over capacities, and bytes written against hits. So does an autoscale.json: how many users.
 
-    Runs of one configuration on one machine are trials; other runs are shown next to each other.
+    Runs of one configuration on one machine are trials; other runs are shown next to each other,
+    named by their directories or by what differs. --label old=runs/old --label new=runs/new names
+    them.
     md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
     if any(is_sweep(path) for path in runs):
         _report_file(runs, output, form, charts, title, force=force)
         return
     paths = find_runs(runs)
+    named = [parse_label(text) for text in label] or _name_folders(runs, paths)
     form = _choose_format(form, output, charts, paths, force=force)
-    data = gather(paths, targets, baseline, progress=show_progress)
+    data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
     if charts is not None:
         from analysis.report.chart_files import draw_plots  # noqa: PLC0415 (a renderer)
 
@@ -114,6 +125,15 @@ def _save_charts(plots: Iterable["NamedPlot"], folder: Path) -> None:
 
     for path in save_charts(plots, folder, show_progress):
         say(str(path))
+
+
+def _name_folders(arguments: tuple[Path, ...], runs: list[Path]) -> list[tuple[str, str]]:
+    """Return a label for each argument if all are folders of runs, as of two drives."""
+    names = {argument.absolute().name for argument in arguments}
+    is_each_a_folder = not {*arguments} & {*runs}
+    if len(arguments) < 2 or len(names) < len(arguments) or not is_each_a_folder:
+        return []
+    return [(argument.absolute().name, str(argument)) for argument in arguments]
 
 
 def _report_file(

@@ -22,6 +22,7 @@ from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.figures import SECTIONS, Figure
 from analysis.report.first_screen.screen import make_first_screen
+from analysis.report.sides.section import read_style, render_sides
 from analysis.summary import glossary
 from analysis.summary.distributions import HEADINGS
 from analysis.summary.percentiles import bracketed, note
@@ -78,13 +79,13 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
     return environment.get_template("page.html.jinja").render(
         title=screen.title,
         screen=screen,
-        style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own file)
+        style=Markup((here / "page.css").read_text() + read_style()),  # noqa: S704 (our own files)
         colours=drawing.COLOURS,
         data=data,
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        ranking=Table("Systems against the baseline", wording.RANKING, wording.tabulate_ranking(data)),
+        sides=render_sides(data.sides) if data.sides else "",
         sections=_draw_sections(data, progress),
         drawn=DRAWN,
         machine=_compare_rows("Machine", machines, names),
