@@ -20,7 +20,7 @@ from analysis.report import svg as drawing
 from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
-from analysis.report.figures import SECTIONS, Figure
+from analysis.report.figures import LEADING, SECTIONS, Figure
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.sides.section import read_style, render_sides
 from analysis.summary import glossary
@@ -87,6 +87,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
         sides=render_sides(data.sides) if data.sides else "",
         sections=_draw_sections(data, progress),
+        leading=LEADING,
         drawn=DRAWN,
         machine=_compare_rows("Machine", machines, names),
         settings=_compare_rows("Settings", settings, names),

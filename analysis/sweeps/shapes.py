@@ -1,4 +1,4 @@
-"""Knees and cliffs of curves, and the Pareto front of writes against hits (`docs/sizing.md`)."""
+"""Knees and cliffs of curves, and the Pareto front of writes against hits (`docs/policies.md`)."""
 
 import itertools
 import math
