@@ -19,6 +19,7 @@ source_suffix = {".md": "markdown", ".ipynb": "markdown"}
 myst_heading_anchors = 3
 smartquotes = False  # they would turn the two hyphens of a flag into a dash
 highlight_language = "none"  # indented blocks mix commands with what they print
+pygments_dark_style = "github-dark"
 
 html_theme = "furo"  # colours and widths: those of the report
 html_static_path = ["site.css"]
