@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from analysis.comparison.matching import name_sets
 from analysis.log.columns import GIB
-from analysis.log.log import Targets
+from analysis.log.log import Log, Targets
 from analysis.progress import Progress, ignore_progress
 from analysis.report.baseline import Rank, rank_systems
 from analysis.runs.opening import open_run
@@ -37,6 +37,7 @@ class Subject:
         summary: its summary.
         tables: the tables of TABLES by name; empty if the whole run is warm-up.
         infos: run.json of each rank.
+        moments: the end of the warm-up and the cut, in s since the first move after the warm-up.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Subject:
     summary: Summary
     tables: dict[str, pl.DataFrame]
     infos: list[RunInfo]
+    moments: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def gather(
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError("named twice", "name it once", subject=path)
     contents = [_read(path, targets, progress) for path in paths]
-    summaries = add_shared_doubts([summary for summary, _, _ in contents])
+    summaries = add_shared_doubts([summary for summary, *_ in contents])
     each = zip(
         names or shorten_paths(paths),
         _name_systems(paths, summaries, names),
@@ -149,8 +151,8 @@ def gather(
         strict=True,
     )
     runs = [
-        Subject(_mark_predicted(name, summary), system, summary, tables, infos)
-        for name, system, summary, (_, tables, infos) in each
+        Subject(_mark_predicted(name, summary), system, summary, tables, infos, moments)
+        for name, system, summary, (_, tables, infos, moments) in each
     ]
     if baseline is None:
         return Gathered(runs, targets)
@@ -176,12 +178,12 @@ def _read(
     path: Path,
     targets: Targets,
     progress: Progress,
-) -> tuple[Summary, dict[str, pl.DataFrame], list[RunInfo]]:
+) -> tuple[Summary, dict[str, pl.DataFrame], list[RunInfo], dict[str, float]]:
     run = open_run(path)
     log = open_log(run, targets)
     summary = judge(run, log, progress)
     if not summary.metrics["logged_ops"]:  # nothing but warm-up: there are no times to draw
-        return summary, {}, run.infos
+        return summary, {}, run.infos, {}
     number = pl.selectors.float()  # a counter over no time is infinite, and JSON has no infinity
     tables = {
         name: table(log).with_columns(pl.when(number.is_finite()).then(number).name.keep())
@@ -197,7 +199,19 @@ def _read(
     )
     occupancy = tables["occupancy_over_time"]
     tables["occupancy_over_time"] = occupancy.join(rooms, on="tier", how="left", maintain_order="left")
-    return summary, tables, run.infos
+    return summary, tables, run.infos, find_moments(log)
+
+
+def find_moments(log: Log) -> dict[str, float]:
+    """Return the end of the warm-up and the cut, if the run had them, in s since the first move."""
+    if log.span is None:
+        return {}
+    has_warmup = not log.every_cell.filter("warmup").limit(1).collect().is_empty()
+    moments = {
+        "warm-up ends": log.warm_end_ns if has_warmup else None,
+        "measured until here": log.cut_ns,
+    }
+    return {name: max(0.0, (at - log.span[0]) / 1e9) for name, at in moments.items() if at is not None}
 
 
 def _name_systems(paths: Sequence[Path], summaries: list[Summary], names: Sequence[str] | None) -> list[str]:
