@@ -30,7 +30,7 @@ need = $(if $($(1)),,$(error $(1) is not set; pass $(2)))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test submission sweep lint format types bench clean
+.PHONY: help setup demo test docs submission sweep lint format types bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,6 +59,10 @@ demo: setup  ## show what DRAM in front of a drive gains: six replays and a repo
 
 test: setup  ## run the test suite
 	$(BIN)/python -m pytest
+
+docs: setup  ## build the docs as a site: build/docs/html/index.html
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going -d build/docs/doctrees docs build/docs/html
+	@echo build/docs/html/index.html
 
 submission: setup  ## make a package of MLPerf's options: CACHE_DIR= RESULTS= SYSTEM= ORG=, or SCALE=smoke
 	$(call need,CACHE_DIR,a directory on the system under test)$(call need,RESULTS,a directory on another file system)

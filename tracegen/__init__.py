@@ -17,7 +17,7 @@ def read(path: Path | str) -> "Trace":
         trace.frame().group_by("op").agg(pl.col("tokens").sum()).collect()
 
     `frame()` gives the ops as a Polars LazyFrame, one row per op, in order. `batches()` yields them
-    as NumPy arrays. The columns, as `traces/README.md` specifies them:
+    as NumPy arrays. The columns, as `docs/trace-format.md` specifies them:
 
     - `op_id`: number of the row, from 0.
     - `time_ns`: time since the trace began, in nanoseconds.

@@ -1,6 +1,6 @@
 """The trace format, as other packages may import it.
 
-`traces/README.md` specifies the format in prose. `tracegen.trace` holds what this module names.
+`docs/trace-format.md` specifies the format in prose. `tracegen.trace` holds what this module names.
 """
 
 from tracegen.trace.columns import (

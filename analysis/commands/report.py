@@ -13,6 +13,7 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
+from analysis.report.labels import parse_label
 from analysis.sweeps import export as sweep_export
 from analysis.sweeps.sweep import is_sweep, open_sweep
 from tracegen.errors import InputError
@@ -41,6 +42,13 @@ if TYPE_CHECKING:
     metavar="RUN",
     help="Rank all runs against this one of them.",
 )
+@click.option("--title", default="", metavar="TEXT", help="Head the page with this title.")
+@click.option(
+    "--label",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="Call the runs in a directory, or those that a pattern names, by this name; may be repeated.",
+)
 @click.option(
     "--charts",
     type=click.Path(path_type=Path),
@@ -54,6 +62,8 @@ def report(
     output: Path | None,
     form: str | None,
     baseline: Path | None,
+    title: str,
+    label: tuple[str, ...],
     charts: Path | None,
     force: bool,
     targets: Targets,
@@ -65,15 +75,18 @@ def report(
     A file that `replayer simulate` wrote gets a page of its own: hit rates over capacities, their
     knees and cliffs, and bytes written against hits.
 
-    Runs of one configuration on one machine are trials; other runs are shown next to each other.
+    Runs of one configuration on one machine are trials; other runs are shown next to each other,
+    named by their directories or by what differs. --label old=runs/old --label new=runs/new names
+    them.
     md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
     if any(is_sweep(path) for path in runs):
         _report_sweep(runs, output, form, charts, force=force)
         return
     paths = find_runs(runs)
+    named = [parse_label(text) for text in label]
     form = _choose_format(form, output, charts, paths, force=force)
-    data = gather(paths, targets, baseline, progress=show_progress)
+    data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
     if charts is not None:
         from analysis.report.chart_files import draw_plots  # noqa: PLC0415 (a renderer)
 

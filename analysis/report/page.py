@@ -21,8 +21,9 @@ from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.figures import SECTIONS, Figure
+from analysis.report.first_screen.screen import make_first_screen
+from analysis.report.sides.section import read_style, render_sides
 from analysis.summary import glossary
-from analysis.summary import text as render
 from analysis.summary.distributions import HEADINGS
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
@@ -71,19 +72,20 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         trim_blocks=True,
     )
     environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
+    screen = make_first_screen(data)
     names = [run.name for run in data.runs]
     machines = list(map(_describe_machine, data.runs))
     settings = [wording.flatten(to_plain(run.summary.provenance.conditions)) for run in data.runs]
     return environment.get_template("page.html.jinja").render(
-        title=_join_names(names if len(names) < 4 else data.systems),
-        style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own file)
+        title=screen.title,
+        screen=screen,
+        style=Markup((here / "page.css").read_text() + read_style()),  # noqa: S704 (our own files)
         colours=drawing.COLOURS,
         data=data,
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        verdicts=render.format_verdicts(data.summaries),
-        ranking=Table("Systems against the baseline", wording.RANKING, wording.tabulate_ranking(data)),
+        sides=render_sides(data.sides) if data.sides else "",
         sections=_draw_sections(data, progress),
         drawn=DRAWN,
         machine=_compare_rows("Machine", machines, names),
@@ -94,10 +96,6 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         terms=glossary.terms(),
         places=PLACES,
     )
-
-
-def _join_names(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:

@@ -1,7 +1,7 @@
 """Doubts about runs that are shown together, and the grouping of equal doubts."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from statistics import mean, stdev
 from typing import Final
@@ -70,6 +70,14 @@ def merge_texts(texts: dict[str, list[str]], names: list[str]) -> str:
         return "; ".join(clauses)
     others = len(set().union(*runs_of_clauses[1:]) - runs_of_clauses[0])
     return f"{clauses[0]}; likewise, with other figures, {others} more runs"
+
+
+def list_merged(texts: Iterable[str]) -> list[str]:
+    """Merge the texts that differ only in figures, and give ranges of these."""
+    similar: dict[str, list[str]] = {}
+    for text in texts:
+        similar.setdefault(_NUMBER.sub("#", text), []).append(text)
+    return [_merge_figures(group) for group in similar.values()]
 
 
 def _list_runs(runs: list[str], names: list[str]) -> str:

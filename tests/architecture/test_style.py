@@ -100,7 +100,7 @@ def test_the_docs_list_every_recipe_key_with_its_default() -> None:
         assert f"| `{key}` |" in text
 
 
-DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "traces" / "README.md", ROOT / "CHANGELOG.md"]
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CHANGELOG.md"]
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)

@@ -291,7 +291,7 @@ def test_the_readme_names_the_demos_trace() -> None:
 
 
 def test_the_fingerprint_snippet_of_the_format_works(demo_trace: Path, tmp_path: Path) -> None:
-    text = (ROOT / "traces" / "README.md").read_text()
+    text = (ROOT / "docs" / "trace-format.md").read_text()
     snippet = textwrap.dedent("    import hashlib" + text.split("    import hashlib")[1].split("\n\n")[0])
     shutil.copy(demo_trace, tmp_path / "trace.parquet")
     done = subprocess.run([sys.executable, "-c", snippet], check=True, capture_output=True, text=True, cwd=tmp_path)

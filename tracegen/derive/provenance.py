@@ -65,6 +65,6 @@ def count_of(trace: Trace, name: str) -> int:
     """
     if name not in trace.metadata.counts:
         problem = f"its metadata has no counts.{name}"
-        remedy = "write it as traces/README.md specifies"
+        remedy = "write it as docs/trace-format.md specifies"
         raise InputError(problem, remedy, subject=trace.path)
     return trace.metadata.counts[name]

@@ -1,6 +1,6 @@
 """The columns of a trace, and batches of ops in memory.
 
-One row is one op on one object. `traces/README.md` specifies the columns and their units.
+One row is one op on one object. `docs/trace-format.md` specifies the columns and their units.
 """
 
 from collections.abc import Sequence

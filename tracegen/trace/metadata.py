@@ -96,7 +96,7 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
     named = [*values["sources"], *([tokenizer] if tokenizer is not None else [])]
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in named):
         problem = "its trace metadata has a source or tokenizer without a name"
-        raise InputError(problem, "write it as traces/README.md specifies", subject=path)
+        raise InputError(problem, "write it as docs/trace-format.md specifies", subject=path)
     part = values.get("part")
     block = values.get("block_tokens")
     has_part = part is None or (
@@ -115,7 +115,7 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
 
 def _improper(path: Path, name: str) -> InputError:
     problem = f"its trace metadata has no proper {name}"
-    return InputError(problem, "write it as traces/README.md specifies", subject=path)
+    return InputError(problem, "write it as docs/trace-format.md specifies", subject=path)
 
 
 def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:

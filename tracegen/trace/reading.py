@@ -84,13 +84,14 @@ class Trace:
             if not (is_text if name in ENUMS else kind == column.type):
                 wanted = "text (an enum)" if name in ENUMS else column.type
                 problem = f"column {name} is {str(kind)[:60]}, not {wanted}"
-                raise InputError(problem, "write it as traces/README.md specifies", subject=self.path)
+                remedy = "write it as docs/trace-format.md specifies"
+                raise InputError(problem, remedy, subject=self.path)
 
     def frame(self) -> "pl.LazyFrame":
         """Scan all columns lazily with Polars, one row per op, in order.
 
         The columns `qos`, `phase`, `op` and `source` are of type `pl.Enum`, with the words and the
-        order of ENUMS; all others are integers, as `traces/README.md` specifies them. A query that
+        order of ENUMS; all others are integers, as `docs/trace-format.md` has them. A query that
         cannot be executed raises Polars' own errors when it is collected.
         """
         import polars as pl  # noqa: PLC0415 (takes longer to import than all else here)

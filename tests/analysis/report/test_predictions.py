@@ -101,9 +101,8 @@ def test_the_page_says_what_is_predicted(page: Path) -> None:
     root = tree(page)
     text = words(root)
     assert words(root.find(".//h1")) == "drive, what-if (predicted), predicted-sheet"  # type: ignore[arg-type]
-    assert "what-if (predicted): PREDICTED, not measured, with the profile drive (measured)" in text
+    assert "PREDICTED, not measured, with the profile drive (measured) (what-if (predicted))" in text
     assert "VALID, 2 of 4 runs predicted" in text
-    assert "what-if (predicted): VALID PREDICTION:" in text
     assert "Runs marked as predicted were not measured" in text
     assert INTERVAL in text
     assert "the profile acme-1 (data sheet: acme.example, 2026-11-01)" in text

@@ -38,7 +38,7 @@ def plan(trace: Path, *flags: str) -> dict[str, Any]:
 
 
 def test_the_first_line_of_a_recipe_states_its_purpose() -> None:
-    listed = (ROOT / "traces" / "README.md").read_text()
+    listed = (ROOT / "docs" / "trace-format.md").read_text()
     for path in RECIPES:
         first = path.read_text().splitlines()[0]
         assert first.startswith("# ")

@@ -1,0 +1,47 @@
+"""The first screen of a report of runs."""
+
+from analysis.report import text as wording
+from analysis.report.data import Gathered
+from analysis.report.first_screen.answer import describe_answer
+from analysis.report.first_screen.cards import make_cards, pick_valid
+from analysis.report.first_screen.doubts import list_doubt_lines
+from analysis.report.first_screen.form import FirstScreen
+from analysis.report.first_screen.tested import list_tested
+from tracegen.errors import format_count
+
+
+def make_first_screen(data: Gathered) -> FirstScreen:
+    """Return the first screen: what was tested, the answer, the cards, the doubts."""
+    is_valid = all(summary.is_valid for summary in data.summaries)
+    return FirstScreen(
+        f"kv-tier-bench report of {_count_runs(data)}",
+        data.title or make_title(data),
+        list_tested(data),
+        wording.format_state(data),
+        describe_answer(data),
+        "good" if is_valid else "bad",
+        make_cards(data),
+        list_doubt_lines(data),
+    )
+
+
+def make_title(data: Gathered) -> str:
+    """Make a title of what was compared, or of what was tested."""
+    systems = data.systems
+    if len(systems) == 2:
+        return f"{systems[1]} against {systems[0]}"
+    if len(systems) > 2:
+        more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
+        return ", ".join(systems[:3]) + more
+    run = pick_valid(data.runs)[0]
+    storage = run.summary.provenance.storage
+    drive = storage.device_model if storage is not None else None
+    name = systems[0] if len(data.runs) > 1 else run.name
+    return f"{name}: KV cache on {drive}" if drive else name
+
+
+def _count_runs(data: Gathered) -> str:
+    runs, systems = len(data.runs), len(data.systems)
+    if systems > 1:
+        return f"{format_count(systems, 'system')}, {format_count(runs, 'run')}"
+    return f"{runs} trials" if runs > 1 else "one run"

@@ -1,0 +1,125 @@
+"""The lines that say what was tested: drive, processor, workload and caches."""
+
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import asdict
+
+from analysis.log import plan_order as orders
+from analysis.log.columns import GIB
+from analysis.report.data import Gathered, Subject
+from analysis.report.first_screen.cards import pick_valid
+from replayer.schema import Conditions, Machine
+from tracegen.errors import format_count
+
+Facts = dict[str, str]
+"""Facts of one run by name; empty texts are left out."""
+_USUAL: Final = ("rules of waterfall",)
+"""Facts that are told only if systems differ in them."""
+_LISTED: Final = 2
+"""Most systems whose facts are listed; more are told apart in the tables below."""
+
+
+def list_tested(data: Gathered) -> list[str]:
+    """Return a line of hardware, one of the workload, and one of what differs between systems."""
+    firsts = {system: pick_valid(data.trials(system))[0] for system in data.systems}
+    lines, differing = [], []
+    for describe in (_describe_hardware, _describe_workload):
+        facts = {system: describe(run) for system, run in firsts.items()}
+        names = dict.fromkeys(name for own in facts.values() for name in own)
+        alike = [name for name in names if len({own.get(name) for own in facts.values()}) == 1]
+        first = next(iter(facts.values()))
+        told = (first[name] for name in alike if first[name] not in ("", *_USUAL))
+        lines.append("; ".join(told))
+        differing += [_compare(name, facts) for name in names if name not in alike]
+    if differing:
+        lines.append(f"Differs: {'; '.join(differing)}")
+    return [line for line in lines if line]
+
+
+def _compare(name: str, facts: dict[str, Facts]) -> str:
+    """Return a fact of each system, as "6 GiB (old), 8 GiB (new)"."""
+    if len(facts) > _LISTED and name != "profile":
+        return name
+    values = (f"{own[name]} ({system})" for system, own in facts.items() if own.get(name))
+    return ", ".join(values)
+
+
+def _describe_hardware(run: Subject) -> Facts:
+    prediction = run.summary.prediction
+    if prediction is not None:
+        return {"profile": f"PREDICTED, not measured, with {prediction.describe()}"}
+    machine = run.infos[0].machine or Machine()
+    cores = format_count(machine.cores, "core") if machine.cores else ""
+    memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
+    ranks = run.summary.provenance.conditions.ranks or 1
+    return {
+        "drive": describe_tier_drive(run),
+        "slowing": _describe_slowing(run),
+        "processor": ", ".join(filter(None, (machine.cpu or "unknown processor", cores))),
+        "memory": memory,
+        "hosts": f"{ranks} ranks" if ranks > 1 else "",
+    }
+
+
+def describe_tier_drive(run: Subject) -> str:
+    """Describe the drive of the nvme tier, or what stands in for it."""
+    conditions, storage = run.summary.provenance.conditions, run.summary.provenance.storage
+    if conditions.usable_bytes.nvme == 0:
+        return "no nvme tier"
+    if storage is None or conditions.has_simulated_nvme:
+        layout = f" (layout {conditions.layout})" if conditions.layout else ""
+        return f"no drive, an emulated nvme tier{layout}"
+    names = [storage.device_model or "drive of unknown model", storage.device, storage.filesystem]
+    return ", ".join(filter(None, names))
+
+
+def _describe_slowing(run: Subject) -> str:
+    """Describe the limits that the user set for a tier, as "nvme slowed to 400 MiB/s"."""
+    limits = run.summary.provenance.conditions.throttle or {}
+    return ", ".join(
+        f"{tier} slowed to {own['mib_s']:,.0f} MiB/s" if own.get("mib_s") else f"{tier} slowed"
+        for tier, own in limits.items()
+    )
+
+
+def _describe_workload(run: Subject) -> Facts:
+    provenance = run.summary.provenance
+    conditions = provenance.conditions
+    requests = run.summary.metrics["requests"]
+    return {
+        "model": conditions.model,
+        "caches": _list_caches(conditions),
+        "workload": _describe_trace(run),
+        "requests": format_count(int(requests), "request") if requests else "",
+        "users": format_count(provenance.users, "user") if provenance.users else "",
+        "pace": _describe_pace(conditions),
+        "workers": format_count(conditions.workers, "worker"),
+        "order": orders.describe_order(conditions),
+        "rules": f"rules of {orders.describe_rules(conditions)}",
+    }
+
+
+def _describe_pace(conditions: Conditions) -> str:
+    speedup = conditions.speedup
+    faster = "" if conditions.pace == "asap" or speedup in (None, 1) else f", {speedup:g} × faster"
+    return f"pace {conditions.pace}{faster}"
+
+
+def _list_caches(conditions: Conditions) -> str:
+    sizes = asdict(conditions.usable_bytes)
+    named = (
+        f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB'}"
+        for tier, size in sizes.items()
+        if size != 0
+    )
+    return " + ".join(named)
+
+
+def _describe_trace(run: Subject) -> str:
+    """Name a trace by its sources, else by its file."""
+    trace = run.infos[0].trace
+    sources = [source.name for source in trace.sources or () if source.name]
+    if sources:
+        return ", ".join(sources)
+    return Path(trace.path).name if trace.path else "unnamed trace"
