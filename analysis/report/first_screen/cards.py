@@ -8,9 +8,11 @@ from analysis.comparison.sentences import describe_verdict, format_ends, format_
 from analysis.comparison.trials import Statistics, compute_statistics
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
+from analysis.report.between_runs.load_screen import make_load_cards
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.report.numbers import format_alike
+from analysis.report.sides.cards import make_side_cards
 from analysis.summary.percentiles import is_thin
 from tracegen.errors import format_count
 
@@ -77,6 +79,8 @@ _DIRECTIONS: Final[dict[Better | None, str]] = {
 
 def make_cards(data: Gathered) -> list[Card]:
     """Return the cards of a report: of one system, of two with their ratio, or of the best one."""
+    if cards := make_load_cards(data):
+        return cards
     systems = {system: pick_valid(data.trials(system)) for system in data.systems}
     has_dwpd = any(run.summary.metrics["drive_writes_per_day"] for run in data.runs)
     figures = _FIGURES if has_dwpd else (*_FIGURES[:-1], _PER_DAY)
