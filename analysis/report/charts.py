@@ -209,10 +209,13 @@ def _draw_percentiles(
     index = ["run", "panel", "x", "count"]
     stats = ["p99_ms", "p95_ms", "p50_ms"]
     if len(data.shown) == 1:
-        look = dash_prediction(data, Look({"P99": "red", "P95": "purple", "P50": "blue"}))
+        words = {"P99": "red", "P95": "purple", "P50": "blue"}
         axis = Axis("ms (log scale)", log=True)
         rows = rows.unpivot(stats, index=index, variable_name="series", value_name="y")
         rows = rows.with_columns(series=pl.col("series").str.strip_suffix("_ms").str.to_uppercase())
+        present = set(rows.drop_nulls("y")["series"])
+        shown = Look({word: name for word, name in words.items() if word in present})
+        look = dash_prediction(data, shown)
     else:
         look, axis = choose_system_look(data), Axis("P95, ms (log scale)", log=True)
         rows = rows.select(*index, series="run", y="p95_ms")

@@ -12,7 +12,6 @@ from analysis.report.between_runs.load_screen import make_load_cards
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.report.numbers import format_alike
-from analysis.report.sides.cards import make_side_cards
 from analysis.summary.percentiles import is_thin
 from tracegen.errors import format_count
 
