@@ -30,7 +30,7 @@ def make_title(data: Gathered) -> str:
     """Make a title of what was compared, or of what was tested."""
     systems = data.systems
     if len(systems) == 2:
-        return " and ".join(systems)
+        return f"{systems[1]} against {systems[0]}"
     if len(systems) > 2:
         more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
         return ", ".join(systems[:3]) + more
