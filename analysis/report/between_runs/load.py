@@ -43,7 +43,7 @@ class LoadPoint:
 
     @property
     def interval(self) -> str:
-        """What the interval is called: of the trials' mean, or of the prediction."""
+        """The name of the interval: that of a mean, or the word for a prediction."""
         is_predicted = any(trial.prediction is not None for trial in self.trials)
         return "predicted" if is_predicted else "95% interval"
 
