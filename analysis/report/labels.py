@@ -17,8 +17,8 @@ LONGEST: Final = 28
 System = tuple[Sequence[Path], Summary]
 """The runs of a system, and the summary of one of them."""
 
-_UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|results|bench)s?)?[-_. ]*\d*", re.IGNORECASE)
-"""Names of directories that say nothing about a system."""
+_UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE)
+"""Names of directories that say nothing about a system, and names of a sweep's cases."""
 _PATTERNS: Final = {
     "workers": "{} workers",
     "users": "{} users",
