@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from analysis.comparison.trials import Trial
-from replayer.schema import to_plain
+from replayer.schema import Conditions, to_plain
 from tracegen.errors import InputError
 
 Systems = Mapping[str, Sequence[Trial]]
@@ -20,12 +20,18 @@ _SINCE_2: Final = ("order", "placement", "ops", "drain_s", "io_engine")
 
 def conditions_of(trial: Trial) -> ConditionTexts:
     """Return a run's conditions as JSON by name; each tier's size separately: usable_bytes.cpu."""
-    named = to_plain(trial.run.conditions)
+    texts = write_conditions(trial.run.conditions)
+    is_first_format = trial.run.infos[0].run_version == 1
+    absent = {name for name in _SINCE_2 if is_first_format and texts[name] == "null"}
+    return {name: text for name, text in texts.items() if name not in absent}
+
+
+def write_conditions(conditions: Conditions) -> ConditionTexts:
+    """Write conditions as JSON by name; each tier's size separately: usable_bytes.cpu."""
+    named = to_plain(conditions)
     sizes = named.pop("usable_bytes")
     named |= {f"usable_bytes.{tier}": size for tier, size in sizes.items()}
-    is_first_format = trial.run.infos[0].run_version == 1
-    absent = {name for name in _SINCE_2 if is_first_format and named[name] is None}
-    return {name: json.dumps(value, sort_keys=True) for name, value in named.items() if name not in absent}
+    return {name: json.dumps(value, sort_keys=True) for name, value in named.items()}
 
 
 def check_varied(vary: Iterable[str], systems: Systems) -> None:
@@ -93,4 +99,17 @@ def format_condition(name: str, text: str | None, headroom: str | None = None) -
         order = json.loads(text)
         words = (order.get(field) for field in ("kind", "name"))
         return " ".join(str(word) for word in words if word is not None)
-    return text.strip('"')
+    return _format_throttle(text) if name == "throttle" else text.strip('"')
+
+
+def _format_throttle(text: str) -> str:
+    """Format the limits of tiers, given as JSON."""
+    tiers: dict[str, dict[str, float]] = json.loads(text) or {}
+    limits = []
+    for tier, limit in tiers.items():
+        words = [f"{value:g} {_LIMITS.get(key, key)}" for key, value in limit.items() if value]
+        limits.append(f"{tier} {', '.join(words)}")
+    return "; ".join(limits) or "none"
+
+
+_LIMITS: Final = {"mib_s": "MiB/s", "latency_us": "µs"}

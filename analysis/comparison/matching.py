@@ -291,8 +291,19 @@ def _choose_distinguishing(keys: Sequence[Key]) -> set[str]:
 def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:
     """Return a short name for each set of runs that distinguishes it from the others.
 
-    It is what the names of its runs have in common, else of their folders, else the value in the
-    names of cases of a sweep with one list, such as vllm of chat-engine=vllm, else A, B, ….
+    It is what their paths say, else the name of the first run of each, else a number.
+    """
+    firsts = [f"{runs[0].name} …" for runs in sets]
+    is_distinct = len(set(firsts)) == len(firsts) and max(map(len, firsts)) <= LABEL
+    numbers = [f"set {number}" for number in range(1, len(sets) + 1)]
+    return find_path_names(sets) or (firsts if is_distinct else numbers)
+
+
+def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
+    """Find short names for sets of runs in their paths; None if these do not tell them apart.
+
+    A name is what the names of its runs have in common, else of their folders, else the value in
+    the names of cases of a sweep with one list, such as vllm of chat-engine=vllm.
     """
     absolute = [[path.absolute() for path in runs] for runs in sets]
     top = _common_folder(run.parent for runs in absolute for run in runs)
@@ -303,7 +314,7 @@ def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:
         is_distinct = len(set(names)) == len(names) and not {"", "."} & set(names)
         if is_distinct and max(map(len, names)) <= LABEL:
             return names
-    return [f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[i % 26]}{i // 26 or ''}" for i in range(len(sets))]
+    return None
 
 
 def _common_stem(names: Sequence[str]) -> str:

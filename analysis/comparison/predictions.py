@@ -28,6 +28,7 @@ from analysis.log.plan_order import kind_of
 from analysis.progress import Advance
 from analysis.runs.opening import open_run
 from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import Summary
 from replayer.schema import PredictionInfo
 from tracegen.errors import InputError
 
@@ -239,30 +240,30 @@ def _warn_of_validity(measured: Sequence[Trial]) -> list[str]:
 def _make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: Sequence[str]) -> PredictedPair:
     info = prediction.run.infos[0].prediction
     assert info is not None, "the run is predicted"
+    summaries = [trial.summary for trial in measured]
     return PredictedPair(
         name,
         trace=str(prediction.run.trace_fingerprint),
         measured=[str(trial.run.path) for trial in measured],
         predicted=str(prediction.run.path),
         prediction=info,
-        errors={metric: _compute_error(measured, prediction, metric) for metric in metrics},
+        errors={metric: compute_error(summaries, prediction.summary, metric) for metric in metrics},
     )
 
 
-def _compute_error(measured: Sequence[Trial], prediction: Trial, metric: str) -> PredictionError:
-    found = [trial.summary.numbers.get(metric) for trial in measured]
+def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str) -> PredictionError:
+    """Compute the error of one metric of a prediction against measured trials."""
+    found = [trial.numbers.get(metric) for trial in measured]
     values = [value for value in found if value is not None]
-    described = prediction.summary.prediction
-    interval = None if described is None else described.intervals.get(metric)
-    thin = any(is_thin(metric, trial.summary.metrics) for trial in (*measured, prediction))
+    described = prediction.prediction
     return PredictionError(
         trials=len(values),
         measured=compute_statistics(values).median,
         low=min(values, default=None),
         high=max(values, default=None),
-        predicted=prediction.summary.numbers.get(metric),
-        interval=interval,
-        is_thin=thin,
+        predicted=prediction.numbers.get(metric),
+        interval=None if described is None else described.intervals.get(metric),
+        is_thin=any(is_thin(metric, trial.metrics) for trial in (*measured, prediction)),
     )
 
 

@@ -232,11 +232,23 @@ def _load_trial(path: Path, accepted: Collection[str]) -> tuple[Trial | None, st
         summary = summarise(path)
     except InputError as error:  # the log is missing or damaged
         return None, _strip_path(error, path)
+    fault = find_fault(run, summary, accepted)
+    return (None, fault) if fault else (Trial(run, summary), "")
+
+
+def find_fault(run: Run, summary: Summary, accepted: Collection[str] = ()) -> str:
+    """Return why a run is no trial; empty if it is one.
+
+    Args:
+        run: the opened run directory.
+        summary: its summary.
+        accepted: kinds of doubt for which a run is a trial, though it is not valid.
+    """
     if any(doubt.invalidates and doubt.kind not in accepted for doubt in summary.doubts):
-        return None, "; ".join(summary.findings)
+        return "; ".join(summary.findings)
     if any(info.executed_ops is None for info in run.infos):
-        return None, "run.json does not say how many ops were executed"
-    return Trial(run, summary), ""
+        return "run.json does not say how many ops were executed"
+    return ""
 
 
 def _strip_path(error: InputError, path: Path) -> str:

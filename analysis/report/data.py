@@ -1,19 +1,22 @@
 """Data of a report: summaries and tables of runs, each log opened once, and runs grouped into systems."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 from msgspec.structs import asdict
 
-from analysis.comparison.matching import name_sets
+from analysis.comparison.trials import Trial, find_fault
 from analysis.log.columns import GIB
 from analysis.log.log import Targets
 from analysis.progress import Progress, ignore_progress
-from analysis.report.baseline import Rank, rank_systems
+from analysis.report.labels import assign_labels, name_systems
+from analysis.report.sides.grouping import Member, group_sides
+from analysis.report.sides.sides import Sides, build_sides
 from analysis.runs.opening import open_run
+from analysis.runs.run import Run
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.distributions import TABLES
 from analysis.summary.run_summary import MachineName, Summary
@@ -53,13 +56,13 @@ class Gathered:
     Attributes:
         runs: the runs, in the order given.
         targets: bounds that the user set.
-        ranking: ranking of the systems against a baseline; empty without one.
+        sides: the systems against one of them; None for a single system.
         title: the title that the user gave; empty to make one.
     """
 
     runs: list[Subject]
     targets: Targets
-    ranking: list[Rank] = field(default_factory=list)
+    sides: Sides | None = None
     title: str = ""
 
     @property
@@ -122,18 +125,25 @@ def gather(
     baseline: Path | None = None,
     names: Sequence[str] | None = None,
     progress: Progress = ignore_progress,
+    *,
+    title: str = "",
+    labels: Sequence[tuple[str, str]] = (),
 ) -> Gathered:
-    """Read runs, and rank them against a baseline.
+    """Read runs, and compare their systems.
 
     Args:
         paths: run directories.
         targets: bounds that the user set.
-        baseline: one of the runs; all systems that replayed its trace are ranked.
+        baseline: one of the runs, to whose system all are compared; None takes the first run, and
+            compares only systems of one load.
         names: names as SYSTEM/TRIAL; None to name runs after their paths.
         progress: shows the work on each run.
+        title: the title of the report; empty to make one.
+        labels: names of systems, each with a directory or a pattern of its runs.
 
     Raises:
-        InputError: a run cannot be read or is named twice, or the baseline is not among the runs.
+        InputError: a run cannot be read or is named twice, the baseline is not among the runs, or
+            a label does not fit them.
     """
     resolved = [path.resolve() for path in paths]
     if baseline is not None and baseline.resolve() not in resolved:
@@ -141,49 +151,64 @@ def gather(
     for i, path in enumerate(paths):
         if path.resolve() in {other.resolve() for other in paths[:i]}:
             raise InputError("named twice", "name it once", subject=path)
+    given = assign_labels(paths, labels)
     contents = [_read(path, targets, progress) for path in paths]
-    summaries = add_shared_doubts([summary for summary, _, _ in contents])
+    summaries = add_shared_doubts([summary for _, summary, _ in contents])
     each = zip(
         names or shorten_paths(paths),
-        _name_systems(paths, summaries, names),
+        _name_trials(names) if names else _name_configurations(paths, summaries, given),
         summaries,
         contents,
         strict=True,
     )
     runs = [
-        Subject(_mark_predicted(name, summary), system, summary, tables, infos)
-        for name, system, summary, (_, tables, infos) in each
+        Subject(_mark_predicted(name, summary), system, summary, tables, opened.infos)
+        for name, system, summary, (opened, _, tables) in each
     ]
-    if baseline is None:
-        return Gathered(runs, targets)
-    base = runs[resolved.index(baseline.resolve())]
-    systems: dict[str, list[Path]] = {}
-    for run, path in zip(runs, paths, strict=True):
-        if run.summary.provenance.trace_fingerprint == base.summary.provenance.trace_fingerprint:
-            systems.setdefault(run.system, []).append(path)
-    return Gathered(runs, targets, rank_systems(systems, base.system))
+    members = [
+        Member(path, run.system, label, run.summary, _make_trial(opened, run.summary))
+        for path, run, label, (opened, _, _) in zip(paths, runs, given, contents, strict=True)
+    ]
+    base = members[0 if baseline is None else resolved.index(baseline.resolve())]
+    sides = _compare_members(members, base, is_given=baseline is not None)
+    return Gathered(runs, targets, sides, title)
 
 
-Configuration = tuple[str | None, str, int | None, MachineName]
+def _make_trial(run: Run, summary: Summary) -> Trial | None:
+    return None if find_fault(run, summary) else Trial(run, summary)
+
+
+def _compare_members(members: Sequence[Member], base: Member, *, is_given: bool) -> Sides | None:
+    """Compare the sides that runs form with that of one of them; None for a single side."""
+    grouped = group_sides(members)
+    if len(grouped) < 2:
+        return None
+    baseline = next(name for name, own in grouped.items() if base in own)
+    trials = {name: [run.trial for run in own if run.trial] for name, own in grouped.items()}
+    return build_sides(trials, baseline, is_given=is_given)
+
+
+Configuration = tuple[str | None, str, int | None, MachineName, str | None]
 
 
 def _configuration(summary: Summary) -> Configuration:
     """Return a key that the trials of one system share; with a time limit each executes as many ops as it can."""
     provenance = summary.provenance
     ops = provenance.executed_ops if provenance.conditions.duration_s is None else None
-    return *provenance.configuration, ops, provenance.machine
+    drive = provenance.storage.device_model if provenance.storage is not None else None
+    return *provenance.configuration, ops, provenance.machine, drive
 
 
 def _read(
     path: Path,
     targets: Targets,
     progress: Progress,
-) -> tuple[Summary, dict[str, pl.DataFrame], list[RunInfo]]:
+) -> tuple[Run, Summary, dict[str, pl.DataFrame]]:
     run = open_run(path)
     log = open_log(run, targets)
     summary = judge(run, log, progress)
     if not summary.metrics["logged_ops"]:  # nothing but warm-up: there are no times to draw
-        return summary, {}, run.infos
+        return run, summary, {}
     number = pl.selectors.float()  # a counter over no time is infinite, and JSON has no infinity
     tables = {
         name: table(log).with_columns(pl.when(number.is_finite()).then(number).name.keep())
@@ -199,17 +224,23 @@ def _read(
     )
     occupancy = tables["occupancy_over_time"]
     tables["occupancy_over_time"] = occupancy.join(rooms, on="tier", how="left", maintain_order="left")
-    return summary, tables, run.infos
+    return run, summary, tables
 
 
-def _name_systems(paths: Sequence[Path], summaries: list[Summary], names: Sequence[str] | None) -> list[str]:
-    if names is not None:
-        return [name.rpartition("/")[0] for name in names]
-    groups: dict[Configuration, list[Path]] = {}
-    for path, summary in zip(paths, summaries, strict=True):
-        groups.setdefault(_configuration(summary), []).append(path)
-    labels = dict(zip(groups, name_sets(list(groups.values())), strict=True))
-    return [_mark_predicted(labels[_configuration(summary)], summary) for summary in summaries]
+def _name_trials(names: Sequence[str]) -> list[str]:
+    """Return the systems of names as SYSTEM/TRIAL."""
+    return [name.rpartition("/")[0] for name in names]
+
+
+def _name_configurations(paths: Sequence[Path], summaries: list[Summary], labels: Sequence[str | None]) -> list[str]:
+    """Return the name of each run's system: a label, or what tells its configuration apart."""
+    keys = [(label, _configuration(summary)) for label, summary in zip(labels, summaries, strict=True)]
+    groups: dict[tuple[str | None, Configuration], list[int]] = {}
+    for number, key in enumerate(keys):
+        groups.setdefault(key, []).append(number)
+    systems = [([paths[number] for number in own], summaries[own[0]]) for own in groups.values()]
+    named = dict(zip(groups, name_systems(systems, [label for label, _ in groups]), strict=True))
+    return [_mark_predicted(named[key], summary) for key, summary in zip(keys, summaries, strict=True)]
 
 
 def _mark_predicted(name: str, summary: Summary) -> str:

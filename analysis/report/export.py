@@ -16,6 +16,9 @@ from analysis.metrics.headlines import REPORT
 from analysis.progress import Progress, ignore_progress
 from analysis.report import text as wording
 from analysis.report.data import Gathered
+from analysis.report.sides.ranking import rank_systems
+from analysis.report.sides.remarks import write_sides
+from analysis.report.sides.tables import convert_sides
 from analysis.sql.csv_cells import as_text
 from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
@@ -63,8 +66,12 @@ def as_json(data: Gathered) -> bytes:
         run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
         for run in data.runs
     ]
-    ranking = {"ranking": [vars(rank) for rank in data.ranking]} if data.ranking else {}
-    return (json.dumps({"runs": runs} | ranking, indent=1) + "\n").encode()
+    content: dict[str, object] = {"runs": runs}
+    if data.sides:
+        content["sides"] = convert_sides(data.sides)
+        if data.sides.is_given:
+            content["ranking"] = [vars(rank) for rank in rank_systems(data.sides)]
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def as_xlsx(data: Gathered) -> bytes:
@@ -100,9 +107,10 @@ def as_xlsx(data: Gathered) -> bytes:
 
 
 def as_markdown(data: Gathered) -> bytes:
-    """Return verdict, doubts, headline figures, ranking and machine as Markdown, for an issue."""
+    """Return verdict, doubts, the comparison, headline figures and machine as Markdown, for an issue."""
     names = [escape_text(run.name) for run in data.runs]
     lines = [f"**{wording.format_state(data)}**", ""]
+    lines += write_sides(data.sides, escape_text) if data.sides else []
     lines += [
         f"- {escape_text(f'{name}: {state}: {headline}')}" for name, state, headline in wording.summarise_systems(data)
     ]
@@ -119,9 +127,6 @@ def as_markdown(data: Gathered) -> bytes:
     lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
     lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
     lines += ["", *told] if (told := note(REPORT, [summary.metrics for summary in data.summaries])) else []
-    if data.ranking:
-        lines += ["", f"| {' | '.join(wording.RANKING)} |", "|---:|---|---:|---:|---:|---|"]
-        lines += [f"| {' | '.join(map(escape_text, row))} |" for row in wording.tabulate_ranking(data)]
     lines += [
         "",
         *(f"- {name}: {escape_text(_describe_run(run.summary))}" for name, run in zip(names, data.runs, strict=True)),

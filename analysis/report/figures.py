@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from analysis.report import charts, comparison_charts
+from analysis.report.between_runs import load_chart, predicted_chart, trials_chart
 from analysis.report.chart_kinds import Draw
 from analysis.report.data import Gathered
 
@@ -77,7 +78,22 @@ def _tabulate_trials(data: Gathered) -> Tables:
     return {"trials, their mean and its 95% interval": trials}
 
 
+LEADING: Final = "Load"
+"""The section that comes before the table of headline figures."""
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
+    LEADING: (
+        Figure(
+            "load",
+            "Latency against load",
+            "Find the highest load at which the P95 is below its dashed target. Each point is the"
+            " mean of the valid trials at one load, the line through it its 95% interval. Where a"
+            " point is hollow, the system fell behind its schedule: requests queue, and latencies"
+            " there also depend on how long the run lasts. If the requests/s achieved stop growing"
+            " with the load, the system is saturated.",
+            load_chart.draw_load,
+            load_chart.tabulate_load,
+        ),
+    ),
     "Comparison": (
         Figure(
             "comparison",
@@ -89,6 +105,26 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             " are always in the same proportion share one panel; the table lists them.",
             comparison_charts.draw_comparison,
             _tabulate_trials,
+        ),
+        Figure(
+            "trials",
+            "Spread of trials",
+            "How well trials of one system repeat: each point is a valid trial, in their order from"
+            " top to bottom, as its distance from the mean of its system. The bar is the 95%"
+            " interval of the mean, the number at the right the mean with half of that interval."
+            " A trend from top to bottom means that the system changed between trials.",
+            trials_chart.draw_trials,
+            trials_chart.tabulate_spread,
+        ),
+        Figure(
+            "predicted",
+            "Measured beside predicted",
+            "How far predictions are from replays of the same work: measured values are the median"
+            " of the trials with their range (solid), predicted ones have the interval of the"
+            " prediction (dashed), all as distances from the measured median. The error is"
+            " predicted ÷ measured − 1; outside means that the measured median is not inside.",
+            predicted_chart.draw_predicted,
+            predicted_chart.tabulate_errors,
         ),
     ),
     "Throughput and latency": (

@@ -20,8 +20,9 @@ from analysis.report import svg as drawing
 from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
-from analysis.report.figures import SECTIONS, Figure
+from analysis.report.figures import LEADING, SECTIONS, Figure
 from analysis.report.first_screen.screen import make_first_screen
+from analysis.report.sides.section import read_style, render_sides
 from analysis.summary import glossary
 from analysis.summary.distributions import HEADINGS
 from analysis.summary.percentiles import bracketed, note
@@ -70,7 +71,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
+    environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
     screen = make_first_screen(data)
     names = [run.name for run in data.runs]
     machines = list(map(_describe_machine, data.runs))
@@ -78,14 +79,15 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
     return environment.get_template("page.html.jinja").render(
         title=screen.title,
         screen=screen,
-        style=Markup((here / "page.css").read_text()),  # noqa: S704 (our own file)
+        style=Markup((here / "page.css").read_text() + read_style()),  # noqa: S704 (our own files)
         colours=drawing.COLOURS,
         data=data,
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        ranking=Table("Systems against the baseline", wording.RANKING, wording.tabulate_ranking(data)),
+        sides=render_sides(data.sides) if data.sides else "",
         sections=_draw_sections(data, progress),
+        leading=LEADING,
         drawn=DRAWN,
         machine=_compare_rows("Machine", machines, names),
         settings=_compare_rows("Settings", settings, names),
@@ -115,7 +117,7 @@ def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]
         }
 
 
-def _keep_flags_whole(text: str) -> Markup:
+def keep_flags_whole(text: str) -> Markup:
     """Return a text in which no line breaks within a flag."""
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 

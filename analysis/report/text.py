@@ -229,20 +229,3 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in values.items():
         flattened |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return flattened
-
-
-RANKING: Final = ["", "system", "trials", "tok/s", "speed-up", "judged over"]
-
-
-def tabulate_ranking(data: Gathered) -> list[list[str]]:
-    """Return the rows of the ranking in the columns of RANKING; tok/s and speed-ups with 95% intervals."""
-    rows = []
-    for place, rank in enumerate(data.ranking, 1):
-        rate = "" if rank.tok_s is None else format_number(rank.tok_s)
-        if rank.tok_s_low is not None and rank.tok_s_high is not None:
-            rate += f" ({format_number(rank.tok_s_low)} to {format_number(rank.tok_s_high)})"
-        span = f" ({rank.low:.2f} to {rank.high:.2f})" if rank.low is not None and rank.high is not None else ""
-        times = f"{rank.speed_up:.2f} ×{span}" if rank.speed_up is not None else f"not compared: {rank.why}"
-        ops = "" if rank.speed_up is None else "each run's own window" if rank.cut else "the whole run"
-        rows.append([str(place), rank.system, format_count(rank.trials, "trial"), rate, times, ops])
-    return rows

@@ -1,11 +1,14 @@
-"""Large figures of a first screen: six metrics of one system, or their range over several."""
+"""Large figures of a first screen: six metrics of one system, or their ratios of two."""
 
 from dataclasses import dataclass
 from typing import Final
 
+from analysis.comparison.ratios import Ratio
+from analysis.comparison.sentences import describe_verdict, format_ends, format_times
 from analysis.comparison.trials import Statistics, compute_statistics
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
+from analysis.report.between_runs.load_screen import make_load_cards
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.report.numbers import format_alike
@@ -74,12 +77,23 @@ _DIRECTIONS: Final[dict[Better | None, str]] = {
 
 
 def make_cards(data: Gathered) -> list[Card]:
-    """Return the cards of a report: of one system with intervals, of several their range."""
+    """Return the cards of a report: of one system, of two with their ratio, or of the best one."""
+    if cards := make_load_cards(data):
+        return cards
     systems = {system: pick_valid(data.trials(system)) for system in data.systems}
     has_dwpd = any(run.summary.metrics["drive_writes_per_day"] for run in data.runs)
     figures = _FIGURES if has_dwpd else (*_FIGURES[:-1], _PER_DAY)
-    make = _describe_one if len(systems) == 1 else _describe_several
-    return [make(figure, systems) for figure in figures]
+    if len(systems) == 1:
+        return [_describe_one(figure, *systems.values()) for figure in figures]
+    side = data.sides.compared[0] if data.sides and len(data.sides.compared) == 1 else None
+    if side is None or len(systems) > 2:
+        return [_describe_best(figure, systems) for figure in figures]
+    return [
+        _describe_ratio(figure, ratio, systems, side.no_interval)
+        if (ratio := side.ratios.get(figure.name)) and ratio.ratio is not None
+        else _describe_best(figure, systems)
+        for figure in figures
+    ]
 
 
 def pick_valid(trials: list[Subject]) -> list[Subject]:
@@ -92,8 +106,7 @@ def compute_over_trials(name: str, trials: list[Subject]) -> Statistics:
     return compute_statistics(run.summary.metrics[name] for run in trials)
 
 
-def _describe_one(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
-    ((_, trials),) = systems.items()
+def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     stats = compute_over_trials(figure.name, trials)
     if not stats.mean:
         return Card(figure.label, None, "", figure.missing)
@@ -114,18 +127,39 @@ def _describe_one(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
     return Card(figure.label, value, _unit(figure.name), between, _hint(figure, trials))
 
 
-def _describe_several(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
+def _describe_ratio(figure: _Figure, ratio: Ratio, systems: dict[str, list[Subject]], no_interval: str) -> Card:
+    """Return the card of the ratio of two systems, with their means."""
+    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
+    pair = (ratio.a, ratio.b)
+    means = [compute_over_trials(figure.name, systems[system]).mean for system in pair]
+    named = zip(pair, _scale(figure.name, means), strict=True)
+    told = ", ".join(f"{system} {value}" for system, value in named)
+    return Card(
+        figure.label,
+        format_times(ratio),
+        "",
+        f"{ends}{describe_verdict(ratio, no_interval)}",
+        f"{told} {_unit(figure.name)}".strip(),
+    )
+
+
+def _describe_best(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
+    """Return the card of the best of several systems, beside the worst."""
     all_means = {system: compute_over_trials(figure.name, trials).mean for system, trials in systems.items()}
     means = {system: mean for system, mean in all_means.items() if mean}
     if not means:
         return Card(figure.label, None, "", figure.missing)
-    first, last = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-    low, high = _scale(figure.name, [means[first], means[last]])
-    hint = "; ".join(filter(None, (figure.hint, _DIRECTIONS[describe(figure.name).better])))
+    better = describe(figure.name).better
+    best, *_, worst = sorted(means, key=means.__getitem__, reverse=better != "lower") * 2
+    value, other = _scale(figure.name, [means[best], means[worst]])
+    hint = "; ".join(filter(None, (figure.hint, _DIRECTIONS[better])))
     unit = _unit(figure.name)
-    if low == high:
-        return Card(figure.label, low, unit, f"the same for {len(means)} systems", hint)
-    return Card(figure.label, f"{low} to {high}", unit, f"{first} to {last}", hint)
+    if value == other:
+        return Card(figure.label, value, unit, f"the same for {len(means)} systems", hint)
+    if len(systems) == 2:
+        return Card(figure.label, value, unit, f"{best}; {worst} {other}", hint)
+    first, last = ("best", "worst") if better else ("most", "least")
+    return Card(figure.label, value, unit, f"{first}: {best}; {last}: {worst} {other}", hint)
 
 
 def _scale(name: str, values: list[float | None]) -> list[str]:

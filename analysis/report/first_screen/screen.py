@@ -1,6 +1,7 @@
 """The first screen of a report of runs."""
 
 from analysis.report import text as wording
+from analysis.report.between_runs.load_screen import make_load_title
 from analysis.report.data import Gathered
 from analysis.report.first_screen.answer import describe_answer
 from analysis.report.first_screen.cards import make_cards, pick_valid
@@ -15,7 +16,7 @@ def make_first_screen(data: Gathered) -> FirstScreen:
     is_valid = all(summary.is_valid for summary in data.summaries)
     return FirstScreen(
         f"kv-tier-bench report of {_count_runs(data)}",
-        data.title or make_title(data),
+        data.title or make_load_title(data) or make_title(data),
         list_tested(data),
         wording.format_state(data),
         describe_answer(data),
@@ -29,7 +30,7 @@ def make_title(data: Gathered) -> str:
     """Make a title of what was compared, or of what was tested."""
     systems = data.systems
     if len(systems) == 2:
-        return " and ".join(systems)
+        return f"{systems[1]} against {systems[0]}"
     if len(systems) > 2:
         more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
         return ", ".join(systems[:3]) + more

@@ -16,7 +16,7 @@ Facts = dict[str, str]
 """Facts of one run by name; empty texts are left out."""
 _USUAL: Final = ("rules of waterfall",)
 """Facts that are told only if systems differ in them."""
-_LISTED: Final = 4
+_LISTED: Final = 2
 """Most systems whose facts are listed; more are told apart in the tables below."""
 
 
@@ -39,8 +39,8 @@ def list_tested(data: Gathered) -> list[str]:
 
 def _compare(name: str, facts: dict[str, Facts]) -> str:
     """Return a fact of each system, as "6 GiB (old), 8 GiB (new)"."""
-    if len(facts) > _LISTED:
-        return f"{name} (see settings)"
+    if len(facts) > _LISTED and name != "profile":
+        return name
     values = (f"{own[name]} ({system})" for system, own in facts.items() if own.get(name))
     return ", ".join(values)
 

@@ -1,7 +1,6 @@
 """Verdicts of two systems: apart or not, in every direction, and with intervals."""
 
 import math
-import re
 import statistics as exact
 from pathlib import Path
 
@@ -9,10 +8,6 @@ import pytest
 
 from analysis.comparison.compare import compare
 from analysis.comparison.text import render
-from analysis.log.log import Targets
-from analysis.report import baseline as ranking
-from analysis.report import text as wording
-from analysis.report.data import Gathered
 from tests.analysis.comparison.crafting import CPU, Craft, three
 
 
@@ -58,29 +53,6 @@ def test_equal_systems_are_not_told_apart_and_win_half_of_the_pairs(craft: Craft
 def test_the_order_of_runs_does_not_matter(craft: Craft) -> None:
     a, b = three(craft, "a", (1.2, 1.3, 1.1)), three(craft, "b")
     assert compare({"a": a[::-1], "b": b[1:] + b[:1]}).pairs == compare({"a": a, "b": b}).pairs
-
-
-def test_a_ranking_has_intervals_except_for_single_trials(craft: Craft) -> None:
-    slow = three(craft, "slow")
-    found = {
-        one.system: one
-        for one in ranking.rank_systems({"fast": three(craft, "fast", (1.9, 2.0, 2.1)), "slow": slow}, "slow")
-    }
-    fast, base = found["fast"], found["slow"]
-    assert (fast.trials, base.trials) == (3, 3)
-    assert (fast.low or math.inf) < (fast.speed_up or 0) < (fast.high or 0)
-    assert (fast.tok_s_low or math.inf) < (fast.tok_s or 0) < (fast.tok_s_high or 0)
-    assert (base.speed_up, base.low) == (1.0, None)
-    assert (base.tok_s_low or math.inf) < (base.tok_s or 0), "the baseline's own trials differ, too"
-    rows = wording.tabulate_ranking(Gathered([], Targets(), [fast]))
-    assert rows[0][2] == "3 trials"
-    assert re.fullmatch(r"200\.?0* \([\d.]+ to [\d.]+\)", rows[0][3])
-    assert re.fullmatch(r"1\.99 × \([\d.]+ to [\d.]+\)", rows[0][4])
-    alone, *_ = ranking.rank_systems({"fast": [craft("alone", 2.0)], "slow": slow[:1]}, "slow")
-    assert (alone.trials, alone.low, alone.high, alone.tok_s_low, alone.tok_s_high) == (1, None, None, None, None)
-    (row,) = wording.tabulate_ranking(Gathered([], Targets(), [alone]))
-    assert row[2:4] == ["1 trial", wording.format_number(alone.tok_s or 0)]
-    assert "(" not in row[4]
 
 
 def test_one_trial_per_system_gives_no_verdict(craft: Craft) -> None:

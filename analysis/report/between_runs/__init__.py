@@ -1,0 +1,1 @@
+"""Figures on what runs have in common: load, trials, predictions."""

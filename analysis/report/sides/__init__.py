@@ -1,0 +1,1 @@
+"""The comparison of two or more systems in a report."""

@@ -1,0 +1,198 @@
+"""Latency against load: which runs are points of a curve, the knee in words, and the marks of the chart."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.log.log import Targets
+from analysis.report.between_runs.load import LoadPoint, find_load
+from analysis.report.between_runs.load_chart import RATE, draw_load, list_rows, tabulate_load
+from analysis.report.between_runs.load_words import count_kept, describe_load_curve
+from tests.analysis.report.between_runs.loads import LATE, gathered_of, loaded, on
+from tests.support.predicted_runs import predict
+from tests.support.summaries import FAILED
+
+TIME = "The P95 of the storage part of TTFT"
+
+
+def test_a_knee_worked_by_hand() -> None:
+    """Loads 1, 2 and 4 take 20, 40 and 155 ms; 155 ÷ 50 = 3.1."""
+    data = gathered_of(loaded(4, 155.0), loaded(1, 20.0), loaded(2, 40.0))
+    assert describe_load_curve(data) == (
+        f"{TIME} stays within its target of 50 ms up to speed-up 2 (2 requests/s);"
+        " at speed-up 4 it is 155 ms, 3.1 × the target."
+    )
+
+
+def test_the_interval_of_the_trials_is_named() -> None:
+    """Of the 27 resamples of 55, 60, 65 one has the mean 55 and three 56.67; the 2.5% quantile is at 0.65 of 0 to 26.
+
+    55 + 0.65 × 1.67 = 56.1, and so 63.9 above.
+    """
+    data = gathered_of(*(loaded(1, 10.0) for _ in "abc"), *(loaded(3, ms) for ms in (55.0, 60.0, 65.0)))
+    text = describe_load_curve(data)
+    assert text is not None
+    assert "at speed-up 3 it is 60 ms (95% interval 56.1 to 63.9), 1.2 × the target." in text
+
+
+def test_an_interval_that_holds_the_target_is_no_verdict() -> None:
+    data = gathered_of(*(loaded(1, 10.0) for _ in "abc"), *(loaded(2, ms) for ms in (40.0, 56.0, 72.0)))
+    text = describe_load_curve(data)
+    assert text is not None
+    assert "at speed-up 2 the trials do not tell: 56 ms (95% interval 43.5 to 68.5)." in text
+    assert "× the target" not in text
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [
+        ((10.0, 50.0), "stays within its target of 50 ms up to speed-up 2 (2 requests/s), the highest load"),
+        ((50.1, 90.0), "misses its target of 50 ms already at speed-up 1, the lowest load replayed: 50.1 ms, 1 ×"),
+        ((60.0, 10.0), "misses its target of 50 ms already at speed-up 1"),
+    ],
+)
+def test_curves_without_a_knee(times: tuple[float, float], text: str) -> None:
+    assert text in str(describe_load_curve(gathered_of(loaded(1, times[0]), loaded(2, times[1]))))
+
+
+def test_the_class_that_misses_first_is_the_answer() -> None:
+    def both(load: float, interactive: float, batch: float) -> object:
+        return loaded(load, interactive, batch_ttfb_p95_ms=batch)
+
+    data = gathered_of(both(1, 10.0, 900.0), both(2, 20.0, 1100.0), both(4, 60.0, 2000.0))  # type: ignore[arg-type]
+    assert str(describe_load_curve(data)).startswith(
+        f"{TIME} of batch requests stays within its target of 1,000 ms up to speed-up 1"
+    )
+
+
+def test_targets_that_grow_with_the_bytes_judge_nothing() -> None:
+    data = gathered_of(loaded(1, 10.0), loaded(2, 500.0), targets=Targets(qos_ms_per_gib=5.0))
+    assert describe_load_curve(data) == (
+        "The P95 of the storage part of TTFT grows from 10 ms at speed-up 1 to 500 ms at speed-up 2."
+    )
+
+
+@pytest.mark.parametrize(
+    ("late", "text"),
+    [
+        ((), None),
+        ((4, 8), "From speed-up 4 on the system fell behind its schedule: it served at most 8 requests/s"),
+        ((8,), "At speed-up 8 the system"),
+        ((2, 8), "At speed-up 2 and speed-up 8 the system"),
+        ((1, 2, 4, 8), "At every load the system"),
+    ],
+)
+def test_loads_at_which_the_system_fell_behind(late: tuple[int, ...], text: str | None) -> None:
+    runs = [loaded(load, 10.0, doubts=[LATE] if load in late else []) for load in (1, 2, 4, 8)]
+    found = str(describe_load_curve(gathered_of(*runs)))
+    assert "fell behind" not in found if text is None else text in found
+
+
+def test_users_are_a_load_too() -> None:
+    data = gathered_of(loaded(1, 20.0, users=8), loaded(1, 155.0, users=16))
+    assert "up to 8 users (1 requests/s); at 16 users it is 155 ms" in str(describe_load_curve(data))
+
+
+def test_runs_that_are_not_valid_are_no_points() -> None:
+    data = gathered_of(loaded(1, 10.0), loaded(2, 20.0), loaded(4, 30.0, doubts=[FAILED]))
+    found = find_load(data)
+    assert found is not None
+    assert [point.load for point in found.curves[0].points] == [1, 2]
+    assert found.left_out == ["run-2"]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [loaded(1, 10.0), loaded(1, 11.0)],
+        [loaded(1, 10.0), loaded(2, 11.0, conditions={"workers": 4})],
+        [loaded(1, None), loaded(2, None)],
+        [loaded(1, 10.0), loaded(2, 11.0, doubts=[FAILED])],
+        [loaded(1, 10.0), on(loaded(2, 11.0), "/dev/b")],
+        [loaded(1, 10.0, conditions={"pace": "closed"}), loaded(2, 11.0, conditions={"pace": "closed"})],
+    ],
+    ids=["one load", "other workers", "no times", "one valid load", "other drive", "no pace"],
+)
+def test_other_runs_have_no_curve(runs: list[object]) -> None:
+    data = gathered_of(*runs)  # type: ignore[arg-type]
+    assert find_load(data) is None
+    assert describe_load_curve(data) is None
+    assert draw_load(data, 1120) is None
+    assert tabulate_load(data) == {}
+
+
+def test_curves_are_named_by_what_differs() -> None:
+    runs = [loaded(load, 10.0) for load in (1, 2)]
+    drives = [on(run, f"/dev/{name}", f"Acme {name}") for name in "ab" for run in runs]
+    found = find_load(gathered_of(*drives))
+    assert found is not None
+    assert [curve.name for curve in found.curves] == ["Acme a", "Acme b"]
+    sizes = [
+        loaded(load, 10.0, conditions={"usable_bytes": {"gpu": 0, "cpu": gib << 30, "nvme": None}})
+        for gib in (0, 4)
+        for load in (1, 2)
+    ]
+    found = find_load(gathered_of(*sizes))
+    assert found is not None
+    assert [curve.name for curve in found.curves] == ["0 GiB cpu", "4 GiB cpu"]
+    text = str(describe_load_curve(gathered_of(*sizes)))
+    assert text.startswith("0 GiB cpu: The P95")
+    assert " 4 GiB cpu: The P95" in text
+    found = find_load(gathered_of(*sizes, systems=["small", "small", "large", "large"]))
+    assert found is not None
+    assert [curve.name for curve in found.curves] == ["small", "large"]
+
+
+def test_a_predicted_curve_is_marked() -> None:
+    runs = [loaded(load, 10.0, prediction=made) for made in (None, predict()) for load in (1, 2)]
+    found = find_load(gathered_of(*runs))
+    assert found is not None
+    assert [curve.predicted for curve in found.curves] == [False, True]
+    assert found.curves[1].name.endswith("(predicted)")
+
+
+TIMES = st.lists(st.integers(1, 200), min_size=2, max_size=6)
+
+
+@given(TIMES, st.integers(1, 200))
+def test_the_knee_agrees_with_a_plain_count(times: list[int], target: int) -> None:
+    """With single trials: the longest run of loads from the lowest up, none above the target."""
+    found = find_load(gathered_of(*(loaded(2**i, float(ms)) for i, ms in enumerate(times))))
+    assert found is not None
+    expected = 0
+    while expected < len(times) and times[expected] <= target:
+        expected += 1
+    assert count_kept(found.curves[0], "ttfb_p95_ms", target) == expected
+
+
+@given(st.lists(st.integers(1, 100), min_size=2, max_size=4), st.integers(1, 100))
+def test_a_verdict_never_contradicts_the_trials(times: list[int], target: int) -> None:
+    point = LoadPoint(1.0, [loaded(1, float(ms)) for ms in times])
+    standing = point.judge("ttfb_p95_ms", target)
+    if max(times) <= target:
+        assert standing == "kept"
+    elif min(times) > target:
+        assert standing == "missed"
+    if standing != "unclear":
+        assert (sum(times) / len(times) <= target) == (standing == "kept")
+
+
+def test_the_marks_are_the_means_with_their_intervals_and_the_target() -> None:
+    trials = [loaded(1, 10.0), *(loaded(2, ms, doubts=[LATE]) for ms in (30.0, 40.0, 50.0))]
+    data = gathered_of(*trials)
+    found = find_load(data)
+    assert found is not None
+    rows = {(row["panel"], row["series"], row["x"]): row for row in list_rows(found, data)}
+    assert len(rows) == 8
+    row = rows["storage part of TTFT, all requests", "P95", 2]
+    assert (row["y"], row["target"], row["late"]) == (40.0, 50.0, True)
+    assert (row["low"], row["high"]) == pytest.approx((30 + 0.65 * 10 / 3, 50 - 0.65 * 10 / 3))
+    assert row["note"] == ("P95, speed-up 2: 40 ms, 95% interval 32.17 to 47.83, 3 trials, fell behind its schedule")
+    assert row["of"] == "target"
+    first = rows["storage part of TTFT, all requests", "P99", 1]
+    assert (first["y"], first["low"], first["late"]) == (20.0, None, False)
+    assert rows[RATE, RATE, 2]["y"] == 2.0
+    (table,) = tabulate_load(data).values()
+    assert table.columns[:3] == ["speedup", "trials", "requests_per_s"]
+    assert table["P95"].to_list() == [10.0, 40.0]
+    assert table["fell behind"].to_list() == ["no", "yes"]

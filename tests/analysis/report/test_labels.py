@@ -1,0 +1,95 @@
+"""Names of systems: given, found in paths, or made of what differs."""
+
+import string
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.cli import main
+from analysis.log.log import Targets
+from analysis.report.data import gather
+from analysis.report.labels import LONGEST, assign_labels, name_systems, parse_label
+from analysis.summary.summary import summarise
+from tests.analysis.report.pages import altered
+from tracegen.errors import InputError
+
+
+def test_directories_that_say_nothing_are_replaced_by_what_differs(replay: Path, tmp_path: Path) -> None:
+    few = altered(replay, tmp_path / "run1", workers=3)
+    many = altered(replay, tmp_path / "run2", workers=12)
+    assert gather([few, many], Targets()).systems == ["3 workers", "12 workers"]
+
+
+def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tmp_path: Path) -> None:
+    """No single condition tells the three apart: the first two share workers, the last two verify."""
+    settings = [{"workers": 3, "verify": "full"}, {"workers": 3}, {"workers": 5}]
+    runs = [altered(replay, tmp_path / f"run{n}", **own) for n, own in enumerate(settings)]
+    names = gather(runs, Targets()).systems
+    assert names == ["3 workers, verify full", "3 workers, verify stamps", "5 workers, verify stamps"]
+
+
+def test_directories_that_say_something_are_kept(replay: Path, tmp_path: Path) -> None:
+    old = altered(replay, tmp_path / "old-1", workers=3)
+    new = altered(replay, tmp_path / "new-1", workers=12)
+    assert gather([old, new], Targets()).systems == ["old-1", "new-1"]
+
+
+def test_a_label_names_runs_and_splits_equal_configurations(replay: Path, tmp_path: Path) -> None:
+    """Two runs of one configuration are trials until labels call them two systems."""
+    before, after = altered(replay, tmp_path / "a1"), altered(replay, tmp_path / "a2")
+    assert len(gather([before, after], Targets()).systems) == 1
+    labels = [("old firmware", str(before)), ("new firmware", str(tmp_path / "a2*"))]
+    assert gather([before, after], Targets(), labels=labels).systems == ["old firmware", "new firmware"]
+
+
+def test_configurations_under_one_label_are_told_apart(replay: Path, tmp_path: Path) -> None:
+    runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (3, 5)]
+    found = gather(runs, Targets(), labels=[("old", str(tmp_path))])
+    assert found.systems == ["old, 3 workers", "old, 5 workers"]
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("old", "--label old: not NAME=DIR; write --label old=runs/old."),
+        ("=runs", "--label =runs: not NAME=DIR"),
+        ("x=nowhere", "--label x=nowhere: no run of this report is there; name its runs as arguments, too."),
+        (f"{'x' * 29}=.", "the name has 29 characters, and charts have room for 28; shorten it."),
+    ],
+)
+def test_wrong_labels_end_in_one_sentence(replay: Path, label: str, words: str) -> None:
+    done = CliRunner().invoke(main, ["report", str(replay), "--label", label, "--format", "md"])
+    assert done.exit_code == 2
+    assert words in done.output
+    assert len(done.output.strip().splitlines()) == 1
+
+
+def test_a_run_has_one_label(replay: Path) -> None:
+    with pytest.raises(InputError, match="is called old, too"):
+        assign_labels([replay], [("old", str(replay)), ("new", str(replay.parent))])
+
+
+TEXTS = st.text(string.ascii_letters + string.digits + "-=", min_size=1, max_size=60)
+
+
+@given(names=st.lists(TEXTS, min_size=1, max_size=9, unique=True))
+def test_names_are_unique_and_short(summary_of_replay: object, names: list[str]) -> None:
+    """The number of an equal name may follow the characters of a name."""
+    systems = [([Path("series", name, "trial_1")], summary_of_replay) for name in names]
+    found = name_systems(systems, [None] * len(names))  # type: ignore[arg-type]
+    assert len(set(found)) == len(names)
+    assert all(len(name) <= LONGEST + len(" (9)") for name in found)
+    assert not {*found} & {*"ABCDEFGH"} - {*names}
+
+
+@pytest.fixture(scope="module")
+def summary_of_replay(replay: Path) -> object:
+    return summarise(replay)
+
+
+@given(name=st.text(string.ascii_letters, min_size=1, max_size=LONGEST), place=TEXTS)
+def test_a_label_is_split_at_its_first_equals_sign(name: str, place: str) -> None:
+    assert parse_label(f"{name}={place}") == (name, place)
