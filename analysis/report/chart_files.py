@@ -13,6 +13,7 @@ from analysis.progress import Progress, ignore_progress
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import Gathered
 from analysis.report.figures import SECTIONS
+from analysis.report.sides.chart import draw_forest
 from analysis.report.svg import WIDTH, render_file
 from tracegen.errors import InputError
 
@@ -65,6 +66,8 @@ def check_folder(folder: Path, runs: Sequence[Path], *, force: bool) -> None:
 def draw_plots(data: Gathered) -> Iterator[NamedPlot]:
     """Yield the plots of a report of runs."""
     with debug_mode(False):  # Altair's validation takes longer than drawing
+        if data.sides and (forest := draw_forest(data.sides)):
+            yield NamedPlot("sides", data.sides.describe(), forest)
         for figure in (figure for figures in SECTIONS.values() for figure in figures if data.shown):
             if (plot := figure.draw(data, WIDTH)) is not None:
                 yield NamedPlot(figure.name, figure.title, plot)

@@ -29,7 +29,7 @@ DASHES: Final = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3], [10, 3], 
 PREDICTED_DASHES: Final = ([5, 3], [2, 2], [9, 3, 2, 3], [2, 4], [12, 4])
 """Dashes of predicted runs; where they are shown, measured runs have none."""
 HEADER: Final = alt.Header(labelOrient="top", labelAnchor="start", title=None)
-Chart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
+Chart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart | alt.HConcatChart
 
 
 @dataclass(frozen=True)

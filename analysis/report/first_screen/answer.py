@@ -30,7 +30,9 @@ _LIMITS: Final = {
 def describe_answer(data: Gathered) -> str:
     """Answer in plain words what the runs showed, and say so if figures are not valid."""
     findings = list(dict.fromkeys(text for summary in data.summaries for text in summary.findings))
-    told = describe_load_curve(data) or describe_predicted(data) or _describe_all(data)
+    told = describe_predicted(data) or _describe_all(data)
+    if data.sides is None or not data.sides.has_configurations:
+        told = describe_load_curve(data) or told
     if not findings:
         return told
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
@@ -38,7 +40,9 @@ def describe_answer(data: Gathered) -> str:
 
 
 def _describe_all(data: Gathered) -> str:
-    return _describe_system(data) if data.sides is None else data.sides.describe()
+    if data.sides is None:
+        return _describe_system(data)
+    return data.sides.describe().replace(" ×", "\u00a0×")
 
 
 def _describe_system(data: Gathered) -> str:

@@ -12,6 +12,7 @@ from analysis.report.between_runs.load_screen import make_load_cards
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.report.numbers import format_alike
+from analysis.report.sides.sides import Side
 from analysis.summary.percentiles import is_thin
 from tracegen.errors import format_count
 
@@ -78,7 +79,8 @@ _DIRECTIONS: Final[dict[Better | None, str]] = {
 
 def make_cards(data: Gathered) -> list[Card]:
     """Return the cards of a report: of one system, of two with their ratio, or of the best one."""
-    if cards := make_load_cards(data):
+    has_configurations = data.sides is not None and data.sides.has_configurations
+    if not has_configurations and (cards := make_load_cards(data)):
         return cards
     systems = {system: pick_valid(data.trials(system)) for system in data.systems}
     has_dwpd = any(run.summary.metrics["drive_writes_per_day"] for run in data.runs)
@@ -86,6 +88,9 @@ def make_cards(data: Gathered) -> list[Card]:
     if len(systems) == 1:
         return [_describe_one(figure, *systems.values()) for figure in figures]
     side = data.sides.compared[0] if data.sides and len(data.sides.compared) == 1 else None
+    if side is not None and side.each:
+        found = ((figure, side.ratios.get(figure.name)) for figure in figures)
+        return [_describe_overall(figure, ratio, side) for figure, ratio in found if ratio]
     if side is None or len(systems) > 2:
         return [_describe_best(figure, systems) for figure in figures]
     return [
@@ -141,6 +146,14 @@ def _describe_ratio(figure: _Figure, ratio: Ratio, systems: dict[str, list[Subje
         f"{ends}{describe_verdict(ratio, no_interval)}",
         f"{told} {_unit(figure.name)}".strip(),
     )
+
+
+def _describe_overall(figure: _Figure, ratio: Ratio, side: Side) -> Card:
+    """Return the card of the ratio of two systems over several configurations."""
+    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
+    verdict = describe_verdict(ratio, side.no_interval)
+    count = f"mean over {format_count(ratio.configurations, 'configuration')}"
+    return Card(figure.label, format_times(ratio), "", f"{ends}{verdict}", count)
 
 
 def _describe_best(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:

@@ -16,7 +16,7 @@ def make_first_screen(data: Gathered) -> FirstScreen:
     is_valid = all(summary.is_valid for summary in data.summaries)
     return FirstScreen(
         f"kv-tier-bench report of {_count_runs(data)}",
-        data.title or make_load_title(data) or make_title(data),
+        data.title or _make_load_title(data) or make_title(data),
         list_tested(data),
         wording.format_state(data),
         describe_answer(data),
@@ -26,9 +26,17 @@ def make_first_screen(data: Gathered) -> FirstScreen:
     )
 
 
+def _make_load_title(data: Gathered) -> str | None:
+    """Return the title of a load curve; None if two systems are compared under several loads."""
+    has_configurations = data.sides is not None and data.sides.has_configurations
+    return None if has_configurations else make_load_title(data)
+
+
 def make_title(data: Gathered) -> str:
     """Make a title of what was compared, or of what was tested."""
     systems = data.systems
+    if data.sides and len(data.sides.sides) == 1:
+        return f"{data.sides.sides[0].name} against {data.sides.baseline}"
     if len(systems) == 2:
         return f"{systems[1]} against {systems[0]}"
     if len(systems) > 2:

@@ -19,7 +19,8 @@ def list_remarks(sides: Sides) -> list[str]:
 
 def _list_same(side: Side) -> str:
     """Say which rates have one ratio because the work is equal; empty if there are none."""
-    runs = [[summary for own in one.summaries.values() for summary in own] for one in side.configurations]
+    works = [one.summaries.values() for one in side.configurations]
+    runs = [[summary for own in systems for summary in own] for systems in works]
     found = find_same_ratios(runs, side.ratios)
     groups = [" and ".join(map(heading, (first, *others))) for first, others in found.items()]
     return f"One ratio, not several, as the work is equal: {'; '.join(groups)}." if groups else ""

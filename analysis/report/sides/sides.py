@@ -98,6 +98,11 @@ class Sides:
         return [side for side in self.sides if not side.why]
 
     @property
+    def has_configurations(self) -> bool:
+        """Whether a system and the baseline have several configurations in common."""
+        return any(side.each for side in self.sides)
+
+    @property
     def warnings(self) -> list[str]:
         """Reasons to doubt the comparisons, and how often chance tells equal systems apart."""
         found = dict.fromkeys(warning for side in self.compared for warning in side.warnings)
