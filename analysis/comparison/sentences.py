@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from analysis.comparison.compare import Comparison
+from analysis.comparison.interval_text import find_intervals
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import Ratio
 from analysis.metrics.catalogue import CATALOGUE
@@ -18,6 +20,23 @@ PHRASES: Final = {
 }
 """The metrics that a sentence names if they are compared, in its order, and their words."""
 _EQUAL: Final = 1e-9  # tolerance for one ratio that several metrics share
+
+
+def describe_comparison(comparison: Comparison) -> str:
+    """Say in a sentence what a comparison shows; empty if there are no ratios."""
+    if not comparison.pairs or find_intervals(comparison):
+        return ""
+    if len(comparison.pairs) > 1 and comparison.advice:
+        primary = comparison.advice.metrics[0]
+        ratios = (pair.ratios[primary] for pair in comparison.pairs)
+        return describe_many(comparison.ranking[0], ratios)
+    (pair,) = comparison.pairs
+    shown = {metric: pair.ratios[metric] for metric in comparison.metrics}
+    first = comparison.configurations[0].summaries
+    counts = {system: len(first[system]) for system in (pair.a, pair.b)}
+    no_interval = explain_no_interval(counts, comparison.predicted)
+    ratios_said = drop_thin(shown, comparison.configurations) or shown
+    return describe_ratios(pair.a, pair.b, ratios_said, no_interval)
 
 
 def choose_said(ratios: Mapping[str, Ratio]) -> list[Ratio]:

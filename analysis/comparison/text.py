@@ -8,6 +8,7 @@ from analysis.comparison.compare import GROUPS, Comparison, Pair
 from analysis.comparison.interval_text import find_intervals, render_intervals
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import Ratio, Verdict, estimate_false_alarms
+from analysis.comparison.sentences import describe_comparison
 from analysis.comparison.tables import (
     Rows,
     abbreviate_runs,
@@ -59,6 +60,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "advice": asdict(comparison.advice) if comparison.advice else None,
         "configurations": configurations,
         "false_alarm_share": alarm[-1] if alarm else None,
+        "sentence": describe_comparison(comparison) or None,
     }
 
 
@@ -264,7 +266,7 @@ def _render_workloads(comparison: Comparison) -> list[str]:
 
 
 def _render_foot(comparison: Comparison) -> list[str]:
-    """Return the lines on work, metrics to quote, chance and doubts."""
+    """Return the lines on work, metrics to quote, chance, doubts, and the answer in a sentence."""
     lines = _describe_work(comparison) if comparison.pairs else []
     if advice := comparison.advice:
         lines.append(f"Quote {' and '.join(advice.metrics)}: {advice.why}.")
@@ -280,6 +282,8 @@ def _render_foot(comparison: Comparison) -> list[str]:
     if comparison.doubts:
         total = sum(map(len, comparison.runs.values()))
         lines.append(list_doubt_kinds(comparison.doubts, total))
+    if sentence := describe_comparison(comparison):
+        lines += ["", sentence]
     return ["", *lines] if lines else []
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from analysis.report.sides.sides import Sides
+from analysis.comparison.ratios import find_same_ratios
+from analysis.metrics.headlines import heading
+from analysis.report.sides.sides import Side, Sides
 from analysis.report.sides.tables import tabulate_sides
 
 
@@ -11,7 +13,16 @@ def list_remarks(sides: Sides) -> list[str]:
     varied = [f"They differ in {'; '.join(side.varied)}." for side in sides.compared if side.varied]
     refused = [side.describe(sides.baseline) for side in sides.sides if side.why]
     unmatched = dict.fromkeys(why for side in sides.compared for why in side.unmatched)
-    return [*varied, *refused, *(f"Left out: {why}." for why in unmatched), *sides.warnings]
+    same = dict.fromkeys(text for side in sides.compared if (text := _list_same(side)))
+    return [*varied, *same, *refused, *(f"Left out: {why}." for why in unmatched), *sides.warnings]
+
+
+def _list_same(side: Side) -> str:
+    """Say which rates have one ratio because the work is equal; empty if there are none."""
+    runs = [[summary for own in one.summaries.values() for summary in own] for one in side.configurations]
+    found = find_same_ratios(runs, side.ratios)
+    groups = [" and ".join(map(heading, (first, *others))) for first, others in found.items()]
+    return f"One ratio, not several, as the work is equal: {'; '.join(groups)}." if groups else ""
 
 
 def write_sides(sides: Sides, escape: Callable[[str], str]) -> list[str]:

@@ -28,7 +28,7 @@ from analysis.comparison.warnings import (
 from analysis.metrics.headlines import SIDES
 from tracegen.errors import InputError
 
-_CHANCE: Final = "With {0} {1}, {2:.0%} of the metrics of equal systems would be told apart by chance."
+_CHANCE: Final = "With {} {}, {:.0%} of the metrics of equal systems would be told apart by chance."
 PRIMARY: Final = "wall_clock_tok_s"
 """The metric that ranks several systems."""
 LOAD: Final = frozenset(

@@ -1,6 +1,5 @@
 """Rows of the comparison of systems, for the page, Markdown and JSON alike."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
@@ -8,8 +7,8 @@ from typing import Final, Literal
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
-from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import heading
+from analysis.report.numbers import format_alike
 from analysis.report.sides.sides import PRIMARY, Side, Sides
 from analysis.summary.percentiles import bracketed
 from analysis.summary.run_summary import Summary
@@ -101,17 +100,17 @@ def _list_rows(side: Side, metric: str, systems: int) -> list[Row]:
 def _make_row(head: str, side: Side, ratio: Ratio, configurations: list[Configuration]) -> Row:
     old = new = ""
     if len(configurations) == 1:
-        old, new = _format_values(configurations[0], ratio)
+        old, new = format_values(configurations[0], ratio)
     tone: Tone = "equal" if ratio.verdict == "not apart" else "open"
     if ratio.verdict == "apart":
         tone = "better" if ratio.winner == ratio.a else "worse"
     return Row(head, old, new, ratio, describe_verdict(ratio, side.no_interval), tone)
 
 
-def _format_values(one: Configuration, ratio: Ratio) -> tuple[str, str]:
+def format_values(one: Configuration, ratio: Ratio) -> tuple[str, str]:
     """Format the means of the baseline and of the system with the same decimals."""
     means = [one.statistics(system, ratio.metric).mean for system in (ratio.b, ratio.a)]
-    texts = format_alike(means, is_share=describe(ratio.metric).is_share)
+    texts = format_alike(ratio.metric, means)
     trials = (one.summaries[system] for system in (ratio.b, ratio.a))
     old, new = (_bracket(ratio.metric, own, text) for own, text in zip(trials, texts, strict=True))
     return old, new
@@ -121,15 +120,6 @@ def _bracket(metric: str, trials: Iterable[Summary], text: str) -> str:
     """Put a percentile in brackets if it rests on too few samples in some trial."""
     texts = [bracketed(metric, trial.metrics, text) for trial in trials]
     return max(texts, key=len)
-
-
-def format_alike(values: list[float | None], *, is_share: bool = False) -> list[str]:
-    """Format numbers with the same decimals: three digits of the least; – for None."""
-    scaled = [None if value is None else value * 100 if is_share else value for value in values]
-    sizes = [abs(value) for value in scaled if value]
-    decimals = max(0, min(6, 2 - math.floor(math.log10(min(sizes))))) if sizes else 0
-    unit = "%" if is_share else ""
-    return ["–" if value is None else f"{value:,.{decimals}f}{unit}" for value in scaled]
 
 
 TRIALS: Final = ("system", "trial", "configuration")
@@ -152,7 +142,7 @@ def tabulate_side_trials(sides: Sides) -> list[list[str]]:
 
 
 def _format_trial(metric: str, summary: Summary) -> str:
-    (text,) = format_alike([summary.numbers.get(metric)], is_share=describe(metric).is_share)
+    (text,) = format_alike(metric, [summary.numbers.get(metric)])
     return bracketed(metric, summary.metrics, text)
 
 

@@ -7,20 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.comparison.trials import load_trials
 from analysis.report.sides.ranking import rank_systems
 from analysis.report.sides.remarks import list_remarks, write_sides
 from analysis.report.sides.section import render_sides
-from analysis.report.sides.sides import Sides, build_sides
 from analysis.report.sides.tables import convert_sides, tabulate_side_trials, tabulate_sides
 from tests.analysis.comparison.crafting import CPU, Craft, resampled_means, three
-
-
-def sides_of(systems: dict[str, list[Path]], *, is_given: bool = False) -> Sides:
-    """Compare systems with the first of them."""
-    trials = {system: load_trials(runs)[0] if runs else [] for system, runs in systems.items()}
-    return build_sides(trials, next(iter(systems)), is_given=is_given)
-
+from tests.analysis.report.sides.comparing import sides_of
 
 DRIVES = {
     "nvme_read_gib_s": (2.0, 3.0),
