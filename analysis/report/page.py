@@ -22,6 +22,7 @@ from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.figures import SECTIONS, Figure
 from analysis.report.first_screen.screen import make_first_screen
+from analysis.report.headline_table import tabulate_every_trial, tabulate_headlines
 from analysis.report.sides.section import read_style, render_sides
 from analysis.summary import glossary
 from analysis.summary.distributions import HEADINGS
@@ -86,6 +87,8 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
         sides=render_sides(data.sides) if data.sides else "",
+        headlines=tabulate_headlines(data),
+        every_trial=_fold_trials(data),
         sections=_draw_sections(data, progress),
         drawn=DRAWN,
         machine=_compare_rows("Machine", machines, names),
@@ -96,6 +99,11 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         terms=glossary.terms(),
         places=PLACES,
     )
+
+
+def _fold_trials(data: Gathered) -> Table:
+    head, *rows = tabulate_every_trial(data) or [[]]
+    return Table("Headline figures of every trial", head, rows)
 
 
 def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:
