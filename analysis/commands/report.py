@@ -1,6 +1,8 @@
 """`analysis report`: a page of charts, or other formats."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -12,9 +14,17 @@ from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
 from analysis.report.labels import parse_label
-from analysis.sweeps import export as sweep_export
-from analysis.sweeps.sweep import is_sweep, open_sweep
+from analysis.searches.export import SEARCH
+from analysis.searches.search import is_search
+from analysis.sweeps.export import SWEEP
+from analysis.sweeps.sweep import is_sweep
 from tracegen.errors import InputError
+
+if TYPE_CHECKING:
+    from analysis.report.chart_files import NamedPlot
+
+_OF_FILES = ("runs", "output", "form", "charts", "title", "force")
+"""Parameters that say something about a file, too."""
 
 
 @click.command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -44,7 +54,13 @@ from tracegen.errors import InputError
     metavar="NAME=DIR",
     help="Call the runs in a directory, or those that a pattern names, by this name; may be repeated.",
 )
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option(
+    "--charts",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save each chart as SVG and PNG in this folder.",
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
 @target_options
 def report(
     runs: tuple[Path, ...],
@@ -53,6 +69,7 @@ def report(
     baseline: Path | None,
     title: str,
     label: tuple[str, ...],
+    charts: Path | None,
     force: bool,
     targets: Targets,
 ) -> None:
@@ -60,47 +77,96 @@ def report(
 
     The page is one file that needs neither network nor scripts.
 
-    A file that `replayer simulate` wrote gets a page of its own: hit rates over capacities, their
-    knees and cliffs, and bytes written against hits.
+    A file that `replayer simulate` wrote gets a page of its own: how much memory pays, hit rates
+    over capacities, and bytes written against hits. So does an autoscale.json: how many users.
 
     Runs of one configuration on one machine are trials; other runs are shown next to each other,
     named by their directories or by what differs. --label old=runs/old --label new=runs/new names
     them.
-    md, csv and json are printed on the terminal without -o.
+    md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
     if any(is_sweep(path) for path in runs):
-        _report_sweep(runs, output, form, force=force)
+        _report_file(runs, output, form, charts, title, force=force)
         return
     paths = find_runs(runs)
-    named = [parse_label(text) for text in label]
-    form = export.choose_format(form, output, paths, force=force)
+    named = [parse_label(text) for text in label] or _name_folders(runs, paths)
+    form = _choose_format(form, output, charts, paths, force=force)
     data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
-    content = export.as_html(data, show_progress) if form == "html" else export.FORMATS[form](data)
-    _deliver(content, output)
+    if charts is not None:
+        from analysis.report.chart_files import draw_plots  # noqa: PLC0415 (a renderer)
+
+        _save_charts(draw_plots(data), charts)
+    if form is not None:
+        html = form == "html"
+        content = export.as_html(data, show_progress) if html else export.FORMATS[form](data)
+        _deliver(content, output)
 
 
-def _report_sweep(
-    runs: tuple[Path, ...],
+def _choose_format(
+    form: str | None,
+    output: Path | None,
+    charts: Path | None,
+    runs: Sequence[Path],
+    *,
+    force: bool,
+) -> str | None:
+    """Check where the report and its charts go; return its format, None if charts alone are wanted."""
+    if charts is not None:
+        from analysis.report.chart_files import check_folder  # noqa: PLC0415 (a renderer)
+
+        check_folder(charts, runs, force=force)
+        if output is None and form is None:
+            return None
+    return export.choose_format(form, output, runs, force=force)
+
+
+def _save_charts(plots: Iterable["NamedPlot"], folder: Path) -> None:
+    from analysis.report.chart_files import save_charts  # noqa: PLC0415 (a renderer)
+
+    for path in save_charts(plots, folder, show_progress):
+        say(str(path))
+
+
+def _name_folders(arguments: tuple[Path, ...], runs: list[Path]) -> list[tuple[str, str]]:
+    """Return a label for each argument if all are folders of runs, as of two drives."""
+    names = {argument.absolute().name for argument in arguments}
+    is_each_a_folder = not {*arguments} & {*runs}
+    if len(arguments) < 2 or len(names) < len(arguments) or not is_each_a_folder:
+        return []
+    return [(argument.absolute().name, str(argument)) for argument in arguments]
+
+
+def _report_file(
+    files: tuple[Path, ...],
     output: Path | None,
     form: str | None,
+    charts: Path | None,
+    title: str,
     *,
     force: bool,
 ) -> None:
-    """Write the report of a sweep."""
-    if len(runs) > 1:
-        raise InputError("a sweep is reported alone", "name only this file", subject=runs[0])
+    """Write the report of a file: a table of plans, or the record of a search."""
+    path, reports = files[0], SEARCH if is_search(files[0]) else SWEEP
+    if len(files) > 1:
+        raise InputError(f"{reports.what} is reported alone", "name only this file", subject=path)
     context = click.get_current_context()
     for param in context.command.params:
         is_given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if is_given and param.name not in ("runs", "output", "form", "force"):
-            raise InputError("says nothing about a sweep", "leave it out", setting=param.name)
-    form = export.choose_format(form, output, runs, force=force)
-    sweep_export.check_format(form)
-    sweep = open_sweep(runs[0])
+        if is_given and param.name not in _OF_FILES:
+            problem = f"says nothing about {reports.what}"
+            raise InputError(problem, "leave it out", setting=param.name)
+    form = _choose_format(form, output, charts, files, force=force)
+    if form is not None:
+        reports.check_format(form)
+    made = reports.open(path)
+    if charts is not None:
+        from analysis.sweeps.form import draw_plain_plots  # noqa: PLC0415 (a renderer)
+
+        _save_charts(draw_plain_plots(reports.list_figures(made)), charts)
     if form == "html":
-        _deliver(sweep_export.make_html(sweep, show_progress), output)
-    else:
-        _deliver(sweep_export.FORMATS[form](sweep), output)
+        _deliver(reports.formats[form](made, title, show_progress), output)
+    elif form is not None:
+        _deliver(reports.formats[form](made, title), output)
 
 
 def _deliver(content: bytes, output: Path | None) -> None:

@@ -291,10 +291,12 @@ def _choose_distinguishing(keys: Sequence[Key]) -> set[str]:
 def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:
     """Return a short name for each set of runs that distinguishes it from the others.
 
-    It is what their paths say, else A, B, ….
+    It is what their paths say, else the name of the first run of each, else a number.
     """
-    letters = (f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[i % 26]}{i // 26 or ''}" for i in range(len(sets)))
-    return find_path_names(sets) or list(letters)
+    firsts = [f"{runs[0].name} …" for runs in sets]
+    is_distinct = len(set(firsts)) == len(firsts) and max(map(len, firsts)) <= LABEL
+    numbers = [f"set {number}" for number in range(1, len(sets) + 1)]
+    return find_path_names(sets) or (firsts if is_distinct else numbers)
 
 
 def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:

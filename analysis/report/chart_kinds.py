@@ -45,6 +45,7 @@ Draw = Callable[[Gathered, int], Plot | None]
 
 _MARGIN: Final = 78
 """Pixels beside a panel for the axis and its title."""
+_TICKS: Final = 5
 _STROKE: Final = "M-1,0H4"
 """Shape of a line in a legend, long enough to show its dashes."""
 
@@ -99,12 +100,15 @@ class Axis:
     domain: list[float] | None = None
     values: list[float] | None = None
 
-    def scale(self, *, zero: bool = True) -> alt.Scale:
-        """Return the scale; a linear one includes zero unless `zero` is false."""
+    def scale(self, *, zero: bool = True, ticks: int | None = None) -> alt.Scale:
+        """Return the scale; a linear one includes zero unless `zero` is false.
+
+        With a wanted number of ticks both ends are ticks.
+        """
         domain: dict[str, Any] = {"domain": self.domain} if self.domain else {}
         if self.log:
             return alt.Scale(type="log", **domain)
-        return alt.Scale(zero=zero, nice=not self.domain, **domain)
+        return alt.Scale(zero=zero, nice=not self.domain and (ticks or True), **domain)
 
     def axis(self, ticks: int, values: pl.Series) -> alt.Axis:
         """Return the axis with about this number of ticks; a log scale has them at decades.
@@ -234,8 +238,9 @@ def _make_x_axis(rows: pl.DataFrame, how: Lines, width: int) -> alt.X:
 
 
 def _make_y_axis(rows: pl.DataFrame, how: Lines, column: str) -> alt.Y:
-    axis = how.y.axis(5, rows["y"].drop_nulls())
-    return alt.Y(f"{column}:Q", title=how.y.title, scale=how.y.scale(), axis=axis)
+    axis = how.y.axis(_TICKS, rows["y"].drop_nulls())
+    scale = how.y.scale(ticks=_TICKS)
+    return alt.Y(f"{column}:Q", title=how.y.title, scale=scale, axis=axis)
 
 
 def _interpolate(how: Lines) -> Literal["step-after", "linear"]:
@@ -297,6 +302,7 @@ def _mark_notes(base: alt.Chart, how: Lines, size: tuple[int, int], count: int) 
             shape=alt.Shape("series:N", scale=how.look.shapes(), legend=None),
         )
     else:
-        column = noted.mark_rule(strokeWidth=max(3.0, width / max(count, 1)), opacity=0)
+        wide = max(3.0, width / max(count, 1))
+        column = noted.mark_rule(strokeWidth=wide, color=INK, opacity=0)
         marks = column.encode(y=alt.value(0), y2=alt.value(height))
     return marks

@@ -166,8 +166,8 @@ def gather(
         for name, system, summary, (opened, _, tables) in each
     ]
     members = [
-        Member(path, run.system, _make_trial(opened, run.summary))
-        for path, run, (opened, _, _) in zip(paths, runs, contents, strict=True)
+        Member(path, run.system, label, run.summary, _make_trial(opened, run.summary))
+        for path, run, label, (opened, _, _) in zip(paths, runs, given, contents, strict=True)
     ]
     base = members[0 if baseline is None else resolved.index(baseline.resolve())]
     sides = _compare_members(members, base, is_given=baseline is not None)
@@ -188,14 +188,15 @@ def _compare_members(members: Sequence[Member], base: Member, *, is_given: bool)
     return build_sides(trials, baseline, is_given=is_given)
 
 
-Configuration = tuple[str | None, str, int | None, MachineName]
+Configuration = tuple[str | None, str, int | None, MachineName, str | None]
 
 
 def _configuration(summary: Summary) -> Configuration:
     """Return a key that the trials of one system share; with a time limit each executes as many ops as it can."""
     provenance = summary.provenance
     ops = provenance.executed_ops if provenance.conditions.duration_s is None else None
-    return *provenance.configuration, ops, provenance.machine
+    drive = provenance.storage.device_model if provenance.storage is not None else None
+    return *provenance.configuration, ops, provenance.machine, drive
 
 
 def _read(

@@ -78,8 +78,10 @@ def _tabulate_trials(data: Gathered) -> Tables:
     return {"trials, their mean and its 95% interval": trials}
 
 
+LEADING: Final = "Load"
+"""The section that comes before the table of headline figures."""
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
-    "Comparison": (
+    LEADING: (
         Figure(
             "load",
             "Latency against load",
@@ -91,6 +93,8 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             load_chart.draw_load,
             load_chart.tabulate_load,
         ),
+    ),
+    "Comparison": (
         Figure(
             "comparison",
             "Headline metrics",

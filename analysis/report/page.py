@@ -20,7 +20,7 @@ from analysis.report import svg as drawing
 from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
-from analysis.report.figures import SECTIONS, Figure
+from analysis.report.figures import LEADING, SECTIONS, Figure
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_every_trial, tabulate_headlines
 from analysis.report.sides.section import read_style, render_sides
@@ -72,7 +72,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"number": wording.format_number, "flags": _keep_flags_whole}
+    environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
     screen = make_first_screen(data)
     names = [run.name for run in data.runs]
     machines = list(map(_describe_machine, data.runs))
@@ -90,6 +90,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         headlines=tabulate_headlines(data),
         every_trial=_fold_trials(data),
         sections=_draw_sections(data, progress),
+        leading=LEADING,
         drawn=DRAWN,
         machine=_compare_rows("Machine", machines, names),
         settings=_compare_rows("Settings", settings, names),
@@ -124,7 +125,7 @@ def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]
         }
 
 
-def _keep_flags_whole(text: str) -> Markup:
+def keep_flags_whole(text: str) -> Markup:
     """Return a text in which no line breaks within a flag."""
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
 

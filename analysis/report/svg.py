@@ -111,6 +111,26 @@ def render_svg(chart: alt.TopLevelMixin, rows: pl.DataFrame, prefix: str, label:
     return ET.tostring(root, encoding="unicode")
 
 
+def render_file(chart: alt.TopLevelMixin, rows: pl.DataFrame, title: str) -> str:
+    """Render a chart as an SVG file of its own, in the colours on white.
+
+    Args:
+        chart: as for `render_svg`.
+        rows: as for `render_svg`.
+        title: its accessible name.
+    """
+    page = render_svg(chart, rows, "", title)
+    svg = re.sub(r"var\(--(\w+)\)", lambda name: get_colour(name[1]), page)
+    root = ET.fromstring(svg)  # noqa: S314 (our own)
+    _, _, width, height = root.get("viewBox", "").split()
+    root.attrib |= {"xmlns": _SVG[1:-1], "width": width, "height": height}
+    name = ET.Element("title")
+    name.text = title
+    root.insert(0, name)
+    root.insert(1, ET.Element("rect", {"width": "100%", "height": "100%", "fill": "#ffffff"}))
+    return ET.tostring(root, encoding="unicode")
+
+
 def _clean(element: ET.Element, prefix: str) -> None:
     element.tag = element.tag.removeprefix(_SVG)
     attributes = element.attrib

@@ -9,6 +9,7 @@ from analysis.log.columns import CAUSE, CAUSE_NAMES, GIB, OK, READS, SERVED, SIZ
 from analysis.log.log import SPLITS, Log
 from analysis.log.quantiles import sort
 from analysis.metrics.metric import PLACES
+from analysis.summary.queue_depth import latency_by_depth
 from replayer.schema import TIERS
 
 BINS: Final = 120
@@ -252,6 +253,7 @@ def device_over_time(log: Log) -> pl.DataFrame:
 
 TABLES: Final[dict[str, Callable[[Log], pl.DataFrame]]] = {
     "latency": latency,
+    "latency_by_depth": latency_by_depth,
     "curves": curves,
     "requests": requests,
     "traffic": traffic,

@@ -1,4 +1,4 @@
-"""Knees and cliffs of curves, and the Pareto front of writes against hits (`docs/sizing.md`)."""
+"""Knees and cliffs of curves, and the Pareto front of writes against hits (`docs/policies.md`)."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.sweeps.sweep import Curve, Point, SweepTable
+from analysis.sweeps.sweep import MEMORY, Curve, Point, SweepTable
 
 CLIFF_POINTS: Final = 10.0
 """Percentage points per halving from which a loss is a cliff."""
@@ -85,7 +85,7 @@ def describe_curve(curve: Curve) -> str:
         missing = 100 * (curve.bound - last.rate)
         below = f"{missing:.1f} points below unlimited memory"
         parts.append(below if missing >= 0.05 else "the bound is reached")
-    return f"{curve.tier}, {curve.name}: {'; '.join(parts)}."
+    return f"{MEMORY[curve.tier]}, {curve.name}: {'; '.join(parts)}."
 
 
 def _find_fall(curve: Curve) -> tuple[Point, Point] | None:

@@ -1,6 +1,6 @@
 """A sweep as curves: hit rates over the capacity of one tier, everything else the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,21 @@ CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity
 """Tiers by the column of their capacity."""
 RATES: Final = {"ops": "reads", "tokens": "prompt tokens", "requests": "requests"}
 """What each hit rate counts, by the suffix of its column."""
+TIMES: Final = {
+    "wall_clock_tok_s": "tokens/s",
+    "ttfb_p95_ms": "storage part of the time to first token, P95, ms",
+}
+"""Columns that a profile predicts, with what they are."""
+MEMORY: Final = {"gpu": "GPU memory", "cpu": "DRAM", "nvme": "drive"}
+"""What a tier's capacity is called in sentences."""
 _LABELS: Final = ("model", "arrangement", "policy", "ttl_s", "chunk_tokens")
+_NOUNS: Final = {
+    "model": "models",
+    "arrangement": "arrangements",
+    "policy": "policies",
+    "ttl_s": "TTLs",
+    "chunk_tokens": "chunk sizes",
+}
 _UNITS: Final = {"ttl_s": "TTL {} s", "chunk_tokens": "chunks of {}"}
 
 
@@ -23,7 +37,7 @@ class Point:
 
     Attributes:
         gib: capacity of the tier.
-        rate: hit rate.
+        rate: hit rate; on a curve of TIMES, the predicted value.
         cell: number of the cell.
     """
 
@@ -34,15 +48,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """Hit rates over the capacity of a tier.
+    """Hit rates, or predicted values, over the capacity of a tier.
 
     Attributes:
         tier: gpu, cpu or nvme.
-        by: what the rate counts, a key of RATES.
+        by: what the rate counts, a key of RATES; or a key of TIMES.
         label: arrangement, policy and other rules.
         beside: the capacities of the other tiers; empty if they are the same in all cells.
         points: by capacity, without cells in which it is unlimited or 0.
-        bound: the rate with unlimited memory; None if nothing was asked.
+        bound: the rate with unlimited memory; None if nothing was asked, or of TIMES.
+        without: the cell without the tier; None if it was not planned.
     """
 
     tier: str
@@ -51,6 +66,7 @@ class Curve:
     beside: str
     points: tuple[Point, ...]
     bound: float | None
+    without: Point | None = None
 
     @property
     def name(self) -> str:
@@ -83,12 +99,18 @@ class SweepTable:
         differing = [name for name in _LABELS if self._differs(name)]
         return differing or ["arrangement"]
 
+    @property
+    def rules(self) -> str:
+        """The noun for what labels tell apart, as `policies`."""
+        return _NOUNS[self.labels[0]] if len(self.labels) == 1 else "combinations of rules"
+
     def _differs(self, name: str) -> bool:
         if name in ("arrangement", "model"):
             return self.cells[name].n_unique() > 1
-        # What follows from the arrangement says nothing more.
-        by_arrangement = self.cells.group_by("arrangement").agg(pl.col(name).n_unique())
-        return bool((by_arrangement[name] > 1).any())
+        # What follows from the arrangement and its tiers says nothing more.
+        tiers = [pl.col(capacity).eq_missing(0).alias(f"no {capacity}") for capacity in CAPACITIES]
+        alike = self.cells.group_by("arrangement", *tiers).agg(pl.col(name).n_unique())
+        return bool((alike[name] > 1).any())
 
     def label(self, row: dict[str, object]) -> str:
         """Return the settings of a cell that differ between cells, apart from capacities."""
@@ -97,48 +119,59 @@ class SweepTable:
 
     def name(self, row: dict[str, object]) -> str:
         """Return the name of a cell: its capacities that differ, and its label."""
-        capacities = (_describe(name, row[name]) for name in self.axes)
-        return ", ".join([self.label(row), *capacities])
+        return ", ".join(filter(None, [self.label(row), describe_sizes(row, self.axes)]))
 
     def curves(self, axis: str, by: str) -> list[Curve]:
         """Return a curve for each combination of the other settings.
 
         Args:
             axis: column of the capacity, one of `axes`.
-            by: what the rate counts, a key of RATES.
+            by: what the rate counts, a key of RATES; or a key of TIMES.
         """
         others = [name for name in self.axes if name != axis]
         keys = [*others, *self.labels]
-        rate, bound = f"hit_rate_{by}", f"bound_{by}"
+        rate = f"hit_rate_{by}" if by in RATES else by
         curves = []
         for _, rows in self.cells.group_by(keys, maintain_order=True):
-            drawn = rows.filter(pl.col(axis) > 0).drop_nulls([axis, rate]).sort(axis, "cell")
-            points = (Point(*row) for row in drawn.select(axis, rate, "cell").iter_rows())
+            drawn = rows.drop_nulls([axis, rate]).sort(axis, "cell").select(axis, rate, "cell")
+            best = list(_best_of_each((Point(*row) for row in drawn.iter_rows()), by))
             first = rows.row(0, named=True)
+            bound = rows[f"bound_{by}"].max() if by in RATES else None
             curves.append(
                 Curve(
                     CAPACITIES[axis],
                     by,
                     self.label(first),
-                    ", ".join(_describe(name, first[name]) for name in others),
-                    tuple(_best_of_each(points)),
-                    rows[bound].max(),  # type: ignore[arg-type]  # a float, or None
+                    describe_sizes(first, others),
+                    tuple(point for point in best if point.gib),
+                    bound,  # type: ignore[arg-type]  # a float, or None
+                    next((point for point in best if not point.gib), None),
                 )
             )
         return [curve for curve in curves if curve.points]
 
 
-def _best_of_each(points: Iterator[Point]) -> Iterator[Point]:
+def _best_of_each(points: Iterator[Point], by: str) -> Iterator[Point]:
     """Yield one point per capacity: the best, where cells differ in nothing that is named."""
+    sign = -1 if by.endswith("_ms") else 1
     best: dict[float, Point] = {}
     for point in points:
-        if point.gib not in best or point.rate > best[point.gib].rate:
+        if point.gib not in best or sign * point.rate > sign * best[point.gib].rate:
             best[point.gib] = point
     yield from best.values()
 
 
-def _describe(name: str, gib: object) -> str:
-    return f"{CAPACITIES[name]} {'unlimited' if gib is None else f'{_plain(gib)} GiB'}"
+def describe_sizes(row: dict[str, object], names: Sequence[str]) -> str:
+    """Return the capacities of these names in words."""
+    return ", ".join(describe_size(name, row[name]) for name in names)
+
+
+def describe_size(name: str, gib: object) -> str:
+    """Return a capacity in words: `64 GiB of DRAM`, `no drive`, `unlimited drive`."""
+    memory = MEMORY[CAPACITIES[name]]
+    if gib is None:
+        return f"unlimited {memory}"
+    return f"{_plain(gib)} GiB of {memory}" if gib else f"no {memory}"
 
 
 def _plain(value: object) -> str:

@@ -1,28 +1,29 @@
-"""Words and tables of a sweep: the best cell, what its curves look like, and the cells."""
+"""Words and tables of a sweep: what its curves look like, and the cells."""
 
 from typing import Final
 
 import polars as pl
 
 from analysis.sweeps.shapes import describe_curve, find_cliff
-from analysis.sweeps.sweep import CAPACITIES, Curve, SweepTable
+from analysis.sweeps.sweep import CAPACITIES, MEMORY, Curve, SweepTable
 
-_DAYS: Final = "nvme written, GiB/day"
+_DAYS: Final = "drive written, GiB/day"
 _SHOWN: Final = (
     *("hit_rate_ops", "hit_rate_tokens", "hit_rate_requests", "bound_ops"),
     *("recomputed_tokens", "evictions_cpu", "evictions_nvme"),
     *("peak_read_gib_s_nvme", "peak_write_gib_s_nvme", "drive_writes_per_day"),
 )
 _HEADS: Final = {
+    "cell": "plan",
     "hit_rate_ops": "hits, reads",
     "hit_rate_tokens": "hits, tokens",
     "hit_rate_requests": "hits, requests",
     "bound_ops": "bound, reads",
     "recomputed_tokens": "tokens recomputed",
-    "evictions_cpu": "evicted from cpu",
-    "evictions_nvme": "evicted from nvme",
-    "peak_read_gib_s_nvme": "nvme read, peak GiB/s",
-    "peak_write_gib_s_nvme": "nvme written, peak GiB/s",
+    "evictions_cpu": "evicted from DRAM",
+    "evictions_nvme": "evicted from the drive",
+    "peak_read_gib_s_nvme": "drive read, peak GiB/s",
+    "peak_write_gib_s_nvme": "drive written, peak GiB/s",
     "drive_writes_per_day": "drive writes/day",
 }
 
@@ -38,25 +39,23 @@ def _rank(curve: Curve) -> float:
     return 0.0 if cliff is None else -cliff.points
 
 
-def describe_best(sweep: SweepTable) -> str:
-    """Return the cell that hits the most reads, and with the fewest bytes written among those."""
-    cells = sweep.cells.drop_nulls("hit_rate_ops")
-    if cells.is_empty():
-        return "no cell has a read."
-    others = ["write_bytes_nvme", *CAPACITIES, "cell"]
-    row = cells.sort(-pl.col("hit_rate_ops"), *others).row(0, named=True)
-    return (
-        f"the most reads hit in cell {row['cell']} ({sweep.name(row)}): {row['hit_rate_ops']:.1%};"
-        f" unlimited memory reaches {row['bound_ops']:.1%}."
-    )
-
-
 def tabulate_cells(sweep: SweepTable) -> pl.DataFrame:
-    """Return the cells as they are shown: what differs between them, and their main counts."""
+    """Return the cells as they are shown: what differs between them, and their main counts.
+
+    Counts of a tier that no cell has are left out.
+    """
     settings = [*sweep.labels, *sweep.axes]
-    share = pl.col("^(hit_rate|bound)_.*$")
+    rates = [name for name in _SHOWN if name.startswith(("hit_rate", "bound"))]
+    percent = [pl.format("{}%", (100 * pl.col(name)).round(1)).alias(name) for name in rates]
     per_day = (pl.col("write_bytes_per_day_nvme") / 2**30).alias(_DAYS)
-    shown = sweep.cells.with_columns(share.round(4)).select("cell", *settings, *_SHOWN, per_day)
-    names = {name: name.replace("_gb", "").replace("_", " ") + ", GiB" for name in CAPACITIES}
+    absent = [tier for name, tier in CAPACITIES.items() if (sweep.cells[name] == 0).all()]
+    columns = [name for name in _SHOWN if not name.endswith(tuple(absent) or ("\0",))]
+    if "nvme" in absent:
+        columns.remove("drive_writes_per_day")
+    else:
+        columns.append(_DAYS)
+    cells = sweep.cells.with_columns(*percent, per_day)
+    shown = cells.select("cell", *settings, *columns)
+    names = {name: f"{MEMORY[tier]}, GiB" for name, tier in CAPACITIES.items()}
     heads = (_HEADS | names).items()
     return shown.rename({name: head for name, head in heads if name in shown.columns})

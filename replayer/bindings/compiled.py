@@ -54,19 +54,8 @@ class AccountStruct(Structure):
     """The account of a placement so far, per tier; see `Account` in core.h."""
 
     _fields_ = (
-        *(
-            (name, c_int64 * 3)
-            for name in [
-                "used",
-                "resident",
-                "peak",
-                "peak_objects",
-                "admitted",
-                "refused",
-                "fetches",
-                "fetches_refused",
-            ]
-        ),
+        *((name, c_int64 * 3) for name in ("used", "resident", "peak", "peak_objects")),
+        *((name, c_int64 * 3) for name in ("admitted", "refused", "fetches", "fetches_refused")),
         ("largest", c_int64),
     )
 
@@ -170,8 +159,9 @@ class State(Structure):
 
     _fields_ = tuple(
         _numbers(
-            "over cut cut_ns stopped_ns issued_ns ended_ns steady_ns retired executed failures warmup_position"
-            " nvme_read_bytes log_stalled_ns reads hits moved_bytes in_window too_many_errors stuck left"
+            "over cut cut_ns stopped_ns issued_ns ended_ns steady_ns retired executed failures"
+            " warmup_position nvme_read_bytes log_stalled_ns reads hits moved_bytes in_window"
+            " too_many_errors stuck left in_flight queued"
         )
     )
 
@@ -317,6 +307,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "prediction_take_rows": (_I, (_P, _P)),
     "records_split": (_VOID, (_P, _I, _I, _P, _P, _I)),
     "engine_fault": (_VOID, (_P, _I, _P)),
+    "figures_add": (_VOID, (_P, _P, _I, _P)),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 import click
 
 from replayer.commands.shared.prediction_options import add_speed, load_predictor
-from replayer.commands.shared.series_options import json_option, series_options, terminal_display
+from replayer.commands.shared.series_options import json_option, open_display, series_options
 from replayer.experiments.autoscale import autoscale as search_users
 from replayer.experiments.prediction import check_shared_flags
 from replayer.experiments.replay_series import Cache, Series
@@ -130,7 +130,7 @@ def autoscale(
     as_json: bool,
     **search: Any,
 ) -> None:
-    """Find how many users a system carries (docs/sizing.md).
+    """Find how many users a system carries (docs/users.md).
 
     Each step replays the trace's first users in a closed loop, in several trials until its interval
     is tight. The command also takes flags of `replayer run`. After an interruption, the same
@@ -140,14 +140,19 @@ def autoscale(
     if settings.predictor is not None and cache_dir is not None:
         problem = "predictions need no directory"
         raise InputError(problem, "leave it out", subject=cache_dir, setting="cache_dir")
-    display = terminal_display()
-    metric = describe_metric(settings, display)
     cache = Cache(cache_dir, make=make_cache_dir)
-    with Series(output, settings.record(), cache, display=display) as series:
-        if settings.predictor is not None:
-            display.say(settings.predictor.describe())
-        display.say(_HEAD)
-        report = search_users(settings, metric, series, lambda step: display.say(_render_step(step)))
+    with open_display() as display:
+        metric = describe_metric(settings, display)
+        with Series(output, settings.record(), cache, display=display) as series:
+            if settings.predictor is not None:
+                display.say(settings.predictor.describe())
+            display.say(_HEAD)
+            report = search_users(
+                settings,
+                metric,
+                series,
+                lambda step: display.say(_render_step(step)),
+            )
     if as_json:
         click.echo(json.dumps(report, indent=2))
         return

@@ -10,16 +10,20 @@ from typing import Any
 import click
 
 from replayer.bindings.compiled import State
+from replayer.commands.live.screens import choose_screen
 from replayer.commands.shared.resolving import resolve_prediction
-from replayer.commands.shared.run_console import TerminalConsole, make_bar, note_log
+from replayer.commands.shared.run_console import TerminalConsole, note_log
 from replayer.flags.plan_flags import add_options, plan_options
 from replayer.flags.profile_flags import PROFILE_OPTIONS
+from replayer.flags.progress_flags import add_progress_option
 from replayer.flags.run_flags import LOAD_OPTIONS, LoadFlags
-from replayer.planning.pace import Span
+from replayer.live.gauge import RunExtent
+from replayer.planning.executing import Records
 from replayer.planning.plan_settings import resolve_plan
 from replayer.profiles.loading import load_profile
 from replayer.record.plain_json import to_json
 from replayer.record.run_info import RunInfo, Tier
+from replayer.run.console import Watch
 from replayer.run.predicted import AssumedSystem, PredictedReplay
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import format_count
@@ -47,6 +51,7 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     required=True,
     help="The run directory to make.",
 )
+@add_progress_option
 def predict(
     trace: Path,
     profile: str,
@@ -75,7 +80,7 @@ def predict(
         system=system,
         output=output,
         has_bounds=bounds,
-        console=_Console(),
+        console=_Console(choose_screen()),
     )
     try:
         info = prediction.run()
@@ -99,10 +104,18 @@ def _print_result(info: RunInfo, directory: Path) -> None:
 
 
 class _Console(TerminalConsole):
-    """Shows a prediction on stderr; its clock is not the terminal's, so the bar counts ops."""
+    """Shows a prediction on stderr; its clock is not the terminal's, so only ops are counted."""
 
     @contextmanager
-    def track_run(self, ops: int, span: Span) -> Iterator[Callable[[State], object]]:
-        """Show a progress bar of an execution; give a function that takes its state."""
-        with make_bar("predicting", min(ops, span.ops or ops), "op") as bar:
-            yield lambda state: bar.update(state.retired - bar.n)
+    def track_run(self, extent: RunExtent) -> Iterator[Watch]:
+        """Show how many ops are predicted; give a function that takes rows of the log."""
+        done = 0
+
+        def watch(_records: Records, state: Callable[[], State]) -> None:
+            nonlocal done
+            retired = state().retired
+            advance(retired - done)
+            done = retired
+
+        with self.track("predicting", extent.ops_to_do, "op") as advance:
+            yield watch

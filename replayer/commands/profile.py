@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from replayer.commands.live.screens import Screen
 from replayer.commands.shared.profile_table import (
     describe_poor_fits,
     describe_skipped,
@@ -92,7 +93,7 @@ def profile(
     wanted = tiers or _default_tiers(values)
     if "nvme" in wanted and values.cache_dir is None and values.layout in DEVICE_LAYOUTS:
         raise InputError("the nvme tier needs a place", "pass `cache_dir=DIR`", setting="tiers")
-    console = TerminalConsole()
+    console = TerminalConsole(Screen())
     io, notes = resolve_io(values, max(WORKERS))
     for note in notes:
         console.warn(note)

@@ -9,10 +9,13 @@ from typing import Any, get_args
 
 import click
 
+from replayer.commands.live.screens import choose_screen
 from replayer.commands.shared.resolving import resolve_settings
 from replayer.commands.shared.run_console import TerminalConsole, note_log, report_death
+from replayer.experiments.agenda import Agenda
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.plan_flags import plan_options
+from replayer.flags.progress_flags import add_progress_option
 from replayer.flags.run_flags import RunFlags, run_options
 from replayer.planning.plan import PlanOptions
 from replayer.planning.plan_settings import resolve_plan
@@ -50,13 +53,28 @@ from tracegen.schema import Trace
     required=True,
     help="The run directory to make.",
 )
-def run(trace: Path, as_json: bool, output: Path, repeat: int, ranks: RankMode | None, **flags: Any) -> None:
+@add_progress_option
+def run(
+    trace: Path,
+    output: Path,
+    repeat: int,
+    ranks: RankMode | None,
+    *,
+    as_json: bool,
+    **flags: Any,
+) -> None:
     """Execute a trace on real tiers and log every move."""
     peers = find_ranks() if ranks else ALONE
     with peers.abort_together(report_death):
         with peers.in_step():
             work = _resolve(trace, ranks, peers, RunFlags.from_values(flags), output, repeat)
-        results = [_replay_trial(work, directory, peers, as_json=as_json) for directory in work.directories]
+        agenda = Agenda([str(directory) for directory in work.directories])
+        console = TerminalConsole(choose_screen(), agenda.find_place)
+        results = []
+        for directory in work.directories:
+            agenda.begin(str(directory))
+            results.append(_replay_trial(work, directory, peers, console, as_json=as_json))
+            agenda.end()
     if as_json and peers.rank == 0:
         infos = [result.to_json() for result in results]
         click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))
@@ -85,9 +103,10 @@ def _resolve(trace: Path, mode: RankMode | None, peers: Ranks, flags: RunFlags, 
     return _Work(opened, model, options, settings, directories)
 
 
-def _replay_trial(work: _Work, directory: Path, peers: Ranks, *, as_json: bool) -> ReplayResult:
+def _replay_trial(
+    work: _Work, directory: Path, peers: Ranks, console: TerminalConsole, *, as_json: bool
+) -> ReplayResult:
     """Replay once, and say how it ended."""
-    console = TerminalConsole()
     try:
         result = replay(work.trace, work.model, work.options, work.settings, directory, peers, console=console)
     except Interrupted as error:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from replayer.commands.shared.prediction_options import add_speed, load_predictor
-from replayer.commands.shared.series_options import json_option, series_options, terminal_display
+from replayer.commands.shared.series_options import json_option, open_display, series_options
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenario_sizes import DEFAULT_TRIALS, detect_hardware, read_hardware
 from replayer.experiments.scenario_table import BASELINE, SCENARIOS
@@ -67,7 +67,7 @@ def scenarios(
     output: Path,
     **prediction: Any,
 ) -> None:
-    """Profile this machine by kv-cache.py's nine scenarios, and rank its tiers (docs/sizing.md).
+    """Profile this machine by kv-cache.py's nine scenarios, and rank its tiers (docs/scenarios.md).
 
     Without names, all scenarios run. Their sizes follow from the memory and disk that are free.
     After an interruption, the same command continues.
@@ -85,7 +85,10 @@ def scenarios(
     settings |= {"trials": trials, "gpu_device": gpu_device}
     if predictor is not None:
         settings["prediction"] = predictor.row()
-    with Series(output, settings, cache, display=terminal_display()) as series:
+    with (
+        open_display() as display,
+        Series(output, settings, cache, display=display) as series,
+    ):
         report = run_suite(suite, series, gpu_device, predictor)
     if as_json:
         click.echo(json.dumps(report, indent=2))

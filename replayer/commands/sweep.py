@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from replayer.commands.shared.series_options import json_option, series_options, terminal_display
+from replayer.commands.shared.series_options import json_option, open_display, series_options
 from replayer.experiments.replay_series import Cache, RankProcesses, Series
 from replayer.experiments.sweep import Case, Sweep, find_sweep, load_sweep, run_sweep
 from replayer.flags.flag_types import WholeNumber
@@ -67,7 +67,10 @@ def sweep(
     if not dry_run:
         cache = Cache(cache_dir, make=make_cache_dir)
         processes = RankProcesses(ranks, mpirun)
-        with Series(output, loaded.settings(), cache, processes, terminal_display()) as series:
+        with (
+            open_display() as display,
+            Series(output, loaded.settings(), cache, processes, display) as series,
+        ):
             run_sweep(loaded, series)
     if as_json:
         cases = [{"case": case.name, "runs": _list_runs(output, case, loaded.trials)} for case in loaded.cases]

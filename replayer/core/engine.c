@@ -621,8 +621,8 @@ int64_t core_sizes(int64_t *out) {
         sizeof(Totals),      sizeof(Load),         sizeof(Op),       sizeof(Move),
         sizeof(Device),      sizeof(PlannedOp),    sizeof(Counts),   sizeof(Fault),
         sizeof(BlockIO),     sizeof(Extent),       sizeof(Object),   sizeof(Settings),
-        sizeof(Job),         sizeof(Record),       sizeof(State),    sizeof(Station),
-        sizeof(Profile),
+        sizeof(Job),         sizeof(Record),       sizeof(State),    sizeof(Figures),
+        sizeof(Station),     sizeof(Profile),
     };
     memcpy(out, sizes, sizeof sizes);
     return sizeof sizes / sizeof *sizes;

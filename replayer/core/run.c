@@ -118,6 +118,7 @@ int32_t run_take(Run *r) {
             continue;
         }
         if (position > r->highest && m->pulled_ns == NEVER) r->highest = position;
+        r->in_flight++;
         return move;
     }
 }
@@ -186,6 +187,7 @@ void run_describe(Run *r, int32_t move, int64_t worker, Record *out) {
 
 void run_record(Run *r, Record *record) {
     State *s = &r->state;
+    r->in_flight--;
     record->warmup = record->position < s->warmup_position;
     if (record->start_ns > s->issued_ns) s->issued_ns = record->start_ns;
     if (record->end_ns > s->ended_ns) s->ended_ns = record->end_ns;
@@ -205,5 +207,7 @@ void run_state(const Run *r, State *out) {
             out->hits += r->totals.counts[HIT][tier][to] + r->totals.counts[PROMOTE][tier][to];
     out->moved_bytes = r->totals.moved_bytes;
     out->in_window = scheduler_in_window(r->scheduler);
+    out->in_flight = r->in_flight;
+    out->queued = scheduler_ready(r->scheduler);
     out->left = out->cut && r->limit >= out->executed ? r->limit + 1 - out->executed : 0;
 }

@@ -26,6 +26,7 @@ typedef struct {
     int64_t limit, highest;     /* positions: where the run is cut; the highest one started */
     State state;
     Totals totals;
+    int64_t in_flight;          /* moves taken and not recorded */
     RecordBuffer records, rows;
 } Run;
 

@@ -1,6 +1,5 @@
 """Child processes of a series: commands of tracegen, replayer and analysis."""
 
-import contextlib
 import json
 import os
 import re
@@ -9,18 +8,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import termios
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from replayer.experiments.display import Display
+from replayer.live.figures import Figures, parse_line
 from tracegen.errors import ToolError
 
 PYTHON: Final = (sys.executable, "-P", "-m")
 """Starts a module of ours; -P: not a user's analysis.py in the working directory."""
 _USAGE: Final = re.compile("Usage: |Try '")
-_STYLES: Final = re.compile(r"\x1b\[[;?0-9]*[a-zA-Z]")
 
 
 class ChildFailedError(ToolError):
@@ -38,22 +36,21 @@ class ChildFailedError(ToolError):
         self.exit_code = exit_code
 
 
-class _Readable(Protocol):
-    """The reading end of a pipe or terminal."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """Return the next bytes; none at the end."""
-
-
-def run_logged(command: Sequence[str], log: Path, display: Display) -> int:
-    """Run a command and append what it prints to a log; what it prints on stderr is also relayed.
+def run_logged(
+    command: Sequence[str],
+    log: Path,
+    display: Display,
+    show: Callable[[Figures], object] = lambda _: None,
+) -> int:
+    """Run a command and append what it prints to a log; lines on stderr are also reported.
 
     The child gets SIGTERM if this process is killed, and the signal that interrupts this process.
 
     Args:
         command: program and arguments.
         log: made if it does not exist.
-        display: where stderr is relayed to; with a window, the child's stderr is a terminal.
+        display: says the lines that the child prints on stderr.
+        show: takes the figures among these lines; they are neither said nor logged.
 
     Returns:
         The exit code; 128 + the signal's number if a signal ended the child.
@@ -61,53 +58,40 @@ def run_logged(command: Sequence[str], log: Path, display: Display) -> int:
     Raises:
         KeyboardInterrupt: when the child has ended, too.
     """
-    reader, writer = _open_stderr(display)
+    reader, writer = os.pipe()
     tied = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    with log.open("a") as lines, os.fdopen(reader, "rb", buffering=0) as output:
+    with log.open("a") as lines, os.fdopen(reader, errors="replace") as output:
         lines.write(f"$ {shlex.join(command)}\n")
         lines.flush()
         child = subprocess.Popen([*tied, *command], stdout=lines, stderr=writer, stdin=subprocess.DEVNULL)
         os.close(writer)
         try:
-            lines.writelines(_relay(output, display))
+            lines.writelines(report_lines(output, display, show))
             code = child.wait()
         except KeyboardInterrupt as interrupt:
             # The terminal may have sent it the signal, too: it obeys the first one only.
             child.send_signal(getattr(interrupt, "exit_code", 128 + signal.SIGINT) - 128)
-            lines.writelines(_relay(output, display))
+            lines.writelines(report_lines(output, display, show))
             child.wait()
             raise
         lines.write(f"exit {code}\n")
     return code if code >= 0 else 128 - code
 
 
-def _open_stderr(display: Display) -> tuple[int, int]:
-    """Open a terminal or a pipe for a child's stderr; return its reading and its writing end."""
-    if display.window is None:
-        return os.pipe()
-    reader, writer = os.openpty()
-    termios.tcsetwinsize(writer, display.window)
-    return reader, writer
-
-
-def _relay(output: _Readable, display: Display) -> Iterator[str]:
-    """Relay output as it comes, and yield its whole lines without styles and redrawn bars."""
-    rest = ""
-    with contextlib.suppress(OSError):  # raised by a terminal whose other end is closed
-        while block := output.read(1 << 16):
-            text = block.decode(errors="replace")
-            display.relay(text)
-            *lines, rest = (rest + text).split("\n")
-            yield from _last_drawn(lines)
-    yield from _last_drawn([rest] if rest else [])
-
-
-def _last_drawn(lines: Iterable[str]) -> Iterator[str]:
-    """Yield what each line shows in the end, without lines on which a bar was erased."""
-    for line in lines:
-        last = _STYLES.sub("", line.rstrip("\r").rpartition("\r")[2])
-        if last.strip() or not line.strip():
-            yield last + "\n"
+def report_lines(
+    output: Iterable[str],
+    display: Display,
+    show: Callable[[Figures], object],
+) -> Iterator[str]:
+    """Report lines of a child's stderr as they come; yield those that are not figures."""
+    for line in output:
+        figures = parse_line(line)
+        if figures is not None:
+            show(figures)
+        else:
+            if line.strip():
+                display.say(line.rstrip("\n"))
+            yield line
 
 
 def capture(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -116,17 +100,21 @@ def capture(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def run_analysis(*arguments: str, display: Display) -> str:
-    """Run an `analysis` command and return what it prints on stdout; its stderr is relayed.
+    """Run an `analysis` command and return what it prints on stdout; its stderr is said.
 
     Raises:
         ChildFailedError: it failed; with its own error.
     """
     done = capture([*PYTHON, "analysis", *arguments])
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
     if not done.returncode:
-        display.relay(done.stderr)
+        for line in lines:
+            display.say(line)
         return done.stdout
-    *others, last = done.stderr.splitlines(keepends=True) or [""]
-    display.relay("".join(line for line in others if line.strip() and not _USAGE.match(line)))
+    *others, last = lines or [""]
+    for line in others:
+        if not _USAGE.match(line):
+            display.say(line)
     code = done.returncode if done.returncode > 0 else 128 - done.returncode
     problem = last.strip().removeprefix("Error: ") or f"`analysis {arguments[0]}` ended with exit code {code}"
     raise ChildFailedError(problem, exit_code=code)

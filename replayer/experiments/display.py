@@ -4,8 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from replayer.experiments.agenda import Place
+from replayer.live.figures import Figures
 
-def _be_silent(_text: Any) -> None:
+
+def _be_silent(*_report: Any) -> None:
     """Show nothing."""
 
 
@@ -16,14 +19,12 @@ class Display:
     Attributes:
         say: takes a line on the progress.
         warn: takes a line that should stand out.
-        relay: takes what child processes print, as it comes, with the control characters of bars.
-        window: rows and columns of the terminal that `relay` writes to; None: it is no terminal.
+        show: takes the figures of the replay that goes on, and its place in the series.
     """
 
     say: Callable[[str], object] = _be_silent
     warn: Callable[[str], object] = _be_silent
-    relay: Callable[[str], object] = _be_silent
-    window: tuple[int, int] | None = None
+    show: Callable[[Figures, Place], object] = _be_silent
 
 
 SILENT = Display()

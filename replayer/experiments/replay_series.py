@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from replayer.experiments import children
+from replayer.experiments.agenda import Agenda
 from replayer.experiments.children import PYTHON, ChildFailedError
 from replayer.experiments.display import SILENT, Display
 from replayer.experiments.prediction import Predictor
+from replayer.flags.progress_flags import PROGRESS_TO_PROGRAMS
+from replayer.live.figures import Figures
 from replayer.record.reading import read_ranks, read_run
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.tiers.cache_dir import check_parent
@@ -99,6 +102,7 @@ class Series:
 
     Attributes:
         directory, cache, display: as passed.
+        agenda: of the replays; whoever knows them all replaces it.
 
     Raises:
         InputError: the directory holds something else, or another process works there.
@@ -115,6 +119,7 @@ class Series:
         self.directory = directory
         self.cache = cache or Cache()
         self.display = display
+        self.agenda = Agenda()
         self._ranks = ranks or RankProcesses()
         if self._ranks.count == 1:  # a directory of several ranks may be on other hosts
             self.cache.check()
@@ -182,7 +187,11 @@ class Series:
         left = seconds - (time.time_ns() - max(ends)) / 1e9
         if left > 0:
             self.display.say(f"{left:.0f} s of pause before {name}")
-            time.sleep(left)
+        while left > 0:
+            paused = Figures("pausing", "s", seconds - left, seconds, left)
+            self.display.show(paused, self.agenda.find_place())
+            time.sleep(min(1, left))
+            left = seconds - (time.time_ns() - max(ends)) / 1e9
 
     def close(self) -> None:
         """Let other processes work in the directory."""
@@ -224,8 +233,10 @@ class Series:
         """Make one trace with `tracegen generate`, unless it exists."""
         if path.exists():
             return
+        name = path.relative_to(self.directory)
         log = path.with_suffix(".log")
         command = [*PYTHON, "tracegen", "generate", *words, "-o", str(path)]
+        self.display.show(Figures(f"making {name}", "op", 0, 0), self.agenda.find_place())
         if code := children.run_logged(command, log, self.display):
             raise ChildFailedError(
                 f"`tracegen generate` ended with exit code {code}",
@@ -234,7 +245,6 @@ class Series:
                 exit_code=code,
             )
         trace = Trace(path)
-        name = path.relative_to(self.directory)
         self.display.say(f"{name}: {format_count(trace.ops, 'op')}, fingerprint {trace.metadata.fingerprint}")
 
     def replay(
@@ -269,19 +279,26 @@ class Series:
         if status == "failed":
             self._move_aside(directory, log)
         force = ["--force"] if status else []
-        words = [str(trace), *flags, *force, "-o", str(directory)]
+        words = [str(trace), *flags, *force, "-o", str(directory), *PROGRESS_TO_PROGRAMS]
         if predictor is not None:
             command = [*PYTHON, "replayer", "predict", *words, *predictor.flags()]
         else:
             run = [*PYTHON, "replayer", "run", *words, *self.cache.flags()]
             command = self._ranks.wrap(run)
-        if code := children.run_logged(command, log, self.display):
+        self.agenda.begin(name)
+        self._show(Figures("starting", "op", 0, 0))
+        if code := children.run_logged(command, log, self.display, self._show):
             raise _replay_failure(directory, log, code)
+        self.agenda.end()
         info = _read_info(directory)
         origin = "" if predictor is None else "predicted, "
         ops = format_count(info.ops_executed or 0, "op")
         self.display.say(f"{name}: {origin}{info.status}, {ops}")
         return directory
+
+    def _show(self, figures: Figures) -> None:
+        """Show the figures of the replay that goes on."""
+        self.display.show(figures, self.agenda.find_place(figures))
 
     def _move_aside(self, directory: Path, log: Path) -> None:
         """Rename the directory and the log of a failed run to the first free names."""

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Final, TypedDict
 
 from replayer.experiments import children
+from replayer.experiments.agenda import Agenda
 from replayer.experiments.autoscale import SearchReport, autoscale
 from replayer.experiments.children import ChildFailedError
 from replayer.experiments.prediction import Predictor, PredictorRow
@@ -199,6 +200,9 @@ def _run_scenarios(suite: Suite, series: Series, gpu_device: str) -> tuple[dict[
     """Run all scenarios; return the runs of each, and the report of the search if there was one."""
     runs: dict[str, list[Path]] = {}
     search: SearchReport | None = None
+    trials = range(1, suite.sizes.trials + 1)
+    replayed = [name for name in suite.names if name != SEARCH]
+    series.agenda = Agenda([f"{name}/trial_{trial}" for name in replayed for trial in trials])
     for name in suite.names:
         series.display.say(f"{name}: {SCENARIOS[name].title}")
         trace, flags = _prepare_scenario(suite, series, SCENARIOS[name], gpu_device)
@@ -207,7 +211,6 @@ def _run_scenarios(suite: Suite, series: Series, gpu_device: str) -> tuple[dict[
             series.display.say(search["result"]["text"])
         else:
             flags = _limit_trial(flags, suite)
-            trials = range(1, suite.sizes.trials + 1)
             runs[name] = [series.replay(f"{name}/trial_{trial}", trace, flags) for trial in trials]
     return runs, search
 

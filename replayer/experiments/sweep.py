@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
+from replayer.experiments.agenda import Agenda
 from replayer.experiments.replay_series import SERIES_FILE, TRACES_FOLDER, Series, path_of_rank
 from replayer.flags.forwarded_flags import flag_words, forwardable_flags, parse_flags
 from tracegen.errors import InputError, ToolError
@@ -156,14 +157,17 @@ def run_sweep(sweep: Sweep, series: Series) -> None:
         InputError: a case asks for more users than its trace has.
         ChildFailedError: tracegen or a replay failed.
     """
-    names = _name_traces(sweep.cases)
+    trace_names = _name_traces(sweep.cases)
     try:
-        traces = {case.name: _find_trace(case, names, series) for case in sweep.cases}
+        traces = {case.name: _find_trace(case, trace_names, series) for case in sweep.cases}
     except ToolError:
         series.abandon()
         raise
+    trials = range(1, sweep.trials + 1)
+    names = [f"{case.name}/trial_{trial}" for case in sweep.cases for trial in trials]
+    series.agenda = Agenda(names)
     for case in sweep.cases:
-        for trial in range(1, sweep.trials + 1):
+        for trial in trials:
             name = f"{case.name}/trial_{trial}"
             if trial == 1 and not (series.directory / name).exists():
                 series.rest(sweep.pause_s, case.name)

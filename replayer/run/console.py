@@ -4,7 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from replayer.bindings.compiled import State
-from replayer.planning.pace import Span
+from replayer.live.gauge import RunExtent
+from replayer.planning.executing import Records
+
+Watch = Callable[[Records, Callable[[], State]], object]
+"""Taker of new rows of the log, and of a function that returns the state of the execution."""
 
 
 class RunConsole:
@@ -36,8 +40,7 @@ class RunConsole:
     @contextmanager
     def track_run(
         self,
-        ops: int,  # noqa: ARG002 (for subclasses)
-        span: Span,  # noqa: ARG002
-    ) -> Iterator[Callable[[State], object]]:
-        """Show the progress of an execution; give a function that takes its state."""
-        yield lambda _state: None
+        extent: RunExtent,  # noqa: ARG002 (for subclasses)
+    ) -> Iterator[Watch]:
+        """Show the progress of an execution; give a function that takes rows of its log."""
+        yield lambda _records, _state: None

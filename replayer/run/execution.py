@@ -8,6 +8,7 @@ import msgspec
 
 from replayer.bindings.compiled import State
 from replayer.engine.engine import TooManyErrorsError
+from replayer.live.gauge import describe_extent
 from replayer.planning.executing import Records, Rows
 from replayer.planning.pace import Span
 from replayer.planning.plan import Plan
@@ -112,15 +113,16 @@ class Execution:
     def _replay_moves(self, directory: RunDirectory, log: LogWriter) -> None:
         """Run the engine to its end."""
         system = self._system
-        ops = self._prepared.plan.workload.ops
-        with system.recording(), self._console.track_run(ops, self._prepared.span) as show:
+        prepared = self._prepared
+        extent = describe_extent(prepared.plan, prepared.span, self._ranks.size)
+        with system.recording(), self._console.track_run(extent) as watch:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
                 self._record_time_zero(directory)
                 self._hash.add(rows)
                 log.add(records, errors)
                 system.write_counters(directory)
-                show(self._engine.state())
+                watch(records, self._engine.state)
 
             system.run(flush, self._check_interrupts)
 

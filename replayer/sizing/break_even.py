@@ -1,4 +1,4 @@
-"""Loading KV from nvme, against computing it again (`docs/sizing.md`)."""
+"""Loading KV from nvme, against computing it again (`docs/worth-it.md`)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -104,11 +104,12 @@ def names_defined_twice() -> list[str]:
 
 
 def user_interface_in_depths() -> list[str]:
-    """List the modules below the commands that import click or tqdm."""
+    """List the modules below the commands that import click, rich or tqdm."""
     return sorted(
         str(path.relative_to(ROOT))
         for path, tree in CODE.trees.items()
-        if not _is_of_the_command_line(path) and {name.split(".")[0] for name in imported(tree)} & {"click", "tqdm"}
+        if not _is_of_the_command_line(path)
+        and {name.split(".")[0] for name in imported(tree)} & {"click", "rich", "tqdm"}
     )
 
 

@@ -14,11 +14,11 @@ STACKS = {
         " schema trace randomness arrays times errors"
     ),
     "replayer": (
-        "__main__ cli commands experiments flags profiling run engine tiers diagnosis sizing simulation prediction planning profiles"
+        "__main__ cli commands experiments flags profiling run live engine tiers diagnosis sizing simulation prediction planning profiles"
         " models arrangements machine schema record bindings"
     ),
     "analysis": (
-        "__main__ cli commands submission sweeps report comparison assessment loaded_run sql summary metrics runs doubts log"
+        "__main__ cli commands submission searches sweeps report comparison assessment loaded_run sql summary metrics runs doubts log"
         " progress"
     ),
 }

@@ -13,7 +13,7 @@ LIMITS: dict[str, tuple[Callable[[], Sized], int]] = {
     "lines of more than 100 columns": (measures.long_lines, 673),
     "uses of dict[str, Any]": (measures.untyped_dictionaries, 86),
     "public names that two modules define": (measures.names_defined_twice, 25),
-    "modules below the commands that import click or tqdm": (measures.user_interface_in_depths, 0),
+    "modules below the commands that import click, rich or tqdm": (measures.user_interface_in_depths, 0),
     "texts below the commands that name a flag": (measures.flags_in_depths, 60),
     "docstrings that begin with a preposition": (measures.docstrings_that_begin_with_a_preposition, 0),
     "banned words": (measures.banned_words, 0),

@@ -35,11 +35,14 @@ BANNED = {
     r"except:|except Exception:": "name what you expect",
     r"\bprint\(": "click.echo",
 }
+EXEMPT = {("screens.py", r"os\.environ|getenv")}  # TERM and CI say what may be done with a terminal
 
 
 @pytest.mark.parametrize("pattern", BANNED)
 def test_banned_calls(pattern: str) -> None:
     for path in MODULES:
+        if (path.name, pattern) in EXEMPT:
+            continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             assert not re.search(pattern, line), f"{path.name}:{number}: {BANNED[pattern]}"
 

@@ -1,33 +1,67 @@
-"""The notebook's page: its commands and its code, run from top to bottom."""
+"""The notebook: its cells run from top to bottom on a tier without a drive, and what it shows is stored in it."""
 
+import base64
+import io
 import re
-import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from tests.support.command_line import Run
-from tests.support.paths import ROOT
+from tests.support import notebooks
 
-PAGE = (ROOT / "docs" / "notebook.md").read_text()
-COMMANDS = re.findall(r"^    ((?:tracegen|replayer) .*)$", PAGE, re.M)
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+STORED = notebooks.read()
 
 
-def test_the_code_of_the_page_runs(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert len(COMMANDS) == 2
-    for command in COMMANDS:
-        run(*shlex.split(command), cwd=tmp_path)
-    names: dict[str, Any] = {}
-    for block in BLOCKS:
-        exec(block, names)
-    printed = capsys.readouterr().out
-    assert "2,469 ops of 12 users" in printed
-    assert names["curve"]["cpu_hits"].to_list() == [1295, 1439, 1394, 1490]
-    assert names["planned"].summary.hits.cpu == names["summary"].metrics["cpu_hits"]
-    assert len(names["moves"]) == names["run"].moves.select("seq").collect().height
-    assert re.search(r"^model \| .* \| ", printed, re.M)
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The notebook as it is after it ran, and the names that it defines."""
+    notebook, place = notebooks.read(), tmp_path_factory.mktemp("notebook")
+    return notebook, notebooks.execute(notebook, place, instead={"--cache-dir cache": "--layout null"})
+
+
+def shown(notebook: dict[str, Any]) -> list[str]:
+    """What each cell shows: text, or the name of a picture."""
+    outputs = [(output, output.get("data", {})) for cell in notebooks.programs(notebook) for output in cell["outputs"]]
+    return ["PNG" if "image/png" in data else "".join(one.get("text", data.get("text/plain"))) for one, data in outputs]
+
+
+def test_the_cells_run_and_count_what_they_show(executed: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    notebook, names = executed
+    planned = names["planned"].summary
+    (info,) = names["run"].info
+    assert info.plan_fingerprint == planned.plan_fingerprint, "the plan in the notebook is not that of its runs"
+    assert names["curve"]["from memory"][0] == 0
+    assert names["summary"].metrics["cpu_hits"] == planned.hits.cpu
+    assert names["reads"].height == planned.hits.cpu + planned.hits.nvme
+    assert names["trials"]["tok_s"].min() > 0
+    assert re.search(r"^model \| .* \| ", shown(notebook)[-1])
+
+
+def test_what_is_stored_is_what_the_cells_show(executed: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """Traces and plans are equal everywhere; the times of replays are those of the machine that made the notebook."""
+    stored, now = shown(STORED), shown(executed[0])
+    assert [text == "PNG" for text in stored] == [text == "PNG" for text in now]
+    before_replays = next(i for i, text in enumerate(now) if text.startswith("dram-1: complete"))
+    assert before_replays >= 5
+    assert stored[:before_replays] == now[:before_replays]
+    assert "dram/drive  95% interval" in stored[-3]
+
+
+def test_github_shows_its_pictures() -> None:
+    assert notebooks.NOTEBOOK.stat().st_size < 300_000
+    assert [cell["execution_count"] for cell in notebooks.programs(STORED)] == list(
+        range(1, 1 + len(notebooks.programs(STORED)))
+    )
+    pictures = [
+        (cell["metadata"]["alt"], base64.b64decode(output["data"]["image/png"]))
+        for cell in notebooks.programs(STORED)
+        for output in cell["outputs"]
+        if "image/png" in output.get("data", {})
+    ]
+    assert len(pictures) == 3
+    for alt, picture in pictures:
+        image = Image.open(io.BytesIO(picture))
+        assert image.width > 600
+        assert len(image.getcolors() or []) > 4, "the picture is empty"
+        assert len(alt) > 40

@@ -13,7 +13,7 @@ import pytest
 from replayer.experiments import sweep
 from tests.support import traces
 from tests.support.command_line import here
-from tests.support.pages import COMMANDS, SMALL, words
+from tests.support.pages import COMMANDS, SMALL, block, words
 from tests.support.paths import ROOT
 from tracegen.schema import Trace
 
@@ -57,12 +57,6 @@ def smaller(command: str) -> str:
     for pattern, instead in SMALLER.items():
         command = re.sub(pattern, instead, command)
     return command.replace("python to_", f"{sys.executable} to_")
-
-
-def block(page: str, language: str = "python") -> str:
-    """The page's program."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S)
-    return str(found)
 
 
 def grid(page: str) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.bindings import compiled
+from replayer.bindings.figures import FiguresStruct
 from tests.support import compiled_core
 from tests.support.paths import ROOT
 
@@ -26,7 +27,7 @@ OURS: dict[str, Any] = {
     "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
-    "Station": compiled.StationStruct, "Profile": compiled.ProfileStruct,
+    "Figures": FiguresStruct, "Station": compiled.StationStruct, "Profile": compiled.ProfileStruct,
 }  # fmt: skip
 RENAMED = {
     "Job": {"from": "source", "to": "target"}, "Move": {"from": "source", "to": "target"},

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from replayer.experiments.children import PYTHON
+from replayer.experiments.children import PYTHON, report_lines
 from replayer.experiments.display import Display
+from replayer.live.figures import Figures
 from tests.support.paths import ROOT
 from tracegen.console import interrupts as signals
 from tracegen.errors import InputError
@@ -36,12 +37,14 @@ def here(tool: str, *arguments: object, cwd: Path | None = ROOT) -> subprocess.C
     return subprocess.CompletedProcess([tool, *map(str, arguments)], done.exit_code, done.stdout, done.stderr)
 
 
-def run_logged_here(command: Sequence[str], log: Path, display: Display) -> int:
-    """Run a command of a series in this process; print and keep its output as `run_logged` does."""
+def run_logged_here(
+    command: Sequence[str], log: Path, display: Display, show: Callable[[Figures], object] = lambda _: None
+) -> int:
+    """Run a command of a series in this process; report and keep its output as `run_logged` does."""
     done = capture_here(command)
-    display.relay(done.stderr)
+    said = "".join(report_lines(done.stderr.splitlines(keepends=True), display, show))
     with log.open("a") as lines:
-        lines.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
+        lines.write(f"$ {shlex.join(command)}\n{done.stdout}{said}exit {done.returncode}\n")
     return done.returncode
 
 

@@ -1,5 +1,6 @@
 """Commands on a page of the docs, and a recipe that makes them quick."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -34,3 +35,9 @@ def words(command: str, place: Path) -> list[str]:
     """What a shell would pass to a command."""
     told = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], check=True, cwd=place, capture_output=True)
     return told.stdout.decode().split("\0")[:-1]
+
+
+def block(page: str, language: str = "python") -> str:
+    """The page's program, or its file."""
+    (found,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S)
+    return str(found)

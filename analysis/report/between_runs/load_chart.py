@@ -87,6 +87,9 @@ def list_rows(found: LoadCurves, data: Gathered) -> list[LoadRow]:
                 stats = point.summarise(metric)
                 if stats.mean is not None:
                     rows.append(_make_row(panel, series, point, stats, found.axis, target))
+    for row in rows:
+        same = [name for name, target in targets.items() if target == row["target"]]
+        row["of"] = f"target of {', '.join(same)}" if row["series"] in same else "target"
     panels = {name: at for at, name in enumerate(dict.fromkeys(row["panel"] for row in rows))}
     return sorted(rows, key=lambda row: panels[row["panel"]])
 
@@ -140,7 +143,6 @@ def _make_row(
         "low": None if stats.low is None else low,
         "high": None if stats.high is None else high,
         "target": target,
-        "of": f"target of {series}" if series in ENUMS["qos"] else "target",
         "late": point.is_behind,
         "note": f"{series}, {format_load(point.load, axis)}: {value}, {stats.n} trials{late}",
     }
@@ -238,7 +240,8 @@ def _mark_target(base: alt.Chart, series: alt.Color, width: int) -> list[alt.Cha
     )
     text = first.transform_calculate(text="datum.of + ' ' + format(datum.target, ',~r') + ' ms'")
     rule = first.mark_rule(aria=False, strokeWidth=1.5, strokeDash=[6, 4])
-    words = text.mark_text(aria=False, align="right", dx=-4, dy=-8, fontSize=TEXT_SIZE, color=MUTED)
+    once = text.transform_aggregate(groupby=["panel", "text", "target"])
+    words = once.mark_text(aria=False, align="right", dx=-4, dy=-8, fontSize=TEXT_SIZE, color=MUTED)
     return [
         rule.encode(y="target:Q", x=alt.value(0), x2=alt.value(width), color=series),
         words.encode(y="target:Q", x=alt.value(width), text="text:N"),

@@ -1,5 +1,6 @@
 """Latency against load in words: the highest load at which targets are kept, and the next."""
 
+from dataclasses import dataclass, replace
 from typing import Final
 
 from analysis.comparison.trials import Statistics
@@ -43,29 +44,56 @@ def count_kept(curve: LoadCurve, metric: str, target: float) -> int:
     return kept.index(False) if False in kept else len(kept)
 
 
-def _format_short(value: float | None) -> str:
+def format_short(value: float | None) -> str:
     """Format a number for a sentence, with three significant digits."""
     return format_number(value and float(f"{value:.3g}"))
 
 
+@dataclass(frozen=True)
+class LoadLimit:
+    """The target that is missed at the lowest load.
+
+    Attributes:
+        requests: whose target it is, as "interactive requests"; "requests" if all have one target.
+        metric: their P95.
+        target: in ms.
+        kept: number of loads, from the lowest up, at which it is kept.
+    """
+
+    requests: str
+    metric: str
+    target: float
+    kept: int
+
+
+def find_limit(found: LoadCurves, curve: LoadCurve, data: Gathered) -> LoadLimit | None:
+    """Find the target of a curve that is missed first; None without targets."""
+    limits = []
+    for name, target in choose_targets(found, data).items():
+        metric = f"{name}_ttfb_p95_ms"
+        if curve.has(metric):
+            kept = count_kept(curve, metric, target)
+            limits.append(LoadLimit(f"{name} requests", metric, target, kept))
+    if len(limits) == 1:
+        return replace(limits[0], requests="requests")
+    return min(limits, key=lambda limit: limit.kept, default=None)
+
+
 def _describe_targets(found: LoadCurves, curve: LoadCurve, data: Gathered) -> str:
-    """Describe the class that misses its target at the lowest load, by its P95."""
-    targets = choose_targets(found, data)
-    targets = {name: ms for name, ms in targets.items() if curve.has(f"{name}_ttfb_p95_ms")}
-    if not targets:
+    """Describe the target that is missed at the lowest load."""
+    limit = find_limit(found, curve, data)
+    if limit is None:
         return _describe_growth(curve, found.axis)
-    metrics = {name: f"{name}_ttfb_p95_ms" for name in targets}
-    counts = {name: count_kept(curve, metrics[name], ms) for name, ms in targets.items()}
-    name = min(counts, key=lambda each: counts[each])
-    count, target, metric = counts[name], targets[name], metrics[name]
-    time = "P95 of the storage part of TTFT" + (f" of {name} requests" if len(targets) > 1 else "")
-    goal = f"its target of {_format_short(target)} ms"
+    count, target, metric = limit.kept, limit.target, limit.metric
+    of = "" if limit.requests == "requests" else f" of {limit.requests}"
+    time = f"P95 of the storage part of TTFT{of}"
+    goal = f"its target of {format_short(target)} ms"
     if not count:
         return f"The {time} {_describe_first_miss(curve.points[0], metric, target, found.axis)}"
     last = curve.points[count - 1]
     kept = f"The {time} stays within {goal} up to {_describe_place(last, found.axis)}"
     if count == len(curve.points):
-        own = _format_short(last.summarise(metric).mean)
+        own = format_short(last.summarise(metric).mean)
         return f"{kept}, the highest load replayed: {own} ms there."
     return f"{kept}; {_describe_next(curve.points[count], metric, target, found.axis)}"
 
@@ -75,16 +103,16 @@ def _describe_growth(curve: LoadCurve, axis: LoadAxis) -> str:
     ends = (curve.points[0], curve.points[-1])
     first, last = (point.summarise("ttfb_p95_ms").mean for point in ends)
     return (
-        f"The P95 of the storage part of TTFT grows from {_format_short(first)} ms"
+        f"The P95 of the storage part of TTFT grows from {format_short(first)} ms"
         f" at {format_load(curve.points[0].load, axis)}"
-        f" to {_format_short(last)} ms at {format_load(curve.points[-1].load, axis)}."
+        f" to {format_short(last)} ms at {format_load(curve.points[-1].load, axis)}."
     )
 
 
 def _describe_first_miss(point: LoadPoint, metric: str, target: float, axis: LoadAxis) -> str:
     stats = point.summarise(metric)
     place = f"at {format_load(point.load, axis)}, the lowest load replayed"
-    goal = f"its target of {_format_short(target)} ms"
+    goal = f"its target of {format_short(target)} ms"
     if point.judge(metric, target) == "unclear":
         return f"may miss {goal} already {place}: {_format_time(stats)}."
     return f"misses {goal} already {place}: {_format_miss(stats, target)}."
@@ -102,12 +130,12 @@ def _describe_next(point: LoadPoint, metric: str, target: float, axis: LoadAxis)
 def _describe_place(point: LoadPoint, axis: LoadAxis) -> str:
     rate = point.summarise("requests_per_s").mean
     place = format_load(point.load, axis)
-    return place if rate is None else f"{place} ({_format_short(rate)} requests/s)"
+    return place if rate is None else f"{place} ({format_short(rate)} requests/s)"
 
 
 def _format_time(stats: Statistics) -> str:
     """Format a mean in ms with its interval, unless the trials agree to all digits shown."""
-    mean, low, high = (_format_short(value) for value in (stats.mean, stats.low, stats.high))
+    mean, low, high = (format_short(value) for value in (stats.mean, stats.low, stats.high))
     if stats.low is None or low == mean == high:
         return f"{mean} ms"
     return f"{mean} ms (95% interval {low} to {high})"
@@ -133,7 +161,7 @@ def _describe_lag(curve: LoadCurve, axis: LoadAxis) -> str:
         loads = [format_load(point.load, axis) for point in curve.points if point.is_behind]
         place = f"At {' and '.join(loads)}"
     rates = [point.summarise("requests_per_s").mean or 0.0 for point in curve.points]
-    most = _format_short(max(rates))
+    most = format_short(max(rates))
     return (
         f"{place} the system fell behind its schedule: it served at most {most}"
         " requests/s, and latencies there also depend on how long the run lasts."

@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import Final
 
+from analysis.comparison.ratios import Ratio
+from analysis.comparison.sentences import describe_verdict, format_ends, format_times
 from analysis.comparison.trials import Statistics, compute_statistics
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
+from analysis.report.between_runs.load_screen import make_load_cards
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.report.numbers import format_alike
-from analysis.report.sides.cards import make_side_cards
 from analysis.summary.percentiles import is_thin
 from tracegen.errors import format_count
 
@@ -75,15 +77,23 @@ _DIRECTIONS: Final[dict[Better | None, str]] = {
 
 
 def make_cards(data: Gathered) -> list[Card]:
-    """Return the cards of a report: of one system, of two with their ratios, or of the best one."""
-    if data.sides and (cards := make_side_cards(data.sides)):
+    """Return the cards of a report: of one system, of two with their ratio, or of the best one."""
+    if cards := make_load_cards(data):
         return cards
     systems = {system: pick_valid(data.trials(system)) for system in data.systems}
     has_dwpd = any(run.summary.metrics["drive_writes_per_day"] for run in data.runs)
     figures = _FIGURES if has_dwpd else (*_FIGURES[:-1], _PER_DAY)
     if len(systems) == 1:
         return [_describe_one(figure, *systems.values()) for figure in figures]
-    return [_describe_best(figure, systems) for figure in figures]
+    side = data.sides.compared[0] if data.sides and len(data.sides.compared) == 1 else None
+    if side is None or len(systems) > 2:
+        return [_describe_best(figure, systems) for figure in figures]
+    return [
+        _describe_ratio(figure, ratio, systems, side.no_interval)
+        if (ratio := side.ratios.get(figure.name)) and ratio.ratio is not None
+        else _describe_best(figure, systems)
+        for figure in figures
+    ]
 
 
 def pick_valid(trials: list[Subject]) -> list[Subject]:
@@ -115,6 +125,22 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     else:
         between = f"one run, {_count_samples(figure.name, trials[0])}".removesuffix(", ")
     return Card(figure.label, value, _unit(figure.name), between, _hint(figure, trials))
+
+
+def _describe_ratio(figure: _Figure, ratio: Ratio, systems: dict[str, list[Subject]], no_interval: str) -> Card:
+    """Return the card of the ratio of two systems, with their means."""
+    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
+    pair = (ratio.a, ratio.b)
+    means = [compute_over_trials(figure.name, systems[system]).mean for system in pair]
+    named = zip(pair, _scale(figure.name, means), strict=True)
+    told = ", ".join(f"{system} {value}" for system, value in named)
+    return Card(
+        figure.label,
+        format_times(ratio),
+        "",
+        f"{ends}{describe_verdict(ratio, no_interval)}",
+        f"{told} {_unit(figure.name)}".strip(),
+    )
 
 
 def _describe_best(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:

@@ -1,6 +1,7 @@
 """The first screen of a report of runs."""
 
 from analysis.report import text as wording
+from analysis.report.between_runs.load_screen import make_load_title
 from analysis.report.data import Gathered
 from analysis.report.first_screen.answer import describe_answer
 from analysis.report.first_screen.cards import make_cards, pick_valid
@@ -15,7 +16,7 @@ def make_first_screen(data: Gathered) -> FirstScreen:
     is_valid = all(summary.is_valid for summary in data.summaries)
     return FirstScreen(
         f"kv-tier-bench report of {_count_runs(data)}",
-        data.title or make_title(data),
+        data.title or make_load_title(data) or make_title(data),
         list_tested(data),
         wording.format_state(data),
         describe_answer(data),

@@ -1,12 +1,14 @@
-"""The sides of a report: which of its systems belong together, by folders or by machines."""
+"""The sides of a report: which of its systems belong together, by labels, folders or drives."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.comparison.matching import group_trials, name_sets
+from analysis.comparison.matching import group_trials
 from analysis.comparison.trials import Trial
+from analysis.report.labels import name_systems
 from analysis.report.sides.sides import LOAD, list_differing
+from analysis.summary.run_summary import Summary
 
 
 @dataclass(frozen=True)
@@ -16,32 +18,48 @@ class Member:
     Attributes:
         path: its directory.
         system: the system that it is a trial of.
+        label: the name that the user gave; None without one.
+        summary: its summary.
         trial: the run as a trial; None if it is not valid.
     """
 
     path: Path
     system: str
+    label: str | None
+    summary: Summary
     trial: Trial | None
 
 
 def group_sides(members: Sequence[Member]) -> dict[str, list[Member]]:
-    """Group runs into sides: by folders, such as those of two sweeps, by machines, or by systems.
+    """Group runs into sides: by labels, by folders (of two sweeps), by drives, or by systems.
 
-    Folders or machines are sides if that gives configurations that two of them have in common.
+    Folders or drives are sides if that gives configurations that two of them have in common.
     """
+    systems = _group(members, [member.system for member in members])
+    labels = [member.label for member in members if member.label]
+    if len(labels) == len(members) and len(set(labels)) > 1:
+        return _group(members, labels)
     top = _find_top([member.path for member in members])
-    folders = {member.path: member.path.absolute().relative_to(top).parts[0] for member in members}
-    machines = {member.path: member.trial.machine if member.trial else None for member in members}
-    count = len({member.system for member in members})
-    for keys, has_varied in ((folders, True), (machines, False)):
+    folders = {run.path: run.path.absolute().relative_to(top).parts[0] for run in members}
+    drives = {run.path: _identify_drive(run.summary) for run in members}
+    for keys, has_varied in ((folders, True), (drives, False)):
         merged = _merge(members, keys)
-        if 1 < len(merged) < count and _is_matched(merged, has_varied=has_varied):
-            names = name_sets([[member.path for member in side] for side in merged])
-            return dict(zip(names, merged, strict=True))
-    systems: dict[str, list[Member]] = {}
-    for member in members:
-        systems.setdefault(member.system, []).append(member)
+        if 1 < len(merged) < len(systems) and _is_matched(merged, has_varied=has_varied):
+            facts = [([run.path for run in side], side[0].summary) for side in merged]
+            return dict(zip(name_systems(facts, [None] * len(merged)), merged, strict=True))
     return systems
+
+
+def _group(members: Sequence[Member], names: Sequence[str]) -> dict[str, list[Member]]:
+    grouped: dict[str, list[Member]] = {}
+    for name, member in zip(names, members, strict=True):
+        grouped.setdefault(name, []).append(member)
+    return grouped
+
+
+def _identify_drive(summary: Summary) -> Hashable:
+    storage = summary.provenance.storage
+    return summary.provenance.machine, storage and storage.device_model
 
 
 def _find_top(paths: Sequence[Path]) -> Path:

@@ -1,4 +1,4 @@
-"""The console of a run on a terminal: lines and progress bars on stderr."""
+"""The console of a run on a terminal: lines and progress on stderr."""
 
 import json
 import shlex
@@ -9,30 +9,57 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
 from time import monotonic
-from typing import Any
+from typing import Any, Final, Protocol
 
 import click
 from tqdm import tqdm
 
 from replayer.bindings.compiled import State
-from replayer.planning.pace import Span
-from replayer.run.console import RunConsole
+from replayer.commands.live.screens import Screen
+from replayer.experiments.agenda import Place
+from replayer.live.figures import Figures
+from replayer.live.gauge import Gauge, RunExtent, estimate_left_s
+from replayer.planning.executing import Records
+from replayer.run.console import RunConsole, Watch
 from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS
-from tracegen.errors import ToolError, format_count
+from tracegen.errors import ToolError
+
+SHOWN_S: Final = 0.5
+"""Seconds between two frames of an execution: each takes about a millisecond."""
+
+
+class Show(Protocol):
+    """Shows figures, unless the last ones are recent."""
+
+    def __call__(self, read: Callable[[], Figures], *, at_once: bool = False) -> None:
+        """Read the figures and show them."""
 
 
 class TerminalConsole(RunConsole):
-    """Shows a run on stderr, and asks questions if a user can answer them."""
+    """Shows a run on stderr, and asks questions if a user can answer them.
+
+    Args:
+        screen: shows progress.
+        find_place: gives the place of the run in a series.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        find_place: Callable[[Figures], Place | None] = lambda _: None,
+    ) -> None:
+        self._screen = screen
+        self._find_place = find_place
 
     def say(self, line: str) -> None:
         """Show a line about the run before it starts."""
-        click.echo(line, err=True)
+        self._screen.say(line)
 
     def warn(self, warning: str) -> None:
         """Show a warning; settings in backquotes become the flags of the command."""
         text = ToolError(warning).sentence(_flags().get)
-        click.secho(f"Warning: {text}", err=True, bold=True)
+        self._screen.say(f"Warning: {text}", bold=True)
 
     def confirm(self, question: str) -> bool:
         """Ask a question; the answer is no if there is no terminal."""
@@ -46,15 +73,50 @@ class TerminalConsole(RunConsole):
 
     @contextmanager
     def track(self, task: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
-        """Show a progress bar; give a function that takes the units newly done."""
-        with make_bar(task, total, unit) as bar:
-            yield bar.update
+        """Show the progress of a task; give a function that takes the units newly done."""
+        began_s = monotonic()
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            left_s = estimate_left_s(done, total, monotonic() - began_s)
+            show(lambda: Figures(task, unit, done, total, left_s))
+
+        with self._screen:
+            show = self._begin_showing()
+            yield advance
 
     @contextmanager
-    def track_run(self, ops: int, span: Span) -> Iterator[Callable[[State], object]]:
-        """Show a progress bar of an execution; give a function that takes its state."""
-        with RunBar(ops, span) as bar:
-            yield bar.show
+    def track_run(self, extent: RunExtent) -> Iterator[Watch]:
+        """Show the progress of an execution; give a function that takes rows of its log."""
+        gauge = Gauge(extent)
+        has_begun_drain = False
+
+        def watch(records: Records, state: Callable[[], State]) -> None:
+            nonlocal has_begun_drain
+            gauge.add(records)
+            now = state()
+            begins_drain = bool(now.cut) and not has_begun_drain
+            has_begun_drain = has_begun_drain or begins_drain
+            show(lambda: gauge.read(now), at_once=begins_drain)
+
+        with self._screen:
+            show = self._begin_showing()
+            yield watch
+
+    def _begin_showing(self) -> Show:
+        """Return a function that shows figures, unless the last ones are recent."""
+        shown_s = monotonic()  # a rate over less time tells little
+
+        def show(read: Callable[[], Figures], *, at_once: bool = False) -> None:
+            nonlocal shown_s
+            if at_once or monotonic() - shown_s >= SHOWN_S:
+                shown_s = monotonic()
+                figures = read()
+                self._screen.show(figures, self._find_place(figures))
+
+        return show
 
 
 def report_death(error: BaseException) -> None:
@@ -78,57 +140,6 @@ def _flags() -> dict[str, str]:
     """Map the settings of the current command, by their Python names, to their flags."""
     context = click.get_current_context(silent=True)
     return {} if context is None else flags_of(context.command)
-
-
-class RunBar:
-    """Progress bar of an execution: by ops, or by time if it has a time limit; then by its drain.
-
-    Attributes:
-        bar: the bar on stderr.
-    """
-
-    def __init__(self, ops: int, span: Span) -> None:
-        self._span = span
-        self._began = monotonic()
-        self._drain_began_s: float | None = None
-        self._total = float(span.duration_s or ops)
-        self.bar = make_bar("replaying", int(self._total), "s" if span.duration_s else "op")
-
-    def __enter__(self) -> "RunBar":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.bar.close()
-
-    def show(self, state: State) -> None:
-        """Show the state of the execution."""
-        elapsed_s = monotonic() - self._began
-        if state.cut and self._drain_began_s is None:
-            self._begin_drain(state.left, elapsed_s)
-        done = max(0.0, min(self._done(state, elapsed_s), self._total))
-        self.bar.update(done - self.bar.n)
-        rate = state.moved_bytes / 2**30 / elapsed_s if elapsed_s else 0
-        hit_rate = state.hits / state.reads if state.reads else 0
-        left = f", at most {format_count(state.left, 'op')} left" if state.cut else ""
-        failures = f", {state.failures:,} FAILED" if state.failures else ""
-        self.bar.set_postfix_str(f"{rate:.2f} GiB/s, hit rate {hit_rate:.1%}{left}{failures}")
-
-    def _done(self, state: State, elapsed_s: float) -> float:
-        """Return how far the run, or its drain, is, in the unit of the bar."""
-        if self._drain_began_s is None:
-            return elapsed_s if self._span.duration_s else float(state.retired)
-        if self._span.drain_s is None:
-            return self._total - float(state.left)
-        return elapsed_s - self._drain_began_s
-
-    def _begin_drain(self, left: int, elapsed_s: float) -> None:
-        """Let the bar show the drain: by its limit, or by the ops that are left."""
-        limit_s = self._span.drain_s
-        self._drain_began_s = elapsed_s
-        self.bar.set_description("draining", refresh=False)
-        self.bar.unit = "op" if limit_s is None else "s"
-        self._total = float(left if limit_s is None else limit_s)
-        self.bar.reset(self._total)
 
 
 def make_bar(task: str, total: int | None, unit: str) -> "tqdm[Any]":

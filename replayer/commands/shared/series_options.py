@@ -1,15 +1,16 @@
 """The options and the display that commands which make a series share."""
 
-import sys
-import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from replayer.commands.live.screens import choose_screen
 from replayer.experiments.display import Display
 from replayer.flags.plan_flags import add_options
+from replayer.flags.progress_flags import add_progress_option
 from replayer.flags.run_flags import CACHE_OPTIONS
 
 _OUTPUT: Final = click.option(
@@ -27,21 +28,16 @@ def json_option(content: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def series_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --cache-dir, --make-cache-dir and --output to a command."""
-    return add_options((*CACHE_OPTIONS, _OUTPUT), command)
+    """Add --cache-dir, --make-cache-dir, --output and --progress to a command."""
+    return add_options((*CACHE_OPTIONS, _OUTPUT, add_progress_option), command)
 
 
-def terminal_display() -> Display:
-    """Return a display on stderr."""
-    return Display(
-        say=lambda line: click.echo(line, err=True),
-        warn=lambda line: click.secho(f"Warning: {line}", err=True, bold=True),
-        relay=_relay,
-        window=termios.tcgetwinsize(sys.stderr.fileno()) if sys.stderr.isatty() else None,
-    )
-
-
-def _relay(text: str) -> None:
-    """Write to stderr what a child process printed, with its control characters."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+@contextmanager
+def open_display() -> Iterator[Display]:
+    """Show what a series reports on stderr, inside the context."""
+    with choose_screen() as screen:
+        yield Display(
+            say=screen.say,
+            warn=lambda line: screen.say(f"Warning: {line}", bold=True),
+            show=screen.show,
+        )

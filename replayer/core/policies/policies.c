@@ -1,4 +1,4 @@
-/* The table of eviction policies, in the order of docs/policies.md. */
+/* The table of eviction policies, in the order of docs/policy-rules.md. */
 #include "policy.h"
 
 extern const PolicyKind LRU, FIFO, LFU, CLOCK, SIEVE, ARC, SLRU, S3FIFO, WTINYLFU, GDSF, LEAF_LRU,

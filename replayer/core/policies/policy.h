@@ -1,4 +1,4 @@
-/* Eviction policies: which object of a tier goes next. docs/policies.md has the rule of each, and
+/* Eviction policies: which object of a tier goes next. docs/policy-rules.md has the rule of each, and
  * how to add one. policies.c has the table.
  *
  * One Policy serves one tier and belongs to one thread. It orders the objects that the tier gives

@@ -45,7 +45,7 @@ def test_configurations_are_matched_across_all_systems(craft: Craft) -> None:
         ([["r/run1"], ["r/run2"]], ["run1", "run2"]),
         ([["x/run-1", "x/run-2"], ["y/run-1", "y/run-2"]], ["x", "y"]),
         ([["s/x/opt1/t0", "s/x/opt2/t0"], ["s/y/opt1/t0", "s/y/opt2/t0"]], ["x", "y"]),
-        ([["r/run-11", "r/run-12"], ["r/run-13", "r/run-14"]], ["A", "B"]),
+        ([["r/run-11", "r/run-12"], ["r/run-13", "r/run-14"]], ["run-11 …", "run-13 …"]),
         ([["r/p5-11", "r/p5-12"], ["r/p6-11"]], ["p5", "p6-11"]),
     ],
 )

@@ -137,4 +137,4 @@ def test_cases_of_a_sweep_with_long_names_are_called_by_their_value() -> None:
     sets = [[Path(f"s/drive-arrangement={engine}/trial_{n}") for n in (1, 2)] for engine in engines]
     assert name_sets(sets) == list(engines)
     assert name_sets([[Path("s/dram/trial_1")], *sets]) == ["dram", *engines]
-    assert name_sets([*sets, [Path("s/other-arrangement=vllm/trial_1")]]) == ["A", "B", "C", "D"]
+    assert name_sets([*sets, [Path("s/other-arrangement=vllm/trial_1")]]) == ["set 1", "set 2", "set 3", "set 4"]

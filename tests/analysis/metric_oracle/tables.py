@@ -192,6 +192,23 @@ def table_depth_over_time(facts: Facts) -> Rows:
     return found
 
 
+def table_latency_by_depth(facts: Facts) -> Rows:
+    def depth_of(row: dict[str, Any], tier: str) -> int:
+        others = [
+            one for one in facts.every if any(touches(one, side) and tier_of(one, side) == tier for side in SIDES)
+        ]
+        flying = sum(one["start_ns"] <= row["start_ns"] < one["end_ns"] for one in others)
+        return 2 ** (max(1, flying).bit_length() - 1)
+
+    found = []
+    for side, tier, _, rows in sided(facts.rows, lambda row: None):
+        for depth, some in grouped(rows, lambda row, tier=tier: depth_of(row, tier)).items():
+            stats = in_ms([row[f"{side}_ns"] for row in some])
+            head = {"tier": tier, "side": side, "depth": depth, "count": len(some)}
+            found.append(head | {name: stats[name] for name in ("p50_ms", "p95_ms", "p99_ms")})
+    return found
+
+
 def table_occupancy_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
     changes = []

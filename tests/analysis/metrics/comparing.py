@@ -50,7 +50,7 @@ def assert_names_agree(found: dict[str, Any], expected: dict[str, Any], names: s
     assert_same(found, {name: value for name, value in expected.items() if re.fullmatch(names, name)})
 
 
-MARKS = ("t_s", "share", "rank", "size_class")
+MARKS = ("t_s", "depth", "share", "rank", "size_class")
 
 
 """The columns that identify a row of a table, together with its words."""

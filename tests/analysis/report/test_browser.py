@@ -51,7 +51,7 @@ def test_text_in_charts_is_legible(browser: Browser, pages: dict[str, Path], wid
 
 def test_dark_mode_and_print_have_their_colours(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
     ground = "getComputedStyle(document.documentElement).backgroundColor"
-    text = "getComputedStyle(document.querySelector('svg text')).fill"
+    text = "getComputedStyle(document.querySelector(\"svg text[fill='var(--ink)']\")).fill"
     browser.open(pages["one"], 1280)
     light = (browser.value(ground), browser.value(text))
     browser.open(pages["one"], 1280, dark=True)

@@ -5,10 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.sweeps.charts import BOUND, draw_curves, draw_front, tabulate_curves
+from analysis.sweeps.charts import BOUND, draw_curves, tabulate_curves
+from analysis.sweeps.front_chart import draw_front
 from analysis.sweeps.shapes import describe_curve, find_cliff, find_front, find_knee
 from analysis.sweeps.sweep import Curve, Point, SweepTable, open_sweep
-from analysis.sweeps.tables import describe_best, tabulate_cells
+from analysis.sweeps.tables import tabulate_cells
 from tests.analysis.sweeps.sweeps import cell, write
 from tracegen.errors import InputError
 
@@ -62,7 +63,7 @@ def test_curves_without_a_knee(points: list[tuple[float, float]]) -> None:
 def test_a_curve_in_words() -> None:
     text = describe_curve(curve((1, 0.1), (2, 0.5), (4, 0.575), (8, 0.6), bound=0.9))
     assert text == (
-        "cpu, lru: 10.0% at 1 GiB to 60.0% at 8 GiB; a cliff between 1 and 2 GiB, where halving"
+        "DRAM, lru: 10.0% at 1 GiB to 60.0% at 8 GiB; a cliff between 1 and 2 GiB, where halving"
         " loses 40.0 points; a knee at 2 GiB (50.0%), above which 4 times the memory brings 10.0"
         " points; 30.0 points below unlimited memory."
     )
@@ -86,11 +87,10 @@ def test_curves_are_the_cells_by_capacity(tmp_path: Path) -> None:
     assert [point.rate for point in made.curves("cpu_mem_gb", "tokens")[0].points] == [0.05, 0.15, 0.25]
     rows = tabulate_curves([lru, s3fifo])
     bound = rows.filter(series=BOUND)
-    assert bound["x"].to_list() == [1, 2, 4]
+    assert bound["x"].to_list() == [0, 1, 2, 4]
     assert set(bound["y"]) == {0.9}
-    assert rows.filter(series="lru")["y"].to_list() == [0.1, 0.3, 0.5]
-    for width in (560, 350):
-        assert draw_curves(made, "cpu_mem_gb", "requests", width) is not None
+    assert rows.filter(series="lru")["y"].to_list() == [0, 0.1, 0.3, 0.5]
+    assert draw_curves(made, "cpu_mem_gb", "requests") is not None
 
 
 def test_each_size_of_the_other_tier_has_a_panel(tmp_path: Path) -> None:
@@ -98,10 +98,18 @@ def test_each_size_of_the_other_tier_has_a_panel(tmp_path: Path) -> None:
     cells = [cell(at, cpu, 100 * at, storage_capacity_gb=nvme) for at, (cpu, nvme) in enumerate(sizes)]
     made = sweep(tmp_path, *cells)
     by_cpu = made.curves("cpu_mem_gb", "ops")
-    assert [one.beside for one in by_cpu] == ["nvme 0 GiB", "nvme 10 GiB", "nvme unlimited"]
+    assert [one.beside for one in by_cpu] == ["no drive", "10 GiB of drive", "unlimited drive"]
     by_nvme = made.curves("storage_capacity_gb", "ops")
     assert [[point.gib for point in one.points] for one in by_nvme] == [[10], [10]]
-    assert draw_curves(made, "storage_capacity_gb", "ops", 560) is None  # a single capacity is no curve
+    without = [one.without for one in by_nvme]
+    assert [point and (point.gib, point.rate) for point in without] == [(0, 0.0), (0, 0.3)]
+    plot = draw_curves(made, "storage_capacity_gb", "ops")
+    assert plot is not None
+    assert plot.rows.filter(panel="2 GiB of DRAM", series="waterfall")["x"].to_list() == [0, 10, 10]
+    lonely = sweep(
+        tmp_path, *(cell(at, 1.0, 100 * at, storage_capacity_gb=size) for at, size in enumerate((1.0, None)))
+    )
+    assert draw_curves(lonely, "storage_capacity_gb", "ops") is None  # a single capacity is no curve
 
 
 def test_the_front_has_the_cells_that_no_other_beats(tmp_path: Path) -> None:
@@ -111,18 +119,21 @@ def test_the_front_has_the_cells_that_no_other_beats(tmp_path: Path) -> None:
     front = find_front(made)
     assert front.filter("front")["cell"].to_list() == [1, 2, 5]
     assert front.filter("front")["gib"].to_list() == [50, 200, 300]
-    assert front["name"][0] == "waterfall, cpu 2 GiB"
-    plot = draw_front(made, 560)
+    assert front["name"][0] == "waterfall, 2 GiB of DRAM"
+    plot = draw_front(made)
     assert plot is not None
-    assert plot.rows.filter(pl.col("text").is_not_null())["text"].to_list() == ["cell 1", "cell 2", "cell 5"]
+    named = plot.rows.drop_nulls("side")
+    assert set(named["name"]) == {"waterfall, 2 GiB of DRAM", "waterfall, 4 GiB of DRAM", "waterfall, 32 GiB of DRAM"}
     assert find_front(sweep(tmp_path, cell(0, 1, 5), cell(1, 2, 6))).is_empty()
 
 
-def test_the_best_cell_hits_most_with_the_fewest_writes_and_the_least_memory(tmp_path: Path) -> None:
-    written = {"write_bytes_nvme": 1 << 30}
-    made = sweep(tmp_path, cell(0, 8, 700, **written), cell(1, 4, 700), cell(2, 2, 700), cell(3, 1, 600))
-    assert describe_best(made).startswith("the most reads hit in cell 2 (waterfall, cpu 2 GiB): 70.0%; unlimited")
-    assert tabulate_cells(made).columns[:3] == ["cell", "arrangement", "cpu mem, GiB"]
+def test_the_table_shows_what_differs_and_no_tier_that_is_absent(tmp_path: Path) -> None:
+    made = sweep(tmp_path, cell(0, 8, 700), cell(1, 4, 650))
+    table = tabulate_cells(made)
+    assert table.columns[:4] == ["plan", "arrangement", "DRAM, GiB", "hits, reads"]
+    assert table["hits, reads"].to_list() == ["70.0%", "65.0%"]
+    assert "evicted from DRAM" in table.columns
+    assert not [name for name in table.columns if "drive" in name]
 
 
 def test_another_file_is_no_sweep(tmp_path: Path) -> None:

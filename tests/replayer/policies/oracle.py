@@ -1,4 +1,4 @@
-"""Plain second implementations of eviction policies, written from docs/policies.md alone, and a tier for them.
+"""Plain second implementations of eviction policies, written from docs/policy-rules.md alone, and a tier for them.
 
 Those here order their objects by one number or in one list; `oracle_queues.py` has the others.
 """

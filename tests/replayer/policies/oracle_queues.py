@@ -1,4 +1,4 @@
-"""Plain second implementations of the policies with several queues, from docs/policies.md alone."""
+"""Plain second implementations of the policies with several queues, from docs/policy-rules.md alone."""
 
 import math
 

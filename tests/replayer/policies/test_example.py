@@ -16,7 +16,7 @@ CORE = ROOT / "replayer" / "core"
 
 
 def example() -> str:
-    (found,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "policies.md").read_text(), re.S)
+    (found,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "policy-rules.md").read_text(), re.S)
     return str(found)
 
 

@@ -16,7 +16,7 @@ THEIRS = {
     "s3fifo": "S3FIFO", "wtinylfu": "WTinyLFU", "gdsf": "GDSF", "belady": "Belady",
 }  # fmt: skip
 SAME_BY_BYTES = sorted(THEIRS.keys() - {"arc", "slru", "wtinylfu"})
-"""Those whose rule means the same whatever the unit of sizes is; docs/policies.md says what differs in the others."""
+"""Those whose rule means the same whatever the unit of sizes is; docs/policy-rules.md says what differs in the others."""
 CAPACITIES = (500, 1000, 1500, 2500, 5000)
 """Multiples of 500: so shares of the capacity need no rounding, which libCacheSim does in another way."""
 

@@ -188,6 +188,7 @@ def test_the_marks_are_the_means_with_their_intervals_and_the_target() -> None:
     assert (row["y"], row["target"], row["late"]) == (40.0, 50.0, True)
     assert (row["low"], row["high"]) == pytest.approx((30 + 0.65 * 10 / 3, 50 - 0.65 * 10 / 3))
     assert row["note"] == ("P95, speed-up 2: 40 ms, 95% interval 32.17 to 47.83, 3 trials, fell behind its schedule")
+    assert row["of"] == "target"
     first = rows["storage part of TTFT, all requests", "P99", 1]
     assert (first["y"], first["low"], first["late"]) == (20.0, None, False)
     assert rows[RATE, RATE, 2]["y"] == 2.0

@@ -1,0 +1,1 @@
+"""The report of a search for users, as `replayer autoscale` recorded it."""

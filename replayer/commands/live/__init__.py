@@ -1,0 +1,1 @@
+"""The live view: what a replay does while it runs, as a picture, as lines, or as JSON."""

@@ -1,0 +1,29 @@
+"""The flag that says how a command shows progress."""
+
+from typing import Final, Literal, get_args
+
+import click
+
+ProgressKind = Literal["auto", "view", "lines", "json", "off"]
+
+PROGRESS_KEY: Final = "replayer.progress"
+"""The key of the kind in the context of a command."""
+PROGRESS_TO_PROGRAMS: Final = ("--progress", "json")
+"""The flag of a process whose progress another one shows."""
+
+
+def _keep(context: click.Context, _option: click.Parameter, kind: ProgressKind) -> None:
+    context.meta[PROGRESS_KEY] = kind
+
+
+add_progress_option: Final = click.option(
+    "--progress",
+    type=click.Choice(get_args(ProgressKind)),
+    default="auto",
+    show_default=True,
+    callback=_keep,
+    expose_value=False,  # only the choice of a screen asks for it
+    help="How progress is shown on stderr: a view that is redrawn, a line every 30 s, a line of JSON"
+    " twice a second, or nothing. auto: view on a terminal, else lines.",
+)
+"""Adds --progress to a command."""

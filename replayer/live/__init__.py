@@ -1,0 +1,1 @@
+"""The figures of an execution while it runs."""

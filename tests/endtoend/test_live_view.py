@@ -1,0 +1,146 @@
+"""A replay while it runs, as a user sees it: on a terminal, on a narrow one, on a dumb one, on a pipe."""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from replayer.live.figures import parse_line
+from tests.support.going_runs import CACHE, MODEL, SLOW, info
+from tests.support.terminals import Terminal
+
+SWEEP = """
+trials = 2
+[[case]]
+name = "one"
+trace = "{trace}"
+model = "tiny-1b"
+pace = "asap"
+throttle = "nvme=16"
+[[case]]
+name = "two"
+trace = "{trace}"
+model = "tiny-1b"
+pace = "asap"
+throttle = "nvme=16"
+"""
+
+
+SLOWER = ("--throttle", "nvme=64,400000")  # a move takes 0.4 s: so does a drain
+
+
+def begin(trace: Path, place: Path, *flags: object, columns: int = 80, **env: str) -> Terminal:
+    """A replay into place/run."""
+    words = [*MODEL, *SLOW, *CACHE, place / "cache", "-o", place / "run", *flags]
+    return Terminal("replayer", "run", trace, *words, columns=columns, **env)
+
+
+def shows_rates(text: str) -> object:
+    return re.search(r"^nvme +\d+\.\d\d +\d+\.\d\d  [▁▂▃▄▅▆▇█]", text, re.M)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_run_on_a_terminal(endless: Path, tmp_path: Path, columns: int) -> None:
+    """Rates, latencies, hit rate, time left; then the drain; at the end they are erased and the cursor is back."""
+    flags = (*SLOWER, "--duration", "3", "--drain", "3", "--pace", "closed")
+    terminal = begin(endless, tmp_path, *flags, columns=columns)
+    text = terminal.wait_for(lambda text: shows_rates(text) and re.search(r"read P95 so far +\d", text))
+    assert not terminal.picture.has_cursor
+    frame = text[text.index("\nreplaying") :]
+    assert max(map(len, frame.splitlines())) <= columns
+    assert re.search(r"0:0[0-2] of 0:03, 0:0[1-3] left", text)
+    assert re.search(r"TTFT \(storage\) P95 so far +[\d,.]+ ms", text)
+    assert 400 <= float(re.findall(r"nvme read P95 so far +([\d,.]+) ms", text)[0]) < 600, "as it is throttled"
+    assert re.search(r"hit rate so far +100\.0%", text)
+    assert re.search(r"in flight +4 moves, \d", text), "as many as there are workers"
+    terminal.wait_for(lambda text: "draining, at most " in text)
+    assert terminal.end() == 0
+    picture = terminal.picture
+    assert (picture.has_cursor, picture.unknown) == (True, [])
+    last = picture.text().splitlines()[-1]
+    assert re.match(re.escape(f"{tmp_path}/run: complete, "), last)
+    assert "P95 so far" not in picture.text(), "only lines stay"
+
+
+def test_ctrl_c_gives_the_terminal_back(endless: Path, tmp_path: Path) -> None:
+    terminal = begin(endless, tmp_path)
+    terminal.wait_for(shows_rates)
+    terminal.press("\x03")
+    assert terminal.end() == 130
+    picture = terminal.picture
+    assert picture.has_cursor
+    assert picture.text().splitlines()[-1].startswith(f"Interrupted. {tmp_path}/run holds what was done;")
+    assert "P95 so far" not in picture.text()
+    assert info(tmp_path / "run")["status"] == "incomplete"
+
+
+def test_a_terminal_that_goes_away_does_not_end_a_run(endless: Path, tmp_path: Path) -> None:
+    """As under `nohup`, which ignores the signal, or after `disown`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        terminal = begin(endless, tmp_path, "--duration", "3")
+        terminal.wait_for(shows_rates)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    terminal.hang_up()
+    assert info(tmp_path / "run")["status"] == "complete"
+
+
+def test_a_failing_run_says_so_while_it_runs(endless: Path, tmp_path: Path) -> None:
+    terminal = begin(endless, tmp_path, "--duration", "4")
+    terminal.wait_for(shows_rates)
+    os.truncate(next((tmp_path / "cache").glob("*/*.kv")), 0)
+    terminal.wait_for(lambda text: re.search(r"^1 move FAILED$", text, re.M))
+    assert terminal.end() == 1
+    assert terminal.picture.has_cursor
+    *_, result, error = terminal.picture.text().splitlines()
+    assert re.match(re.escape(f"{tmp_path}/run: failed, "), result)
+    assert error == f"Error: {tmp_path}/run: 1 moves failed: 1 × short read."
+
+
+@pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"CI": "true"}])
+def test_a_dumb_terminal_and_a_ci_job_get_lines(endless: Path, tmp_path: Path, env: dict[str, str]) -> None:
+    terminal = begin(endless, tmp_path, *SLOWER, "--duration", "1", "--drain", "3", **env)
+    assert terminal.end() == 0
+    assert re.search(r"^draining, at most \d+ ops? left: 0:00 of 0:03, 0:03 left; nvme ", terminal.picture.text(), re.M)
+    assert not re.search(r"[^\x20-\x7e\r\n·×µ…`]", terminal.raw), "nothing but text"
+
+
+def test_without_colours_nothing_is_coloured(endless: Path, tmp_path: Path) -> None:
+    terminal = begin(endless, tmp_path, "--duration", "2", NO_COLOR="1")
+    terminal.wait_for(shows_rates)
+    assert terminal.end() == 0
+    numbers = {number for found in re.findall(r"\x1b\[([\d;]*)m", terminal.raw) for number in found.split(";")}
+    assert numbers <= {"", "0", "1", "2"}, "bold and faint"
+
+
+def test_a_sweep_shows_where_it_is(storing: Path, tmp_path: Path) -> None:
+    """Case, trial, what comes next and the time left in all; the lines of its replays stay above."""
+    grid = tmp_path / "grid.toml"
+    grid.write_text(SWEEP.format(trace=storing))
+    words = [*CACHE, tmp_path / "cache", "-o", tmp_path / "sweep"]
+    terminal = Terminal("replayer", "sweep", grid, *words, columns=90)
+    first = terminal.wait_for(shows_rates)
+    assert re.search(r"^case 1 of 2, trial 1 of 2: one/trial_1 +about 0:\d\d left in all$", first, re.M)
+    assert first.endswith("next: one/trial_2")
+    text = terminal.wait_for(lambda text: "case 2 of 2, trial 1 of 2: two/trial_1" in text)
+    assert re.search(r"^one/trial_2: complete, 2,400 ops$", text, re.M)
+    terminal.press("\x03")
+    assert terminal.end() == 130
+    assert terminal.picture.has_cursor
+    assert "left in all" not in terminal.picture.text()
+    log = (tmp_path / "sweep" / "one" / "log-trial_1.txt").read_text()
+    assert 'progress":' not in log
+
+
+def test_json_of_a_run_is_for_programs(storing: Path, tmp_path: Path) -> None:
+    terminal = begin(storing, tmp_path, "--progress", "json", "--duration", "2")
+    assert terminal.end() == 0
+    lines = [line for line in terminal.raw.splitlines() if line.startswith("{")]
+    stages = [figures.stage for line in lines if (figures := parse_line(line))]
+    assert "replaying" in stages
+    assert len(stages) == len(lines)
+    assert set(json.loads(lines[-1])["progress"]["tiers"]) == {"nvme"}
