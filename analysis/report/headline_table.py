@@ -12,8 +12,16 @@ from analysis.report.first_screen.cards import pick_valid
 from analysis.report.numbers import format_alike
 from analysis.report.text import unit
 from analysis.summary.percentiles import bracketed, is_thin
+from replayer.schema import TIERS
 from tracegen.errors import format_count
 
+_LEADING: Final = (
+    "wall_clock_tok_s",
+    *(f"{tier}_{direction}_gib_s" for tier in TIERS for direction in ("read", "write")),
+    *("nvme_read_p95_ms", "nvme_write_p95_ms", "ttfb_p95_ms", "ttfb_p99_ms"),
+    *("hit_rate_prompt_tokens", "hit_rate", "drive_writes_per_day", "nvme_break_even_tok_s"),
+)
+"""The metrics that a page shows unfolded."""
 _WORD: Final = "bottleneck"
 """The one entry that is a word, not a number."""
 
@@ -49,6 +57,16 @@ class HeadlineTable:
     systems: list[tuple[str, str]]
     has_intervals: list[bool]
     rows: list[HeadlineRow]
+
+    @property
+    def leading(self) -> list[HeadlineRow]:
+        """The rows that a page shows unfolded."""
+        return [row for row in self.rows if row.name in _LEADING]
+
+    @property
+    def rest(self) -> list[HeadlineRow]:
+        """The other rows."""
+        return [row for row in self.rows if row.name not in _LEADING]
 
 
 def tabulate_headlines(data: Gathered) -> HeadlineTable:
