@@ -94,7 +94,8 @@ def _describe_worth(trials: list[Subject]) -> str:
     """Say up to which prefill speed the lowest tier that served reads beats recomputing."""
     for tier in reversed(TIERS):
         if speed := _format_mean(f"{tier}_break_even_tok_s", trials):
-            return f"reading from {tier} beats recomputing for prefill below {speed} tokens/s"
+            worth = f"reading from {tier} beats recomputing"
+            return f"{worth} where prefill computes less than {speed} tokens/s"
     return ""
 
 
