@@ -1,6 +1,7 @@
 """The report as one HTML file, without scripts or network, for screens, phones, print and dark mode."""
 
 import re
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,9 @@ from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.data_tables import format_columns
 from analysis.report.figures import LEADING, SECTIONS, Figure
+from analysis.report.first_screen.cards import pick_valid
 from analysis.report.first_screen.screen import make_first_screen
+from analysis.report.headline_table import tabulate_every_trial, tabulate_headlines
 from analysis.report.sides.section import read_style, render_sides
 from analysis.summary import glossary
 from analysis.summary.distributions import HEADINGS
@@ -76,8 +79,6 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
     environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
     screen = make_first_screen(data)
     names = [run.name for run in data.runs]
-    machines = list(map(_describe_machine, data.runs))
-    settings = [wording.flatten(to_plain(run.summary.provenance.conditions)) for run in data.runs]
     return environment.get_template("page.html.jinja").render(
         title=screen.title,
         screen=screen,
@@ -88,17 +89,22 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
         sides=_render_systems(data),
+        headlines=tabulate_headlines(data),
+        every_trial=_fold_trials(data),
         sections=_draw_sections(data, progress),
         leading=LEADING,
         drawn=DRAWN,
-        machine=_compare_rows("Machine", machines, names),
-        settings=_compare_rows("Settings", settings, names),
-        provenance=_compare_rows("Trace, plan and time", list(map(_describe_provenance, data.runs)), names),
+        settings=_list_settings(data),
         every=_tabulate_metrics(data),
         metrics={group.name: group.about for group in GROUPS},
         terms=glossary.terms(),
         places=PLACES,
     )
+
+
+def _fold_trials(data: Gathered) -> Table:
+    head, *rows = tabulate_every_trial(data) or [[]]
+    return Table("Headline figures of every trial", head, rows)
 
 
 def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:
@@ -156,19 +162,37 @@ def _heading(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _compare_rows(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Table:
-    """Return a table with a row for each name and a column for each run; the last column marks differences."""
-    rows = []
-    for name in dict.fromkeys(name for column in columns for name in column):
-        cells = [wording.format_setting(name, column.get(name)) for column in columns]
-        rows.append(
-            [
-                name.replace("_", " "),
-                *cells,
-                *(["differs" if len(set(cells)) > 1 else ""] if len(names) > 1 else []),
-            ]
-        )
-    return Table(caption, ["", *names, *([""] if len(names) > 1 else [])], rows)
+def _list_settings(data: Gathered) -> list[tuple[Table, Table]]:
+    """Return tables of origins by run, and of machines and settings by system."""
+    firsts = {system: pick_valid(data.trials(system))[0] for system in data.systems}
+    if len(data.runs) == 1:
+        firsts = {data.runs[0].name: data.runs[0]}
+    origins = {run.name: _describe_provenance(run) for run in data.runs}
+    machines = {system: _describe_machine(run) for system, run in firsts.items()}
+    settings = {system: wording.flatten(to_plain(run.summary.provenance.conditions)) for system, run in firsts.items()}
+    return [
+        _split_rows("Trace, plan and time", origins),
+        _split_rows("Machine", machines),
+        _split_rows("Settings", settings),
+    ]
+
+
+def _split_rows(caption: str, columns: Mapping[str, Mapping[str, object]]) -> tuple[Table, Table]:
+    """Return a table of what differs, a column each, and one of what is equal in all columns."""
+    differing, equal = [], []
+    for name in dict.fromkeys(name for column in columns.values() for name in column):
+        cells = [wording.format_setting(name, column.get(name)) for column in columns.values()]
+        words = name.replace("_", " ")
+        if len(set(cells)) > 1:
+            differing.append([words, *cells])
+        else:
+            equal.append([words, cells[0]])
+    if len(columns) == 1:
+        return Table(caption, ["", *columns], []), Table(caption, ["", *columns], equal)
+    return (
+        Table(f"{caption}: what differs", ["", *columns], differing),
+        Table(f"{caption}: what is equal", ["", "all"], equal),
+    )
 
 
 def _describe_machine(run: Subject) -> dict[str, object]:
