@@ -1,6 +1,7 @@
 """The first screen of a sweep: what was planned, the answer in words, large figures and doubts."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -137,7 +138,7 @@ def make_screen(sweep: SweepTable, title: str = "") -> FirstScreen:
     models = ", ".join(map(str, sweep.cells["model"].unique(maintain_order=True)))
     return FirstScreen(
         kicker=f"kv-tier-bench report of {format_count(len(sweep.cells), 'plan')}",
-        title=title or f"{sweep.info.trace} on {models}: how much memory pays?",
+        title=title or f"{Path(sweep.info.trace).name} on {models}: how much memory pays?",
         tested=list(_list_tested(sweep)),
         state=STATE,
         answer=compose_answer(sweep),
@@ -148,7 +149,11 @@ def make_screen(sweep: SweepTable, title: str = "") -> FirstScreen:
 
 def _list_tested(sweep: SweepTable) -> Iterator[str]:
     info, cells = sweep.info, sweep.cells
-    order = "the trace's order" if info.order.kind == "trace" else f"order {cells['order'][0]}"
+    order = "in the trace's order"
+    if info.order.kind == "reference":
+        order = f"in the order of users on the reference system {info.order.name}"
+    elif info.order.kind == "run":
+        order = f"in the order of the run {info.order.name}"
     yield f"{info.trace}: {info.ops:,} ops in {info.span_s:,.0f} s; {order}"
     parts = [f"{MEMORY[tier]} {_list_values(cells[name])}" for name, tier in CAPACITIES.items()]
     shown = [part for part in parts if not part.endswith(" none")]
@@ -251,10 +256,12 @@ def _list_time_cards(sweep: SweepTable) -> Iterator[Card]:
 
 def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
     info = sweep.info
+    times = "nothing here says how fast a drive is"
+    if info.prediction is not None:
+        times = "times are predicted from a profile, without an interval"
     yield DoubtLine(
         "Planned, not measured",
-        "Hits and bytes are those of plans, which a replay would execute exactly; nothing was read"
-        " or written, so nothing here says how fast a drive is",
+        f"Hits and bytes are those of plans, which a replay would execute exactly; {times}",
         "execute the cell that you choose with `replayer run`",
     )
     if info.span_s < SHORT_S:
@@ -269,7 +276,7 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
     if info.order.kind != "trace":
         yield DoubtLine(
             "Order differs between plans",
-            "A faster cell gets its next requests sooner, so plans do not see one sequence of"
+            "A faster system gets its next requests sooner, so plans do not see one sequence of"
             " requests, nor does the bound: differences of a few tenths of a point mean nothing",
             "plan in the trace's order to compare policies",
         )
