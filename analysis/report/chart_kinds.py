@@ -1,4 +1,4 @@
-"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks of all charts."""
+"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks."""
 
 import itertools
 import math
@@ -147,8 +147,8 @@ def measure_labels(longest: int) -> int:
 class Lines:
     """A line chart in panels.
 
-    Its rows have x, y, panel, series and run. They may have `note`, a tooltip; `low`, the other edge of
-    a band that ends at y; `room`, a limit; and `mark`, the name of a moment x, in rows without y.
+    Its rows have x, y, panel, series and run. They may have `note`, a tooltip; `low`, the other
+    edge of a band that ends at y; `room`, a limit; and `mark`, the name of a moment x, in rows without y.
 
     Attributes:
         x: the horizontal axis.
