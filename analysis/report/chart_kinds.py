@@ -312,7 +312,7 @@ def _mark_notes(base: alt.Chart, how: Lines, size: tuple[int, int], count: int) 
             shape=alt.Shape("series:N", scale=how.look.shapes(), legend=None),
         )
     else:
-        wide = max(3.0, width / max(count, 1))
+        wide = round(max(3.0, width / max(count, 1)), 1)
         column = noted.mark_rule(strokeWidth=wide, color=INK, opacity=0)
         marks = column.encode(y=alt.value(0), y2=alt.value(height))
     return marks
