@@ -1,4 +1,4 @@
-"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks of all charts."""
+"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks."""
 
 import itertools
 import math
@@ -147,8 +147,8 @@ def measure_labels(longest: int) -> int:
 class Lines:
     """A line chart in panels.
 
-    Its rows have x, y, panel, series and run. They may have `note`, a tooltip; `low`, the other edge of
-    a band that ends at y; `room`, a limit; and `mark`, the name of a moment x, in rows without y.
+    Its rows have x, y, panel, series and run. They may have `note`, a tooltip; `low`, the other
+    edge of a band that ends at y; `room`, a limit; and `mark`, the name of a moment x, in rows without y.
 
     Attributes:
         x: the horizontal axis.
@@ -312,7 +312,7 @@ def _mark_notes(base: alt.Chart, how: Lines, size: tuple[int, int], count: int) 
             shape=alt.Shape("series:N", scale=how.look.shapes(), legend=None),
         )
     else:
-        wide = max(3.0, width / max(count, 1))
+        wide = round(max(3.0, width / max(count, 1)), 1)
         column = noted.mark_rule(strokeWidth=wide, color=INK, opacity=0)
         marks = column.encode(y=alt.value(0), y2=alt.value(height))
     return marks

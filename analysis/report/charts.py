@@ -100,7 +100,7 @@ def _mark_moments(data: Gathered, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def list_moments(data: Gathered) -> list[tuple[str, float]]:
-    """List the moments that charts over time mark, by name and time in s; equal ones of several runs once."""
+    """List the moments to mark, by name and time in s; equal ones of several runs once."""
     found: dict[tuple[str, str], str] = {}
     for name, run in data.shown.items():
         for moment, seconds in run.moments.items():
@@ -121,7 +121,7 @@ def draw_bandwidth(data: Gathered, width: int) -> Plot | None:
 
 
 def draw_latency(data: Gathered, width: int) -> Plot | None:
-    """Draw a band from P50 to P95 of the latency over time; the P95 alone if there are several systems."""
+    """Draw a band from P50 to P95 of the latency over time; of several systems the P95."""
     rows = data.table("latency_over_time").rename({"t_s": "x", "p95_ms": "y"})
     rows = rows.with_columns(pl.col("y", "p50_ms").clip(LEAST_MS), panel=_DIRECTIONS)
     rows, look = _choose_series(data, rows)

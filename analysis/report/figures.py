@@ -57,8 +57,10 @@ def _widen(table: pl.DataFrame) -> pl.DataFrame:
 class Figure:
     """A chart with its title, explanation and data.
 
+    To add one, write a function that draws it and one that makes its tables, and a line in SECTIONS.
+
     Attributes:
-        name: its id in the page.
+        name: its id in the page, and the name of its files.
         title: its heading.
         reading: how to read it, and how it is computed.
         draw: draws the chart at a width in pixels; returns None if the runs have nothing to show.
@@ -70,12 +72,6 @@ class Figure:
     reading: str
     draw: Draw
     tables: Callable[[Gathered], Tables]
-
-
-def _tabulate_trials(data: Gathered) -> Tables:
-    trials = comparison_charts.compare_trials(data).drop("panel")
-    trials = trials if trials["predicted"].any() else trials.drop("predicted")
-    return {"trials, their mean and its 95% interval": trials}
 
 
 LEADING: Final = "Load"
@@ -95,17 +91,6 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
         ),
     ),
     "Comparison": (
-        Figure(
-            "comparison",
-            "Headline metrics",
-            "Each bar is the mean of the valid trials, the line on it its 95% bootstrap interval (with"
-            " two or more trials), and each mark a trial; a cross marks a trial that is not valid. A"
-            " dashed bar is predicted, and the line on it the range of the prediction and its bounds."
-            " If intervals overlap, the order may be due to chance. If the work is equal, rates that"
-            " are always in the same proportion share one panel; the table lists them.",
-            comparison_charts.draw_comparison,
-            _tabulate_trials,
-        ),
         Figure(
             "trials",
             "Spread of trials",
