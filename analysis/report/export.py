@@ -15,6 +15,7 @@ from analysis.log import plan_order as orders
 from analysis.metrics.headlines import REPORT
 from analysis.progress import Progress, ignore_progress
 from analysis.report import text as wording
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered
 from analysis.report.sides.ranking import rank_systems
 from analysis.report.sides.remarks import write_sides
@@ -110,7 +111,8 @@ def as_markdown(data: Gathered) -> bytes:
     """Return verdict, doubts, the comparison, headline figures and machine as Markdown, for an issue."""
     names = [escape_text(run.name) for run in data.runs]
     lines = [f"**{wording.format_state(data)}**", ""]
-    lines += write_sides(data.sides, escape_text) if data.sides else []
+    if data.sides and not is_one_curve(data):
+        lines += write_sides(data.sides, escape_text)
     lines += [
         f"- {escape_text(f'{name}: {state}: {headline}')}" for name, state, headline in wording.summarise_systems(data)
     ]

@@ -18,6 +18,7 @@ from analysis.metrics.metric import PLACES
 from analysis.progress import Progress, ignore_progress
 from analysis.report import svg as drawing
 from analysis.report import text as wording
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.figures import LEADING, SECTIONS, Figure
@@ -85,7 +86,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        sides=render_sides(data.sides) if data.sides else "",
+        sides=render_sides(data.sides) if data.sides and not is_one_curve(data) else "",
         sections=_draw_sections(data, progress),
         leading=LEADING,
         drawn=DRAWN,
