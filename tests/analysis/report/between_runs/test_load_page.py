@@ -24,7 +24,7 @@ def test_the_cards_of_one_curve() -> None:
     cards = {card.label: card for card in make_load_cards(data)}
     limit = cards["Highest load within its target"]
     assert (limit.value, limit.unit) == ("2", "× speed-up")
-    assert (limit.range, limit.hint) == ("P95 of requests within 50 ms", "of 3 loads; higher is better")
+    assert (limit.range, limit.hint) == ("P95 of requests within 50 ms", "higher is better")
     served = cards["Requests served at most"]
     assert (served.value, served.hint) == ("4", "at speed-up 4; higher is better")
     assert cards["Storage part of TTFT, P95, at the lowest load"].value == "20"
