@@ -19,7 +19,7 @@ from tracegen.schema import Trace
 
 PAGES = (
     *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md"),
-    *("simulating.md", "choosing.md", "what-if.md"),
+    *("simulating.md", "choosing.md", "what-if.md", "users.md"),
 )
 MPIRUN = f"mpirun --allow-run-as-root --oversubscribe -n 2 {sys.executable} -m replayer"
 SMALLER = {
@@ -27,7 +27,7 @@ SMALLER = {
     "traces/mooncake_excerpt": str(ROOT / "traces" / "mooncake_excerpt"),
     r"simulate chat.parquet --users 100 (.*) --profile": r"simulate chat.parquet \1 --profile",
     r"simulate chat.parquet --model": "simulate trace.parquet --model",
-    "tracegen generate chat --users 200 --duration 90": "tracegen generate small.toml",
+    "tracegen generate chat --users 200( --duration 90)?": "tracegen generate small.toml",
     r"(replayer predict .*)--users 100": r"\1--users 3",
     r"(replayer autoscale .*--predict .*)": r"\1 --users 2 --duration 1 --warmup 0",
     "replayer sweep engines": "replayer sweep server.toml",
