@@ -17,7 +17,7 @@ SECTIONS = {
 ANSWERS = [SECTIONS[question][0] for question in QUESTIONS]
 """The first page of each question."""
 
-ENDS_WITH_PICTURE = ("what-if.md",)
+ENDS_WITH_PICTURE = ("what-if.md", "load-curve.md")
 
 
 def test_the_index_has_the_questions_in_order_and_every_page_once() -> None:
