@@ -15,6 +15,7 @@ from analysis.log import plan_order as orders
 from analysis.metrics.headlines import REPORT
 from analysis.progress import Progress, ignore_progress
 from analysis.report import text as wording
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
@@ -122,7 +123,7 @@ def as_markdown(data: Gathered) -> bytes:
     lines = [f"## {escape_text(screen.title)}", "", *map(escape_text, screen.tested), ""]
     lines += [f"**{screen.state}** {escape_text(screen.answer)}", ""]
     lines += [_write_card(card) for card in screen.cards]
-    lines += ["", *write_sides(data.sides, escape_text)] if data.sides else []
+    lines += ["", *write_sides(data.sides, escape_text)] if data.sides and not is_one_curve(data) else []
     lines += ["", *map(_write_doubt, screen.doubts)] if screen.doubts else []
     lines += ["", *_write_headlines(data)]
     lines += ["", *told] if (told := note(REPORT, [one.metrics for one in data.summaries])) else []

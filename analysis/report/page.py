@@ -19,7 +19,7 @@ from analysis.metrics.metric import PLACES
 from analysis.progress import Progress, ignore_progress
 from analysis.report import svg as drawing
 from analysis.report import text as wording
-from analysis.report.between_runs.load import find_load
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.data_tables import format_columns
@@ -88,7 +88,7 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        sides=_render_systems(data),
+        sides=render_sides(data.sides) if data.sides and not is_one_curve(data) else "",
         headlines=tabulate_headlines(data),
         every_trial=_fold_trials(data),
         sections=_draw_sections(data, progress),
@@ -123,13 +123,6 @@ def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]
             title: [Drawn(figure, chart.result(), _list_tables(data, figure)) for figure, chart in drawn]
             for title, drawn in sections.items()
         }
-
-
-def _render_systems(data: Gathered) -> Markup:
-    """Render the comparison of systems, if there is one and the runs are no load curve."""
-    if data.sides is None or (not data.sides.compared and find_load(data)):
-        return Markup()
-    return render_sides(data.sides)
 
 
 def keep_flags_whole(text: str) -> Markup:

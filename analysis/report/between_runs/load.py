@@ -125,6 +125,15 @@ def find_load(data: Gathered) -> LoadCurves | None:
     return None
 
 
+def is_one_curve(data: Gathered) -> bool:
+    """Return whether all systems are loads of one configuration: the curve compares them."""
+    found = find_load(data)
+    if found is None or len(found.curves) > 1:
+        return False
+    points = [trial.run for point in found.curves[0].points for trial in point.trials]
+    return len(points) + len(found.left_out) == len(data.runs)
+
+
 def _find_value(summary: Summary, axis: LoadAxis) -> float | None:
     if axis == "users":
         return summary.provenance.users

@@ -48,7 +48,7 @@ def _make_limit_card(found: LoadCurves, curve: LoadCurve, data: Gathered, label:
     if limit is None:
         return Card(label, None, "", "targets that depend on the bytes moved are not judged here")
     goal = f"P95 of {limit.requests} within {format_short(limit.target)} ms"
-    hint = f"of {len(curve.points)} loads; higher is better"
+    hint = "higher is better"
     if not limit.kept:
         return Card(label, "none", "", goal, hint)
     return Card(label, f"{curve.points[limit.kept - 1].load:g}", _UNITS[found.axis], goal, hint)
