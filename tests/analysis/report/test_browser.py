@@ -6,22 +6,7 @@ import pytest
 
 from analysis.report import svg
 from tests.analysis.report.pages import CASES, WIDTHS
-from tests.support.browser import Browser
-
-PAINTED = """(() => {
-  const painted = mark => [...mark.children].some(e => {
-    const style = getComputedStyle(e), box = e.getBoundingClientRect();
-    const ink = colour => colour && colour !== 'none' && !/, 0\\)$/.test(colour);
-    return +style.opacity > 0 && (ink(style.stroke) || (ink(style.fill) && +style.fillOpacity > 0))
-      && (box.width > 0 || box.height > 0);
-  });
-  const seen = [...document.querySelectorAll('figure svg')].filter(svg => svg.getBoundingClientRect().width > 0);
-  return seen.map(svg => {
-    const cells = [...svg.querySelectorAll('.cell')];
-    return [svg.closest('figure').id, svg.closest('.chart').getBoundingClientRect().right,
-      (cells.length ? cells : [svg]).map(cell => [...cell.querySelectorAll('.role-mark')].some(painted))];
-  });
-})()"""
+from tests.support.browser import PAINTED, Browser
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -74,7 +74,7 @@ def test_other_formats_have_the_cells(sweep: Path, tmp_path: Path) -> None:
         (["SWEEP", "SWEEP", "--format", "md"], "a sweep is reported alone; name only this file"),
         (["SWEEP", "--format", "md", "--baseline", "x"], "--baseline: says nothing about a sweep"),
         (["SWEEP", "--format", "md", "--qos-ms", "batch=3"], "--qos-ms: says nothing about a sweep"),
-        (["SWEEP", "-o", "x.parquet"], "reports runs, not sweeps; pass html, md, csv, json"),
+        (["SWEEP", "-o", "x.parquet"], "reports runs, not a sweep; pass html, md, csv, json"),
         (["SWEEP", "--format", "csv", "--force", "-o", "SWEEP"], "which must not change"),
         (["OTHER", "--format", "md"], "is not a table that `replayer simulate` wrote"),
     ],
