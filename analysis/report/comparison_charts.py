@@ -100,9 +100,13 @@ def _find_interval(trials: list[Subject], metric: str) -> Interval | None:
 
 
 def draw_comparison(data: Gathered, width: int) -> Plot | None:
-    """Draw bars of means with their intervals, and trials as dots on them."""
+    """Draw bars of means with their intervals, and trials as dots on them.
+
+    None if the forest plot of ratios compares all systems.
+    """
     rows = compare_trials(data)
-    if len(data.runs) == 1 or rows.is_empty():
+    is_told = data.sides is not None and not any(side.why for side in data.sides.sides)
+    if len(data.systems) == 1 or is_told or rows.is_empty():
         return None
     ys = data.systems
     columns = 2

@@ -139,8 +139,9 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
         Figure(
             "latency",
             "Latency over time",
-            "A drift means that caches or buffers fill up, or that the device gets hot. Each value is the time per"
-            " object of the moves that ended in an interval, without waiting. Lines bridge intervals without a move.",
+            "A drift means that caches or buffers fill up, or that the device gets hot. The line is the"
+            " median of the moves that ended in an interval, and the band reaches to their P95; of"
+            " several systems the line is the P95. Waiting is not included.",
             charts.draw_latency,
             tables_of("latency_over_time"),
         ),
@@ -159,15 +160,24 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             "Each point on a line is the share of moves that took longer than this time. A line that runs flat to the"
             " right is a heavy tail. Points mark P90, P99, P99.9 and P99.99.",
             charts.draw_tail,
-            tables_of("latency", split="all"),
+            tables_of("latency", split="all", clock="total"),
         ),
         Figure(
             "by_size",
             "Latency by object size",
-            "A flat line means a fixed cost per request, a rising line a limit by bandwidth. Each value is the P95 of a"
-            " size class.",
+            "A flat line means a fixed cost per request, a rising line a limit by bandwidth. A P95 has"
+            " at least 100 moves, a P99 500.",
             charts.draw_by_size,
-            tables_of("latency", split="size"),
+            tables_of("latency", split="size", clock="total"),
+        ),
+        Figure(
+            "by_depth",
+            "Latency by queue depth",
+            "If latency rises in proportion to the depth, the tier is saturated: more moves in flight"
+            " bring waiting, not throughput. The depth of a move is the number of moves that read or"
+            " wrote the tier when it started, itself included. A P95 has at least 100 moves, a P99 500.",
+            charts.draw_by_depth,
+            tables_of("latency_by_depth"),
         ),
         Figure(
             "depth",

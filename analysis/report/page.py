@@ -20,6 +20,7 @@ from analysis.report import svg as drawing
 from analysis.report import text as wording
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
+from analysis.report.data_tables import format_columns
 from analysis.report.figures import LEADING, SECTIONS, Figure
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.sides.section import read_style, render_sides
@@ -132,11 +133,7 @@ def _list_tables(data: Gathered, figure: Figure) -> list[Table]:
 
 
 def _convert_table(caption: str, table: pl.DataFrame) -> Table:
-    return Table(
-        caption,
-        [_heading(name) for name in table.columns],
-        [list(row) for row in table.iter_rows()],
-    )
+    return Table(caption, [_heading(name) for name in table.columns], format_columns(table))
 
 
 def _heading(name: str) -> str:
