@@ -107,7 +107,7 @@ def _format_throttle(text: str) -> str:
     tiers: dict[str, dict[str, float]] = json.loads(text) or {}
     limits = []
     for tier, limit in tiers.items():
-        words = [f"{value:g} {_LIMITS.get(key, key)}" for key, value in limit.items() if value]
+        words = [f"{value:.4g} {_LIMITS.get(key, key)}" for key, value in limit.items() if value]
         limits.append(f"{tier} {', '.join(words)}")
     return "; ".join(limits) or "none"
 

@@ -15,9 +15,8 @@ from analysis.summary.run_summary import Summary
 
 Tone = Literal["better", "worse", "equal", "open"]
 """The colour of a row: the side that is better, no difference shown, or nothing judged."""
-MANY: Final = 3
-"""From this number of systems on only the metrics of BRIEF have rows."""
 BRIEF: Final = (PRIMARY, "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
+"""The metrics that have rows if there are several configurations or systems."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def tabulate_sides(sides: Sides) -> list[RowGroup]:
         return []
     is_single = len(compared) == 1 and not compared[0].each
     metrics = dict.fromkeys(metric for side in compared for metric in side.ratios)
-    if len(sides.sides) + 1 >= MANY:
+    if not is_single:
         metrics = dict.fromkeys(metric for metric in metrics if metric in BRIEF)
     if is_single:
         side = compared[0]
