@@ -83,9 +83,8 @@ def autoscale(
 
 def _report_search(record: Path, series: Series) -> None:
     """Write report.html; warn if that fails, as the search is complete."""
-    page = ("-o", str(record.with_name("report.html")), "--force")
     try:
-        children.run_analysis("report", str(record), *page, display=series.display)
+        children.write_page(str(record), directory=record.parent, display=series.display)
     except children.ChildFailedError as error:
         series.display.warn(f"no report.html: {error}")
 

@@ -90,10 +90,10 @@ def test_what_is_not_sure_is_a_doubt(tmp_path: Path) -> None:
     screen = make_search_screen(open_search(path), "Title")
     assert (screen.title, screen.state, screen.tone) == ("Title", "Not sure.", "plain")
     doubts = [(doubt.headline, doubt.text, doubt.advice) for doubt in screen.doubts]
-    assert doubts[0][:2] == ("the answer is not sure", "1 trial has no interval at 4")
+    assert doubts[0][:2] == ("The answer is not sure", "1 trial has no interval at 4")
     said = "2 of 4 replays, users_2/trial_1 for example: 9 s; too short"
-    assert doubts[1] == ("short run", said, "replay for minutes")
-    assert doubts[2][0] == "doubtful replays"
+    assert doubts[1] == ("Short run", said, "replay for minutes")
+    assert doubts[2][0] == "Doubtful replays"
     assert make_search_screen(open_search(write_search(tmp_path / "t.json", STEPS, 4))).state == "Sure."
 
 
