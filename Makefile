@@ -54,7 +54,7 @@ demo: setup  ## show what DRAM in front of a drive gains: six replays and a repo
 	@echo
 	analysis summary $(DEMO)/dram-1 $(DEMO)/drive-1
 	@echo
-	analysis report $(DEMO)/dram-* $(DEMO)/drive-* -o $(DEMO)/report.html
+	analysis report $(DEMO)/drive-* $(DEMO)/dram-* -o $(DEMO)/report.html
 	analysis compare $(DEMO)/dram-* --against $(DEMO)/drive-* --vary usable_bytes
 
 test: setup  ## run the test suite

@@ -19,12 +19,14 @@ source_suffix = {".md": "markdown", ".ipynb": "markdown"}
 myst_heading_anchors = 3
 smartquotes = False  # they would turn the two hyphens of a flag into a dash
 highlight_language = "none"  # indented blocks mix commands with what they print
+pygments_dark_style = "github-dark"
 
 html_theme = "furo"  # colours and widths: those of the report
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
 html_theme_options = {
     "light_css_variables": {
         "color-brand-primary": "#0066aa",
@@ -86,5 +88,5 @@ def describe_cell(cell: dict[str, Any]) -> list[str]:
             parts.append(f"![{cell['metadata']['alt']}](data:image/png;base64,{data['image/png'].strip()})")
         else:
             text = "".join(output.get("text", data.get("text/plain", "")))
-            parts.append(f"```none\n{text.rstrip()}\n```")
+            parts.append(f"```{{code-block}} none\n:class: output\n\n{text.rstrip()}\n```")
     return parts

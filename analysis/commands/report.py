@@ -110,7 +110,7 @@ def _choose_format(
     *,
     force: bool,
 ) -> str | None:
-    """Check where the report and its charts go; return its format, None if charts alone are wanted."""
+    """Check where report and charts go; return the format, None if charts alone are wanted."""
     if charts is not None:
         from analysis.report.chart_files import check_folder  # noqa: PLC0415 (a renderer)
 

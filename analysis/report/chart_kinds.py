@@ -1,4 +1,4 @@
-"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks of all charts."""
+"""Charts of lines in panels, drawn from tables with a row for each mark; axes and looks."""
 
 import itertools
 import math
@@ -147,8 +147,8 @@ def measure_labels(longest: int) -> int:
 class Lines:
     """A line chart in panels.
 
-    Its rows have x, y, panel, series and run. They may have `note`, a tooltip; `low`, the other edge of
-    a band that ends at y; `room`, a limit; and `mark`, the name of a moment x, in rows without y.
+    Its rows have x, y, panel, series and run. They may have `note`, a tooltip; `low`, the other
+    edge of a band that ends at y; `room`, a limit; and `mark`, the name of a moment x, in rows without y.
 
     Attributes:
         x: the horizontal axis.
@@ -210,7 +210,7 @@ def _make_layers(
     """Return the layers of a panel of this width and height, from the back to the front."""
     layers = []
     if "mark" in rows.columns:
-        layers += _mark_moments(base)
+        layers += _mark_moments(base, rows)
         base = base.transform_filter("datum.mark == null")
     if "room" in rows.columns:
         limited = base.transform_filter("datum.room != null")
@@ -265,26 +265,36 @@ def _mark_lines(base: alt.Chart, how: Lines) -> alt.Chart:
         color=alt.Color("series:N", scale=how.look.colours(), legend=legend),
         detail="run:N",
     )
-    if how.look.dashed:
-        own = None if how.points else legend  # points with dashed edges are ugly
+    # Shapes of points tell lines apart, too, and a legend of points with dashed edges is ugly.
+    if how.look.predicted or (how.look.dashed and not how.points):
         dashes = how.look.dashes()
-        marked = marked.encode(strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=own))
+        marked = marked.encode(strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=legend))
     return marked
 
 
-def _mark_moments(base: alt.Chart) -> list[alt.Chart]:
-    """Mark moments by vertical lines with their names."""
+def _mark_moments(base: alt.Chart, rows: pl.DataFrame) -> list[alt.Chart]:
+    """Mark moments by vertical lines, with their names on the side that has more room."""
     moments = base.transform_filter("datum.mark != null").encode(y=alt.value(0))
     rule = moments.mark_rule(aria=False, color=INK, strokeWidth=1, strokeDash=[2, 3])
-    text = moments.mark_text(aria=False, align="right", baseline="top", dx=-5, dy=2, color=MUTED)
+    middle = rows.select((pl.col("x").min() + pl.col("x").max()) / 2).item()
+    text = moments.mark_text(
+        aria=False,
+        align=alt.expr(f"datum.x < {middle} ? 'left' : 'right'"),
+        dx=alt.expr(f"datum.x < {middle} ? 5 : -5"),
+        dy=2,
+        baseline="top",
+        color=INK,
+        fontSize=TEXT_SIZE - 1,
+    )
     return [rule.encode(y2=alt.value("height")), text.encode(text="mark:N")]
 
 
 def _hold_last_values(rows: pl.DataFrame) -> pl.DataFrame:
     """Add a row to each line at the end of its last interval."""
+    values = rows.filter(pl.col("mark").is_null()) if "mark" in rows.columns else rows
     length = (pl.col("x").last() - pl.col("x").get(-2, null_on_oob=True)).fill_null(1.0)
     kept = pl.all().exclude("panel", "series", "run", "x").last()
-    ends = rows.group_by("panel", "series", "run", maintain_order=True).agg(kept, x=pl.col("x").last() + length)
+    ends = values.group_by("panel", "series", "run", maintain_order=True).agg(kept, x=pl.col("x").last() + length)
     ends = ends.with_columns(note=pl.lit(None, pl.String)) if "note" in rows.columns else ends
     held: pl.DataFrame = pl.concat([rows, ends.select(rows.columns)])
     return held
@@ -302,7 +312,7 @@ def _mark_notes(base: alt.Chart, how: Lines, size: tuple[int, int], count: int) 
             shape=alt.Shape("series:N", scale=how.look.shapes(), legend=None),
         )
     else:
-        wide = max(3.0, width / max(count, 1))
+        wide = round(max(3.0, width / max(count, 1)), 1)
         column = noted.mark_rule(strokeWidth=wide, color=INK, opacity=0)
         marks = column.encode(y=alt.value(0), y2=alt.value(height))
     return marks

@@ -25,6 +25,10 @@ COPIES: Final = {"copy": "brown"}
 SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True))
 TIME: Final = Axis("time since the first move, s")
 MS: Final = Axis("time per object, ms (log scale)", log=True)
+_SIZES: Final = Axis("objects of at least … and less than four times that")
+_DEPTHS: Final = Axis("moves in flight: at least … and less than twice that")
+_LEAST: Final = {"p95_ms": 100, "p99_ms": 500}
+"""Fewest moves of a percentile in a chart; tables have all."""
 LEAST_MS: Final = 1e-4
 _DIRECTIONS: Final = pl.format("{} {}s", "tier", "side")
 
@@ -80,32 +84,60 @@ def _format_percent(share: float) -> str:
     return f"{format_number(round(share * 100, 4))}%"
 
 
+def _choose_series(data: Gathered, rows: pl.DataFrame) -> tuple[pl.DataFrame, Look]:
+    """Add a series: the tier of a single run, else the run."""
+    if len(data.shown) == 1:
+        return rows.with_columns(series=pl.col("tier")), choose_tier_look(data, rows)
+    return rows.with_columns(series=pl.col("run")), choose_system_look(data)
+
+
+def _mark_moments(data: Gathered, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add rows to a chart over time that mark the end of the warm-up, and the cut."""
+    moments = list_moments(data)
+    panels = rows.select("panel").unique(maintain_order=True)
+    marks = pl.DataFrame(moments, {"mark": pl.String, "x": pl.Float64}, orient="row")
+    return pl.concat([rows, panels.join(marks, how="cross")], how="diagonal") if moments else rows
+
+
+def list_moments(data: Gathered) -> list[tuple[str, float]]:
+    """List the moments to mark, by name and time in s; equal ones of several runs once."""
+    found: dict[tuple[str, str], str] = {}
+    for name, run in data.shown.items():
+        for moment, seconds in run.moments.items():
+            found.setdefault((moment, f"{seconds:.2g}"), name)
+    names = [moment for moment, _ in found]
+    return [
+        (moment if names.count(moment) == 1 else f"{moment}, {run}", data.shown[run].moments[moment])
+        for (moment, _), run in found.items()
+    ]
+
+
 def draw_bandwidth(data: Gathered, width: int) -> Plot | None:
-    """Draw the throughput over time."""
+    """Draw the throughput over time, with a panel for each tier and direction."""
     rows = data.table("bandwidth_over_time").rename({"t_s": "x", "gib_s": "y"})
-    rows, look = _split(data, rows, pl.format("{}s", "side"), _DIRECTIONS)
-    return draw_lines(_note_values(rows, "GiB/s"), Lines(TIME, Axis("GiB/s"), look, step=True), width)
+    rows, look = _choose_series(data, rows.with_columns(panel=_DIRECTIONS))
+    how = Lines(TIME, Axis("GiB/s"), look, step=True, legend=len(data.shown) > 1)
+    return draw_lines(_mark_moments(data, _note_values(rows, "GiB/s")), how, width)
 
 
 def draw_latency(data: Gathered, width: int) -> Plot | None:
-    """Draw P50 and P95 of the latency over time; the P95 alone if there are several systems."""
-    rows = data.table("latency_over_time").rename({"t_s": "x"}).with_columns(panel=_DIRECTIONS)
+    """Draw a band from P50 to P95 of the latency over time; of several systems the P95."""
+    rows = data.table("latency_over_time").rename({"t_s": "x", "p95_ms": "y"})
+    rows = rows.with_columns(pl.col("y", "p50_ms").clip(LEAST_MS), panel=_DIRECTIONS)
+    rows, look = _choose_series(data, rows)
     if len(data.shown) == 1:
-        rows = rows.unpivot(
-            ["p95_ms", "p50_ms"],
-            index=["run", "panel", "x"],
-            variable_name="series",
-            value_name="y",
-        )
-        rows = rows.with_columns(series=pl.col("series").str.strip_suffix("_ms").str.to_uppercase())
-        look = dash_prediction(data, Look({"P95": "red", "P50": "blue"}, dashed=True))
+        axis = Axis("P50 to P95, ms (log scale)", log=True)
+        rows = add_notes(rows.with_columns(low=pl.col("p50_ms")), _describe_band)
     else:
-        rows = rows.with_columns(series=pl.col("run"), y=pl.col("p95_ms"))
-        look = choose_system_look(data)
-    rows = rows.with_columns(pl.col("y").clip(LEAST_MS))
-    how = Lines(TIME, Axis("ms (log scale)" if len(data.shown) == 1 else "P95, ms (log scale)", log=True),
-                look, shared=True, height=140)  # fmt: skip
-    return draw_lines(_note_values(rows, "ms"), how, width)
+        axis = Axis("P95, ms (log scale)", log=True)
+        rows = _note_values(rows, "ms")
+    how = Lines(TIME, axis, look, shared=True, legend=len(data.shown) > 1)
+    return draw_lines(_mark_moments(data, rows), how, width)
+
+
+def _describe_band(row: Row) -> str:
+    low, high = format_number(row["low"]), format_number(row["y"])
+    return f"{format_number(row['x'])} s: P50 {low}, P95 {high} ms, {row['count']:,} moves"
 
 
 def draw_distribution(data: Gathered, width: int) -> Plot | None:
@@ -146,44 +178,67 @@ def _describe_point(row: Row, share: float, how: str) -> str:
 
 
 def draw_by_size(data: Gathered, width: int) -> Plot | None:
-    """Draw the P95 by size of the object."""
+    """Draw percentiles by size of the object."""
     rows = data.table("latency").filter((pl.col("split") == "size") & (pl.col("clock") == "total"))
-    rows = rows.with_columns(x=pl.col("group"), y=pl.col("p95_ms").clip(LEAST_MS))
-    return _draw_by_size(data, rows, Axis("P95, ms (log scale)", log=True), "ms", directions=True, width=width)
+    rows = rows.with_columns(x=pl.col("group"))
+    return _draw_percentiles(data, rows, _SIZES, sorted(rows["x"].unique(), key=_bytes), width)
+
+
+def draw_by_depth(data: Gathered, width: int) -> Plot | None:
+    """Draw percentiles by the moves in flight; none if the depth never changed."""
+    rows = data.table("latency_by_depth")
+    depths = sorted(rows["depth"].unique())
+    if len(depths) < 2:
+        return None
+    rows = rows.with_columns(x=pl.col("depth").cast(pl.String))
+    return _draw_percentiles(data, rows, _DEPTHS, list(map(str, depths)), width)
+
+
+def _draw_percentiles(
+    data: Gathered,
+    rows: pl.DataFrame,
+    x: Axis,
+    order: list[str],
+    width: int,
+) -> Plot | None:
+    """Draw P50, P95 and P99 of a single run, and the P95 of several, by words on the x axis."""
+    rows = rows.with_columns(
+        (pl.when(pl.col("count") >= least).then(name).alias(name) for name, least in _LEAST.items()),
+        panel=_DIRECTIONS,
+    )
+    index = ["run", "panel", "x", "count"]
+    stats = ["p99_ms", "p95_ms", "p50_ms"]
+    if len(data.shown) == 1:
+        words = {"P99": "red", "P95": "purple", "P50": "blue"}
+        axis = Axis("ms (log scale)", log=True)
+        rows = rows.unpivot(stats, index=index, variable_name="series", value_name="y")
+        rows = rows.with_columns(series=pl.col("series").str.strip_suffix("_ms").str.to_uppercase())
+        present = set(rows.drop_nulls("y")["series"])
+        shown = Look({word: name for word, name in words.items() if word in present})
+        look = dash_prediction(data, shown)
+    else:
+        look, axis = choose_system_look(data), Axis("P95, ms (log scale)", log=True)
+        rows = rows.select(*index, series="run", y="p95_ms")
+    rows = add_notes(
+        rows.drop_nulls("y").with_columns(pl.col("y").clip(LEAST_MS)),
+        lambda row: (
+            f"{row['run']}, from {row['x']}: {row['series']} {format_number(row['y'])} ms, {row['count']:,} moves"
+        ),
+    )
+    return draw_lines(rows, Lines(x, axis, look, points=True, order=order), width)
 
 
 def draw_break_even(data: Gathered, width: int) -> Plot | None:
     """Draw the prefill speed that reading beats, by size of the object."""
     rows = data.table("break_even").with_columns(x=pl.col("size"), y=pl.col("break_even_tok_s")).drop_nulls("y")
-    return _draw_by_size(data, rows, Axis("tok/s (log scale)", log=True), "tok/s", directions=False, width=width)
-
-
-def _draw_by_size(
-    data: Gathered, rows: pl.DataFrame, y: Axis, unit: str, *, directions: bool, width: int
-) -> Plot | None:
-    per_tier = pl.format("reads from {}", "tier")
-    rows, look = _split(
-        data,
-        rows,
-        pl.format("{}s", "side") if directions else pl.lit("reads"),
-        _DIRECTIONS if directions else per_tier,
-    )
+    rows, look = _split(data, rows, pl.lit("reads"), pl.format("reads from {}", "tier"))
     order = sorted(rows["x"].unique(), key=_bytes)
-    how = Lines(
-        Axis("objects of at least … and less than four times that"),
-        y,
-        look,
-        points=True,
-        order=order,
+    how = Lines(_SIZES, Axis("tok/s (log scale)", log=True), look, points=True, order=order)
+    rows = add_notes(
+        rows,
+        lambda row: f"{row['run']}, {row['series']}, objects from {row['x']}: {format_number(row['y'])} tok/s",
     )
-    return draw_lines(
-        add_notes(
-            rows,
-            lambda row: f"{row['run']}, {row['series']}, objects from {row['x']}: {format_number(row['y'])} {unit}",
-        ),
-        how,
-        width,
-    )
+    return draw_lines(rows, how, width)
 
 
 def _bytes(size: str) -> int:
@@ -202,7 +257,7 @@ def draw_depth(data: Gathered, width: int) -> Plot | None:
     }
     rows = rows.rename({"t_s": "x"}).with_columns(pl.col("panel").replace(names))
     rows, look = _split_systems(data, rows, "blue")
-    rows = _note_values(rows, "")
+    rows = _mark_moments(data, _note_values(rows, ""))
     return draw_lines(rows, Lines(TIME, Axis("moves, mean"), look, step=True, height=140), width)
 
 
@@ -217,7 +272,8 @@ def draw_occupancy(data: Gathered, width: int) -> Plot | None:
     """Draw the contents of each tier over time, and its capacity."""
     rows = data.table("occupancy_over_time").rename({"t_s": "x", "gib": "y", "room_gib": "room"})
     rows, look = _split(data, rows, pl.col("tier"), pl.col("tier"))
-    return draw_lines(_note_values(rows, "GiB"), Lines(TIME, Axis("GiB"), look, height=140), width)
+    how = Lines(TIME, Axis("GiB"), look, height=140, legend=len(data.shown) > 1)
+    return draw_lines(_note_values(rows, "GiB"), how, width)
 
 
 def draw_lateness(data: Gathered, width: int) -> Plot | None:

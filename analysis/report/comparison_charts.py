@@ -1,4 +1,4 @@
-"""Charts that compare: systems with each other, and classes of service with their targets."""
+"""Trials of systems side by side, and times of QoS classes with their targets."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from analysis.comparison.ratios import find_same_ratios
 from analysis.comparison.trials import compute_statistics
 from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.bar_charts import stack_panels
-from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot, measure_labels
-from analysis.report.charts import LEAST_MS, SYSTEMS, add_notes, arrange_bars
+from analysis.report.chart_kinds import ROWS, Axis, Plot, measure_labels
+from analysis.report.charts import LEAST_MS, add_notes, arrange_bars
 from analysis.report.data import Gathered, Subject
 from analysis.report.svg import INK, get_colour
 from analysis.report.text import format_number
@@ -97,59 +97,3 @@ def _find_interval(trials: list[Subject], metric: str) -> Interval | None:
     """Return the interval of a predicted run's metric; None for measured trials."""
     predictions = [run.summary.prediction for run in trials if run.summary.prediction is not None]
     return predictions[0].intervals.get(metric) if len(predictions) == 1 else None
-
-
-def draw_comparison(data: Gathered, width: int) -> Plot | None:
-    """Draw bars of means with their intervals, and trials as dots on them."""
-    rows = compare_trials(data)
-    if len(data.runs) == 1 or rows.is_empty():
-        return None
-    ys = data.systems
-    columns = 2
-    inner = width // columns - measure_labels(max(map(len, ys))) - 36
-    rows = add_notes(
-        rows,
-        lambda row: f"{row['run']}: {format_number(row['value'])}{'' if row['valid'] else ', NOT VALID'}",
-    )
-    look = Look(dict(zip(ys, SYSTEMS * len(ys), strict=False)))
-    first = pl.int_range(pl.len()).over("panel", "system") == 0
-    base = alt.Chart(ROWS).encode(
-        y=alt.Y(
-            "system:N",
-            sort=ys,
-            title=None,
-            axis=alt.Axis(domain=False, ticks=False),
-        )
-    )
-    x = alt.X("mean:Q", title=None, axis=alt.Axis(format=",~r", tickCount=4))
-    once = base.transform_filter("datum.first")
-    chart = alt.layer(
-        *_mark_means(once.encode(x=x), look, has_predictions=bool(rows["predicted"].any())),
-        once.mark_rule(strokeWidth=2, color=INK, aria=False).encode(x="low:Q", x2="high:Q"),
-        base.mark_point(size=26, opacity=1, strokeWidth=1.3, color=INK).encode(
-            x="value:Q",
-            description="note:N",
-            shape=alt.Shape(
-                "valid:N",
-                scale=alt.Scale(domain=[True, False], range=["circle", "cross"]),
-                legend=None,
-            ),
-        ),
-    ).properties(width=inner, height=alt.Step(30))
-    titles = rows["panel"].unique(maintain_order=True).to_list()
-    facets = chart.facet(alt.Facet("panel:N", sort=titles, header=HEADER), columns=columns)
-    return Plot(facets.resolve_scale(x="independent"), rows.with_columns(first=first))
-
-
-def _mark_means(base: alt.Chart, look: Look, *, has_predictions: bool) -> list[alt.Chart]:
-    """Mark the means by bars: filled if measured, dashed outlines if predicted."""
-    colour = alt.Color("system:N", scale=look.colours(), legend=None)
-    filled = base.transform_filter("!datum.predicted") if has_predictions else base
-    height = {"band": 0.7}
-    marks = [filled.mark_bar(height=height, opacity=0.45, aria=False).encode(color=colour)]
-    if has_predictions:
-        predicted = base.transform_filter("datum.predicted")
-        outline = predicted.mark_bar(height=height, fillOpacity=0.12, strokeWidth=1.5, strokeDash=[5, 3], aria=False)
-        stroke = alt.Stroke("system:N", scale=look.colours(), legend=None)
-        marks.append(outline.encode(color=colour, stroke=stroke))
-    return marks

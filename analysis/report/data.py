@@ -1,7 +1,7 @@
 """Data of a report: summaries and tables of runs, each log opened once, and runs grouped into systems."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from analysis.comparison.trials import Trial, find_fault
 from analysis.log.columns import GIB
-from analysis.log.log import Targets
+from analysis.log.log import Log, Targets
 from analysis.progress import Progress, ignore_progress
 from analysis.report.labels import assign_labels, name_systems
 from analysis.report.sides.grouping import Member, group_sides
@@ -40,6 +40,7 @@ class Subject:
         summary: its summary.
         tables: the tables of TABLES by name; empty if the whole run is warm-up.
         infos: run.json of each rank.
+        moments: the end of the warm-up and the cut, in s since the first move after the warm-up.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Subject:
     summary: Summary
     tables: dict[str, pl.DataFrame]
     infos: list[RunInfo]
+    moments: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def gather(
             raise InputError("named twice", "name it once", subject=path)
     given = assign_labels(paths, labels)
     contents = [_read(path, targets, progress) for path in paths]
-    summaries = add_shared_doubts([summary for _, summary, _ in contents])
+    summaries = add_shared_doubts([summary for _, summary, *_ in contents])
     each = zip(
         names or shorten_paths(paths),
         _name_trials(names) if names else _name_configurations(paths, summaries, given),
@@ -162,12 +164,12 @@ def gather(
         strict=True,
     )
     runs = [
-        Subject(_mark_predicted(name, summary), system, summary, tables, opened.infos)
-        for name, system, summary, (opened, _, tables) in each
+        Subject(_mark_predicted(name, summary), system, summary, tables, opened.infos, moments)
+        for name, system, summary, (opened, _, tables, moments) in each
     ]
     members = [
         Member(path, run.system, label, run.summary, _make_trial(opened, run.summary))
-        for path, run, label, (opened, _, _) in zip(paths, runs, given, contents, strict=True)
+        for path, run, label, (opened, *_) in zip(paths, runs, given, contents, strict=True)
     ]
     base = members[0 if baseline is None else resolved.index(baseline.resolve())]
     sides = _compare_members(members, base, is_given=baseline is not None)
@@ -203,12 +205,12 @@ def _read(
     path: Path,
     targets: Targets,
     progress: Progress,
-) -> tuple[Run, Summary, dict[str, pl.DataFrame]]:
+) -> tuple[Run, Summary, dict[str, pl.DataFrame], dict[str, float]]:
     run = open_run(path)
     log = open_log(run, targets)
     summary = judge(run, log, progress)
     if not summary.metrics["logged_ops"]:  # nothing but warm-up: there are no times to draw
-        return run, summary, {}
+        return run, summary, {}, {}
     number = pl.selectors.float()  # a counter over no time is infinite, and JSON has no infinity
     tables = {
         name: table(log).with_columns(pl.when(number.is_finite()).then(number).name.keep())
@@ -224,7 +226,19 @@ def _read(
     )
     occupancy = tables["occupancy_over_time"]
     tables["occupancy_over_time"] = occupancy.join(rooms, on="tier", how="left", maintain_order="left")
-    return run, summary, tables
+    return run, summary, tables, find_moments(log)
+
+
+def find_moments(log: Log) -> dict[str, float]:
+    """Return the end of the warm-up and the cut, if the run had them, in s since the first move."""
+    if log.span is None:
+        return {}
+    has_warmup = not log.every_cell.filter("warmup").limit(1).collect().is_empty()
+    moments = {
+        "warm-up ends": log.warm_end_ns if has_warmup else None,
+        "measured until here": log.cut_ns,
+    }
+    return {name: max(0.0, (at - log.span[0]) / 1e9) for name, at in moments.items() if at is not None}
 
 
 def _name_trials(names: Sequence[str]) -> list[str]:

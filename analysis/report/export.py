@@ -15,7 +15,11 @@ from analysis.log import plan_order as orders
 from analysis.metrics.headlines import REPORT
 from analysis.progress import Progress, ignore_progress
 from analysis.report import text as wording
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered
+from analysis.report.first_screen.form import Card, DoubtLine
+from analysis.report.first_screen.screen import make_first_screen
+from analysis.report.headline_table import tabulate_headlines
 from analysis.report.sides.ranking import rank_systems
 from analysis.report.sides.remarks import write_sides
 from analysis.report.sides.tables import convert_sides
@@ -61,12 +65,19 @@ def as_parquet(data: Gathered) -> bytes:
 
 
 def as_json(data: Gathered) -> bytes:
-    """Return the summaries as JSON, each with its tables."""
+    """Return the answer, the cards, and the summaries with their tables as JSON."""
     runs = [
         run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
         for run in data.runs
     ]
-    content: dict[str, object] = {"runs": runs}
+    screen = make_first_screen(data)
+    content: dict[str, object] = {
+        "title": screen.title,
+        "tested": screen.tested,
+        "answer": screen.answer,
+        "cards": [vars(card) for card in screen.cards],
+        "runs": runs,
+    }
     if data.sides:
         content["sides"] = convert_sides(data.sides)
         if data.sides.is_given:
@@ -108,30 +119,42 @@ def as_xlsx(data: Gathered) -> bytes:
 
 def as_markdown(data: Gathered) -> bytes:
     """Return verdict, doubts, the comparison, headline figures and machine as Markdown, for an issue."""
-    names = [escape_text(run.name) for run in data.runs]
-    lines = [f"**{wording.format_state(data)}**", ""]
-    lines += write_sides(data.sides, escape_text) if data.sides else []
-    lines += [
-        f"- {escape_text(f'{name}: {state}: {headline}')}" for name, state, headline in wording.summarise_systems(data)
-    ]
-    if len(data.runs) > 1:
-        lines.append(f"- {escape_text(format_verdicts(data.summaries)[-1])}")
-    lines += [
-        f"- {name}: {escape_text(wording.format_break_even(run.summary))}"
-        for name, run in zip(names, data.runs, strict=True)
-    ]
-    lines += [
-        f"- {'**Invalidates**' if invalidates else 'Doubt'}: {kind}: {escape_text(text)}. *{escape_text(advice)}.*"
-        for invalidates, kind, text, advice in wording.list_doubts(data)
-    ]
-    lines += ["", f"| | unit | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
-    lines += [f"| {label} | {unit} | {' | '.join(values)} |" for _, label, unit, values in wording.rows(data)]
-    lines += ["", *told] if (told := note(REPORT, [summary.metrics for summary in data.summaries])) else []
-    lines += [
-        "",
-        *(f"- {name}: {escape_text(_describe_run(run.summary))}" for name, run in zip(names, data.runs, strict=True)),
-    ]
+    screen = make_first_screen(data)
+    lines = [f"## {escape_text(screen.title)}", "", *map(escape_text, screen.tested), ""]
+    lines += [f"**{screen.state}** {escape_text(screen.answer)}", ""]
+    lines += [_write_card(card) for card in screen.cards]
+    lines += ["", *write_sides(data.sides, escape_text)] if data.sides and not is_one_curve(data) else []
+    lines += ["", *map(_write_doubt, screen.doubts)] if screen.doubts else []
+    lines += ["", *_write_headlines(data)]
+    lines += ["", *told] if (told := note(REPORT, [one.metrics for one in data.summaries])) else []
+    lines += ["", f"- {escape_text(format_verdicts(data.summaries)[-1])}"] if data.runs[1:] else [""]
+    lines += [f"- {escape_text(f'{run.name}: {_describe_run(run.summary)}')}" for run in data.runs]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _write_card(card: Card) -> str:
+    value = f"**{escape_text(f'{card.value} {card.unit}'.strip())}**" if card.value else "not measured"
+    remarks = escape_text("; ".join(filter(None, (card.range, card.hint))))
+    return f"- {card.label}: {value} ({remarks})"
+
+
+def _write_doubt(doubt: DoubtLine) -> str:
+    head = "**Invalidates**" if doubt.invalidates else "Doubt"
+    runs = f" ({escape_text(doubt.runs)})" if doubt.runs else ""
+    text = f"{head}: {doubt.headline}{runs}: {escape_text(doubt.text)}."
+    return f"- {text} *{escape_text(doubt.advice)}.*"
+
+
+def _write_headlines(data: Gathered) -> list[str]:
+    """Return the table of headline figures, intervals behind their values."""
+    table = tabulate_headlines(data)
+    heads = (f"{system}, {trials}" if trials else system for system, trials in table.systems)
+    lines = [f"| | unit | {' | '.join(map(escape_text, heads))} |"]
+    lines.append(f"|---|---|{'---:|' * len(table.systems)}")
+    for row in table.rows:
+        cells = (f"{cell.value} [{cell.interval}]" if cell.interval else cell.value for cell in row.cells)
+        lines.append(f"| {row.label} | {row.unit} | {' | '.join(cells)} |")
+    return lines
 
 
 def _describe_run(summary: Summary) -> str:

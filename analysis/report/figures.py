@@ -57,8 +57,10 @@ def _widen(table: pl.DataFrame) -> pl.DataFrame:
 class Figure:
     """A chart with its title, explanation and data.
 
+    To add one, write a function that draws it and one that makes its tables, and a line in SECTIONS.
+
     Attributes:
-        name: its id in the page.
+        name: its id in the page, and the name of its files.
         title: its heading.
         reading: how to read it, and how it is computed.
         draw: draws the chart at a width in pixels; returns None if the runs have nothing to show.
@@ -70,12 +72,6 @@ class Figure:
     reading: str
     draw: Draw
     tables: Callable[[Gathered], Tables]
-
-
-def _tabulate_trials(data: Gathered) -> Tables:
-    trials = comparison_charts.compare_trials(data).drop("panel")
-    trials = trials if trials["predicted"].any() else trials.drop("predicted")
-    return {"trials, their mean and its 95% interval": trials}
 
 
 LEADING: Final = "Load"
@@ -95,17 +91,6 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
         ),
     ),
     "Comparison": (
-        Figure(
-            "comparison",
-            "Headline metrics",
-            "Each bar is the mean of the valid trials, the line on it its 95% bootstrap interval (with"
-            " two or more trials), and each mark a trial; a cross marks a trial that is not valid. A"
-            " dashed bar is predicted, and the line on it the range of the prediction and its bounds."
-            " If intervals overlap, the order may be due to chance. If the work is equal, rates that"
-            " are always in the same proportion share one panel; the table lists them.",
-            comparison_charts.draw_comparison,
-            _tabulate_trials,
-        ),
         Figure(
             "trials",
             "Spread of trials",
@@ -139,8 +124,9 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
         Figure(
             "latency",
             "Latency over time",
-            "A drift means that caches or buffers fill up, or that the device gets hot. Each value is the time per"
-            " object of the moves that ended in an interval, without waiting. Lines bridge intervals without a move.",
+            "A drift means that caches or buffers fill up, or that the device gets hot. The line is the"
+            " median of the moves that ended in an interval, and the band reaches to their P95; of"
+            " several systems the line is the P95. Waiting is not included.",
             charts.draw_latency,
             tables_of("latency_over_time"),
         ),
@@ -159,15 +145,24 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             "Each point on a line is the share of moves that took longer than this time. A line that runs flat to the"
             " right is a heavy tail. Points mark P90, P99, P99.9 and P99.99.",
             charts.draw_tail,
-            tables_of("latency", split="all"),
+            tables_of("latency", split="all", clock="total"),
         ),
         Figure(
             "by_size",
             "Latency by object size",
-            "A flat line means a fixed cost per request, a rising line a limit by bandwidth. Each value is the P95 of a"
-            " size class.",
+            "A flat line means a fixed cost per request, a rising line a limit by bandwidth. A P95 has"
+            " at least 100 moves, a P99 500.",
             charts.draw_by_size,
-            tables_of("latency", split="size"),
+            tables_of("latency", split="size", clock="total"),
+        ),
+        Figure(
+            "by_depth",
+            "Latency by queue depth",
+            "If latency rises in proportion to the depth, the tier is saturated: more moves in flight"
+            " bring waiting, not throughput. The depth of a move is the number of moves that read or"
+            " wrote the tier when it started, itself included. A P95 has at least 100 moves, a P99 500.",
+            charts.draw_by_depth,
+            tables_of("latency_by_depth"),
         ),
         Figure(
             "depth",

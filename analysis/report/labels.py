@@ -157,11 +157,11 @@ def _flatten_condition(name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _elide(paths: Sequence[Path]) -> list[str]:
-    """Return the parts of paths that differ."""
+    """Return what differs at the ends of paths; the name of a path alone."""
     parts = [path.absolute().parts for path in paths]
-    depths = zip(*parts, strict=False)
-    common = next((depth for depth, names in enumerate(depths) if len(set(names)) > 1), 0)
-    return ["/".join(own[common:]) or paths[0].absolute().name for own in parts]
+    last = min(map(len, parts)) - 1
+    common = next((n for n in range(last) if len({own[n] for own in parts}) > 1), last)
+    return ["/".join(own[common:]) for own in parts]
 
 
 def _shorten(name: str) -> str:

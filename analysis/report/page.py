@@ -1,6 +1,7 @@
 """The report as one HTML file, without scripts or network, for screens, phones, print and dark mode."""
 
 import re
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,14 @@ from analysis.metrics.metric import PLACES
 from analysis.progress import Progress, ignore_progress
 from analysis.report import svg as drawing
 from analysis.report import text as wording
-from analysis.report.between_runs.load import find_load
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
+from analysis.report.data_tables import format_columns
 from analysis.report.figures import LEADING, SECTIONS, Figure
+from analysis.report.first_screen.cards import pick_valid
 from analysis.report.first_screen.screen import make_first_screen
+from analysis.report.headline_table import tabulate_every_trial, tabulate_headlines
 from analysis.report.sides.section import read_style, render_sides
 from analysis.summary import glossary
 from analysis.summary.distributions import HEADINGS
@@ -75,8 +79,6 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
     environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
     screen = make_first_screen(data)
     names = [run.name for run in data.runs]
-    machines = list(map(_describe_machine, data.runs))
-    settings = [wording.flatten(to_plain(run.summary.provenance.conditions)) for run in data.runs]
     return environment.get_template("page.html.jinja").render(
         title=screen.title,
         screen=screen,
@@ -86,18 +88,23 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         names=names,
         words=wording,
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        sides=_render_systems(data),
+        sides=render_sides(data.sides) if data.sides and not is_one_curve(data) else "",
+        headlines=tabulate_headlines(data),
+        every_trial=_fold_trials(data),
         sections=_draw_sections(data, progress),
         leading=LEADING,
         drawn=DRAWN,
-        machine=_compare_rows("Machine", machines, names),
-        settings=_compare_rows("Settings", settings, names),
-        provenance=_compare_rows("Trace, plan and time", list(map(_describe_provenance, data.runs)), names),
+        settings=_list_settings(data),
         every=_tabulate_metrics(data),
         metrics={group.name: group.about for group in GROUPS},
         terms=glossary.terms(),
         places=PLACES,
     )
+
+
+def _fold_trials(data: Gathered) -> Table:
+    head, *rows = tabulate_every_trial(data) or [[]]
+    return Table("Headline figures of every trial", head, rows)
 
 
 def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:
@@ -118,13 +125,6 @@ def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]
         }
 
 
-def _render_systems(data: Gathered) -> Markup:
-    """Render the comparison of systems, if there is one and the runs are no load curve."""
-    if data.sides is None or (not data.sides.compared and find_load(data)):
-        return Markup()
-    return render_sides(data.sides)
-
-
 def keep_flags_whole(text: str) -> Markup:
     """Return a text in which no line breaks within a flag."""
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
@@ -140,11 +140,7 @@ def _list_tables(data: Gathered, figure: Figure) -> list[Table]:
 
 
 def _convert_table(caption: str, table: pl.DataFrame) -> Table:
-    return Table(
-        caption,
-        [_heading(name) for name in table.columns],
-        [list(row) for row in table.iter_rows()],
-    )
+    return Table(caption, [_heading(name) for name in table.columns], format_columns(table))
 
 
 def _heading(name: str) -> str:
@@ -159,19 +155,37 @@ def _heading(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _compare_rows(caption: str, columns: list[dict[str, Any]], names: list[str]) -> Table:
-    """Return a table with a row for each name and a column for each run; the last column marks differences."""
-    rows = []
-    for name in dict.fromkeys(name for column in columns for name in column):
-        cells = [wording.format_setting(name, column.get(name)) for column in columns]
-        rows.append(
-            [
-                name.replace("_", " "),
-                *cells,
-                *(["differs" if len(set(cells)) > 1 else ""] if len(names) > 1 else []),
-            ]
-        )
-    return Table(caption, ["", *names, *([""] if len(names) > 1 else [])], rows)
+def _list_settings(data: Gathered) -> list[tuple[Table, Table]]:
+    """Return tables of origins by run, and of machines and settings by system."""
+    firsts = {system: pick_valid(data.trials(system))[0] for system in data.systems}
+    if len(data.runs) == 1:
+        firsts = {data.runs[0].name: data.runs[0]}
+    origins = {run.name: _describe_provenance(run) for run in data.runs}
+    machines = {system: _describe_machine(run) for system, run in firsts.items()}
+    settings = {system: wording.flatten(to_plain(run.summary.provenance.conditions)) for system, run in firsts.items()}
+    return [
+        _split_rows("Trace, plan and time", origins),
+        _split_rows("Machine", machines),
+        _split_rows("Settings", settings),
+    ]
+
+
+def _split_rows(caption: str, columns: Mapping[str, Mapping[str, object]]) -> tuple[Table, Table]:
+    """Return a table of what differs, a column each, and one of what is equal in all columns."""
+    differing, equal = [], []
+    for name in dict.fromkeys(name for column in columns.values() for name in column):
+        cells = [wording.format_setting(name, column.get(name)) for column in columns.values()]
+        words = name.replace("_", " ")
+        if len(set(cells)) > 1:
+            differing.append([words, *cells])
+        else:
+            equal.append([words, cells[0]])
+    if len(columns) == 1:
+        return Table(caption, ["", *columns], []), Table(caption, ["", *columns], equal)
+    return (
+        Table(f"{caption}: what differs", ["", *columns], differing),
+        Table(f"{caption}: what is equal", ["", "all"], equal),
+    )
 
 
 def _describe_machine(run: Subject) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """Altair charts as SVG inside a page, without scripts.
 
-The page's style sheet gives their colours, so that they suit light, dark and print. A chart is drawn
-once, as wide as a desktop page; a phone scrolls it sideways. Parts of vl-convert's output that a page
-cannot use are removed: backgrounds, roles and labels for scripts, long decimals.
+The page's style sheet gives their colours, so that they suit light, dark and print. A chart is
+drawn once, as wide as a desktop page; a phone scrolls it sideways. Parts of vl-convert's output
+that a page cannot use are removed: backgrounds, roles and labels for scripts, long decimals.
 """
 
 import re

@@ -147,18 +147,18 @@ def _list_doubts(search: SearchReading) -> Iterator[DoubtLine]:
     if not result.sure:
         why = result.text.partition(_NOT_SURE)[2].rstrip(".") or result.text.rstrip(".")
         advice = "repeat the search with more trials or a longer duration"
-        yield DoubtLine("the answer is not sure", _begin(why), advice)
+        yield DoubtLine("The answer is not sure", _begin(why), advice)
     if search.is_predicted:
         text = "Nothing was replayed: times were computed from a profile"
         advice = "measure the users found with `replayer autoscale` on the machine itself"
-        yield DoubtLine("predicted, not measured", text, advice)
+        yield DoubtLine("Predicted, not measured", text, advice)
     for warning in search.content.warnings:
         kind, _, rest = warning.partition(": ")
         text, _, advice = rest.rstrip(".").rpartition("; ")
         if text:
-            yield DoubtLine(kind, _begin(text), advice)
+            yield DoubtLine(_begin(kind), _begin(text), advice)
         else:
-            yield DoubtLine("doubtful replays", _begin(warning.rstrip(".")), "look at these runs")
+            yield DoubtLine("Doubtful replays", _begin(warning.rstrip(".")), "look at these runs")
 
 
 def _begin(text: str) -> str:

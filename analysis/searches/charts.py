@@ -12,6 +12,7 @@ from analysis.report.svg import INK, MUTED, TEXT_SIZE, WIDTH, get_colour
 from analysis.searches.search import SearchReading, SearchStep
 from analysis.searches.tables import tabulate_steps
 from analysis.sweeps.figures import PlainFigure
+from tracegen.errors import format_count
 
 _PREDICTED: Final = [7, 4]
 _INNER: Final = WIDTH - 110
@@ -100,7 +101,8 @@ def _row(
     is_evidence = step.evidence or not is_metric
     shown = search.format_value(step.value) if is_metric else f"{read(step) or 0:.4g}"
     few = "" if is_evidence else ", too few samples"
-    note = f"{step.users:,} users: {shown}, {step.trials} trials{few}"
+    users, trials = format_count(step.users, "user"), format_count(step.trials, "trial")
+    note = f"{users}: {shown}, {trials}{few}"
     row = {"x": step.users, "y": read(step), "low": low, "high": high}
     return row | {"evidence": is_evidence, "note": note}
 

@@ -1,6 +1,7 @@
 """The first screen of a sweep: what was planned, the answer in words, large figures and doubts."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -36,7 +37,7 @@ SHORT_S: Final = 3600
 """Seconds of a trace below which its bytes per day are doubted: a day has quiet hours, too."""
 _LISTED: Final = 6
 """Most values of an axis that are listed."""
-_LARGE: Final = 9
+_LARGE: Final = 16
 """Most letters that fit a card in its large type."""
 _SHOWN: Final = 0.0005
 """Hit rates that differ by less look the same with one decimal."""
@@ -62,8 +63,9 @@ def _describe_cell(sweep: SweepTable, best: Row) -> str:
     """Return what the best cell hits, where no capacity differs."""
     sizes = describe_sizes(best, [name for name in CAPACITIES if best[name] != 0])
     rules = f" with {sweep.label(best)}" if len(sweep.cells) > 1 else ""
-    end = _describe_bound(_number(best, "hit_rate_ops"), _number(best, "bound_ops"))
-    return f"{_begin(sizes)}: {_percent(best['hit_rate_ops'])} of reads hit{rules}; {end}."
+    rate = _number(best, "hit_rate_ops")
+    end = f"; {_describe_bound(rate, _number(best, 'bound_ops'))}" if rate < 1 else ""
+    return f"{_begin(sizes)} hits {_reads(rate)}{rules}{end}."
 
 
 def describe_growth(curve: Curve, label: str = "") -> str:
@@ -80,12 +82,12 @@ def describe_growth(curve: Curve, label: str = "") -> str:
         named = [plateau]
     sizes = {point.gib: point for point in named if point.gib <= plateau.gib}
     first, *others = sizes.values()
-    parts = [f"{first.gib:g} GiB of {memory} hit {_percent(first.rate)} of reads"]
-    parts += [f"{point.gib:g} GiB {_percent(point.rate)}" for point in others]
+    parts = [f"{first.gib:g} GiB of {memory} hits {_reads(first.rate)}"]
+    parts += [f"{point.gib:g} GiB {_reads(point.rate, '')}" for point in others]
     if curve.without is not None:
         parts.append(f"no {memory} {_percent(curve.without.rate)}")
     beside = [part for part in (label, curve.beside) if part]
-    start = f"with {', '.join(beside)}, " if beside else ""
+    start = f"with {' and '.join(beside)}, " if beside else ""
     clauses = [_begin(start + ", ".join(parts))]
     if (cliff := find_cliff(curve)) is not None and knee is None:
         clauses.append(f"the steepest step is from {cliff.below.gib:g} to {cliff.above.gib:g} GiB")
@@ -95,13 +97,17 @@ def describe_growth(curve: Curve, label: str = "") -> str:
         clauses.append(f"larger sizes add {more}")
     elif len(points) > 1 and curve.bound is not None and curve.bound - top >= ALIKE:
         clauses.append("it still rises at the largest size planned")
-    if curve.bound is not None:
+    if curve.bound is not None and top < 1:
         clauses.append(_describe_bound(top, curve.bound))
     return "; ".join(clauses) + "."
 
 
 def _rate(point: Point) -> float:
     return point.rate
+
+
+def _reads(rate: float, of: str = " of reads") -> str:
+    return "every read" if rate == 1 else f"{_percent(rate)}{of}"
 
 
 def _describe_bound(rate: float, bound: float) -> str:
@@ -132,7 +138,7 @@ def make_screen(sweep: SweepTable, title: str = "") -> FirstScreen:
     models = ", ".join(map(str, sweep.cells["model"].unique(maintain_order=True)))
     return FirstScreen(
         kicker=f"kv-tier-bench report of {format_count(len(sweep.cells), 'plan')}",
-        title=title or f"{sweep.info.trace} on {models}: how much memory pays?",
+        title=title or f"{Path(sweep.info.trace).name} on {models}: how much memory pays?",
         tested=list(_list_tested(sweep)),
         state=STATE,
         answer=compose_answer(sweep),
@@ -143,7 +149,11 @@ def make_screen(sweep: SweepTable, title: str = "") -> FirstScreen:
 
 def _list_tested(sweep: SweepTable) -> Iterator[str]:
     info, cells = sweep.info, sweep.cells
-    order = "the trace's order" if info.order.kind == "trace" else f"order {cells['order'][0]}"
+    order = "in the trace's order"
+    if info.order.kind == "reference":
+        order = f"in the order of users on the reference system {info.order.name}"
+    elif info.order.kind == "run":
+        order = f"in the order of the run {info.order.name}"
     yield f"{info.trace}: {info.ops:,} ops in {info.span_s:,.0f} s; {order}"
     parts = [f"{MEMORY[tier]} {_list_values(cells[name])}" for name, tier in CAPACITIES.items()]
     shown = [part for part in parts if not part.endswith(" none")]
@@ -220,7 +230,8 @@ def _make_wear_card(row: Row) -> Card:
         why = "an unlimited drive" if row["storage_capacity_gb"] is None else "no time in the trace"
         return Card(label, None, range=why)
     per_day = f"{format_number(_number(row, 'write_bytes_per_day_nvme') / 2**30)} GiB a day"
-    return Card(label, format_number(written), range=per_day, hint="lower is better")
+    pace = "at the trace's own pace; lower is better"
+    return Card(label, format_number(written), range=per_day, hint=pace)
 
 
 def _make_rules_card(sweep: SweepTable, spread: LabelSpread) -> Card:
@@ -245,15 +256,17 @@ def _list_time_cards(sweep: SweepTable) -> Iterator[Card]:
 
 def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
     info = sweep.info
+    times = "nothing here says how fast a drive is"
+    if info.prediction is not None:
+        times = "times are predicted from a profile, without an interval"
     yield DoubtLine(
-        "planned, not measured",
-        "Hits and bytes are those of plans, which a replay would execute exactly; nothing was read"
-        " or written, so nothing here says how fast a drive is",
+        "Planned, not measured",
+        f"Hits and bytes are those of plans, which a replay would execute exactly; {times}",
         "execute the cell that you choose with `replayer run`",
     )
     if info.span_s < SHORT_S:
         yield DoubtLine(
-            "short trace",
+            "Short trace",
             f"The trace spans {info.span_s:,.0f} s. Bytes and drive writes per day are those of a"
             " machine that is as busy as this all day, and a longer trace may ask for more memory",
             "plan an hour or more of your own log",
@@ -262,14 +275,14 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
         yield gap
     if info.order.kind != "trace":
         yield DoubtLine(
-            "order differs between cells",
-            "A faster cell gets its next requests sooner, so cells do not see one sequence of"
+            "Order differs between plans",
+            "A faster system gets its next requests sooner, so plans do not see one sequence of"
             " requests, nor does the bound: differences of a few tenths of a point mean nothing",
             "plan in the trace's order to compare policies",
         )
     if sweep.cells["policy"].str.contains(FUTURE, literal=True).any():
         yield DoubtLine(
-            f"{FUTURE} is a bound",
+            f"{FUTURE.capitalize()} is a bound",
             f"No engine can have the policy {FUTURE}, which knows the future; it is drawn, and"
             " neither chosen nor compared above",
             "take the distance to it as what a better policy could still gain",
@@ -281,7 +294,7 @@ def _find_gap(sweep: SweepTable) -> DoubtLine | None:
     least = find_least(sweep)
     if least is None:
         text = f"No cell hits {ENOUGH:.0%} of what unlimited memory hits"
-        return DoubtLine("too little memory", text, "plan larger sizes")
+        return DoubtLine("Too little memory", text, "plan larger sizes")
     for name, tier in CAPACITIES.items():
         below = [one for one in sweep.cells[name] if least[name] is not None and one is not None]
         size = _number(least, name) if below else 0.0
@@ -289,7 +302,7 @@ def _find_gap(sweep: SweepTable) -> DoubtLine | None:
         if smaller is not None:
             between = f"{smaller:g} and {size:g} GiB of {MEMORY[tier]}"
             return DoubtLine(
-                f"no size between {between} was planned",
+                f"No size between {between} was planned",
                 "The least size that hits enough may be anywhere between these two",
                 "plan sizes in between, or search with `replayer size`",
             )

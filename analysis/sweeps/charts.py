@@ -197,7 +197,7 @@ def _make_x(values: pl.Series, memory: str, layout: _Layout) -> alt.X:
 def _make_y(by: str, top: float) -> alt.Y:
     scale = alt.Scale(domain=[0, top], nice=False)
     if by in TIMES:
-        title = f"{TIMES[by]}, predicted"
+        title = f"{TIMES[by].rpartition(', ')[2]}, predicted"
         return alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
     ticks = [round(top * step / 5, 3) for step in range(6)]
     axis = alt.Axis(values=ticks, format=".0%")

@@ -66,7 +66,7 @@ def _make_curves(
     title = f"Hits against {memory}, as a share of {RATES.get(by)}"
     reading = f"Each point is a plan; a line is one of the {sweep.rules}."
     if by in TIMES:
-        title = f"{TIMES[by].capitalize()}, against {memory}: predicted"
+        title = f"{TIMES[by][:1].upper()}{TIMES[by][1:]}, against {memory}: predicted"
         reading += " Dashed: predicted from a profile, not measured."
     else:
         reading += " The bound is what unlimited memory hits."

@@ -158,7 +158,7 @@ def autoscale(
         return
     for warning in report["warnings"]:
         display.warn(warning)
-    files = (output / "autoscale.json", output / "autoscale.svg")
+    files = (output / "autoscale.json", output / "report.html")
     click.echo(", ".join(str(file) for file in files if file.exists()))
     click.echo(report["result"]["text"])
 

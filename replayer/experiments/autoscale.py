@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
 from replayer.experiments import children
-from replayer.experiments.autoscale_plot import write_plot
 from replayer.experiments.prediction import PredictorRow
 from replayer.experiments.replay_series import Series
 from replayer.experiments.search_settings import READ_LATENCY, SearchMetric, SearchMode, SearchSettings
@@ -14,7 +14,7 @@ from replayer.experiments.steps import MeasuredTrial, Result, ResultRow, Step, S
 from replayer.experiments.user_search import ALL_USERS, Search, SearchLimits
 from replayer.record.columns import TIERS
 from replayer.record.reading import read_run
-from tracegen.errors import InputError, ToolError, format_count
+from tracegen.errors import ToolError, format_count
 from tracegen.schema import Trace
 
 _DIRECTIONS: Final = ("read", "write")
@@ -48,7 +48,7 @@ class SearchReport(TypedDict):
 def autoscale(
     settings: SearchSettings, metric: SearchMetric, series: Series, report: Callable[[Step], object]
 ) -> SearchReport:
-    """Search, and write autoscale.json and autoscale.svg to the series' directory.
+    """Search, and write autoscale.json and report.html to the series' directory.
 
     Args:
         settings: of the search.
@@ -75,12 +75,18 @@ def autoscale(
         result = replace(result, text=f"{settings.predictor.describe()}: {result.text}")
     content = _compose_report(settings, metric, trace, search.steps, result)
     content["warnings"] = replays.warnings(search.steps, result)
-    (series.directory / "autoscale.json").write_text(json.dumps(content, indent=1) + "\n")
-    try:
-        write_plot(series.directory / "autoscale.svg", settings, search.steps, result)
-    except InputError as error:  # a plot needs a package that may be missing
-        series.display.warn(str(error))
+    record = series.directory / "autoscale.json"
+    record.write_text(json.dumps(content, indent=1) + "\n")
+    _report_search(record, series)
     return content
+
+
+def _report_search(record: Path, series: Series) -> None:
+    """Write report.html; warn if that fails, as the search is complete."""
+    try:
+        children.write_page(str(record), directory=record.parent, display=series.display)
+    except children.ChildFailedError as error:
+        series.display.warn(f"no report.html: {error}")
 
 
 def _find_limits(settings: SearchSettings, metric: SearchMetric, trace: Trace) -> SearchLimits:

@@ -120,6 +120,16 @@ def run_analysis(*arguments: str, display: Display) -> str:
     raise ChildFailedError(problem, exit_code=code)
 
 
+def write_page(*arguments: str, directory: Path, display: Display) -> None:
+    """Write report.html over runs, or over the record of a search, to a directory.
+
+    Raises:
+        ChildFailedError: it failed; with its own error.
+    """
+    page = ("-o", str(directory / "report.html"), "--force")
+    run_analysis("report", *arguments, *page, display=display)
+
+
 def summarise_run(run: Path, display: Display) -> dict[str, Any]:
     """Return the summary of a run, as the command prints it for programs.
 

@@ -120,6 +120,7 @@ class Series:
         self.cache = cache or Cache()
         self.display = display
         self.agenda = Agenda()
+        self._said = set[str]()
         self._ranks = ranks or RankProcesses()
         if self._ranks.count == 1:  # a directory of several ranks may be on other hosts
             self.cache.check()
@@ -287,7 +288,7 @@ class Series:
             command = self._ranks.wrap(run)
         self.agenda.begin(name)
         self._show(Figures("starting", "op", 0, 0))
-        if code := children.run_logged(command, log, self.display, self._show):
+        if code := children.run_logged(command, log, Display(say=self._say_once), self._show):
             raise _replay_failure(directory, log, code)
         self.agenda.end()
         info = _read_info(directory)
@@ -295,6 +296,12 @@ class Series:
         ops = format_count(info.ops_executed or 0, "op")
         self.display.say(f"{name}: {origin}{info.status}, {ops}")
         return directory
+
+    def _say_once(self, line: str) -> None:
+        """Say a line of a replay, unless another replay has said the same."""
+        if line not in self._said:
+            self._said.add(line)
+            self.display.say(line)
 
     def _show(self, figures: Figures) -> None:
         """Show the figures of the replay that goes on."""

@@ -321,8 +321,7 @@ def _report_runs(runs: dict[str, list[Path]], series: Series) -> list[RankedScen
         return []
     if BASELINE in runs:
         words += ["--baseline", str(runs[BASELINE][0])]
-    page = ("-o", str(series.directory / "report.html"), "--force")
-    children.run_analysis("report", *words, *page, display=series.display)
+    children.write_page(*words, directory=series.directory, display=series.display)
     content = children.run_analysis("report", *words, "--format", "json", display=series.display)
     ranking: list[RankedScenario] = json.loads(content).get("ranking", [])
     return ranking

@@ -94,7 +94,8 @@ def find_sweep(grid: str) -> Path:
         InputError: neither exists.
     """
     path = Path(grid)
-    if path.suffix or path.exists():
+    is_folder = path.is_dir()  # results may be in a folder of the sweep's name
+    if path.suffix or (path.exists() and not is_folder):
         return path
     shipped = {file.stem: file for file in sorted(SHIPPED.glob("*.toml"))}
     if grid not in shipped:

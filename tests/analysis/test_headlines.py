@@ -11,7 +11,9 @@ from click.testing import CliRunner
 from analysis.cli import main
 from analysis.doubts import checks as doubts
 from analysis.doubts.doubt import Evidence, Moved
-from analysis.report import text as wording
+from analysis.log.log import Targets
+from analysis.report.data import gather
+from analysis.report.first_screen.cards import make_cards
 from analysis.summary.summary import summarise
 from analysis.summary.text import render
 from replayer.schema import WAITS, read_run
@@ -61,8 +63,9 @@ def test_a_block_trace_leads_with_the_share_of_its_prompts(tmp_path: Path) -> No
     assert line_of(text, "tokens touched first (compulsory misses)") == [f"{19 * 512:,}"]
     assert line_of(text, "re-reads that hit (hits / reads), first touches left out") == ["100.0%"]
     assert text.index("prompt tokens") < text.index("re-reads that hit")
-    told = wording.format_headline(found.values)
-    assert "5.0% of prompt tokens came from the cache, first touches included; 100.0% of re-reads hit" in told
+    card = make_cards(gather([tmp_path / "run"], Targets()))[3]
+    assert (card.label, card.value) == ("Hit rate of prompt tokens", "5.0%")
+    assert card.hint == "of re-reads 100.0%; higher is better"
 
 
 def test_documents_that_are_ingested_are_no_prompt(tmp_path: Path) -> None:

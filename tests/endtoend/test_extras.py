@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from replayer.experiments import autoscale_plot
 from replayer.run import mpi as ranks
 from tests.support.command_line import here, sentence
 from tests.support.paths import DEMO, ROOT
@@ -45,14 +44,6 @@ def test_tokenizers_of_the_hub_need_transformers(without: str) -> None:
 def test_pictures_of_traces_need_matplotlib(without: str, demo_trace: Path, tmp_path: Path) -> None:
     sentence(here("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg"), "--plot needs", remedy(without))
     assert here("tracegen", "info", demo_trace).returncode == 0
-
-
-@pytest.mark.parametrize("without", ["matplotlib"], indirect=True)
-def test_a_search_without_matplotlib_is_not_drawn_and_says_so(without: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as refused:
-        autoscale_plot.write_plot(tmp_path / "autoscale.svg", None, [], None)  # type: ignore[arg-type]
-    assert f"autoscale.svg needs {remedy(without)}" in str(refused.value)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("without", ["xlsxwriter"], indirect=True)

@@ -23,7 +23,7 @@ set = {users = 2, requests = 3, "personas.document.weight" = 0, "personas.chatbo
 
 HOWTOS = (
     *("submitting.md", "two-drives.md", "exchange.md"),
-    *("sizing.md", "worth-it.md", "wear.md", "users.md", "scenarios.md", "policies.md"),
+    *("sizing.md", "worth-it.md", "wear.md", "scenarios.md", "policies.md"),
 )
 SHORTER = {
     r"/mnt/\w+": "cache",
@@ -35,8 +35,6 @@ SHORTER = {
     r"(replayer run .*)": r"\1 --users 2 --speedup 20",
     r"flag layout=null --flag throttle=nvme=\wGB/s,80us -o (today|tomorrow)": r"flag layout=null --flag throttle=nvme=9GB/s,80us -o \1",
     "--users (200|40)": "--users 2",
-    r"(replayer autoscale .*--predict .*)": r"\1 --duration 1 --warmup 0",
-    r"(replayer autoscale (?!.*--predict).*)": r"\1 --duration 0.5 --trials 1",
     r"(replayer scenarios .*?)( --dry-run)?$": r"\1 --dry-run",  # tests/replayer/experiments/test_scenarios.py runs them
     "throttle=nvme=1000": "throttle=nvme=900",
 }

@@ -9,7 +9,7 @@ from tests.support.command_line import here
 from tests.support.pages import COMMANDS, block, words
 from tests.support.paths import ROOT
 
-ELSEWHERE = re.compile(r"replayer run|--cache-dir|compare with |summary run1")
+ELSEWHERE = re.compile(r"replayer run|--cache-dir|compare with |summary run1|requests.jsonl|mine.parquet")
 """Commands that measure, and those that read what was measured: no two outputs are alike."""
 
 
@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["sizing.md", "worth-it.md", "wear.md", "policies.md", "why.md"])
+@pytest.mark.parametrize("page", ["sizing.md", "worth-it.md", "wear.md", "policies.md", "why.md", "your-own-log.md"])
 def test_outputs_of_the_page_are_those_of_its_commands(page: str, place: Path) -> None:
     told = printed(page)
     last = max(number for number, (_, output) in enumerate(told) if output)

@@ -25,6 +25,22 @@ os.dup2(writes, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
+PAINTED = """(() => {
+  const painted = mark => [...mark.children].some(e => {
+    const style = getComputedStyle(e), box = e.getBoundingClientRect();
+    const ink = colour => colour && colour !== 'none' && !/, 0\\)$/.test(colour);
+    return +style.opacity > 0 && (ink(style.stroke) || (ink(style.fill) && +style.fillOpacity > 0))
+      && (box.width > 0 || box.height > 0);
+  });
+  const seen = [...document.querySelectorAll('figure svg')].filter(svg => svg.getBoundingClientRect().width > 0);
+  return seen.map(svg => {
+    const cells = [...svg.querySelectorAll('.cell')];
+    return [svg.closest('figure').id, svg.closest('.chart').getBoundingClientRect().right,
+      (cells.length ? cells : [svg]).map(cell => [...cell.querySelectorAll('.role-mark')].some(painted))];
+  });
+})()"""
+"""Gives each figure that is seen: its name, its right edge, and whether each of its panels has ink."""
+
 
 class Browser:
     """One page of it. `events` holds what was said on the console, and every request that was made."""

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from analysis.comparison.conditions import format_condition
@@ -33,8 +33,19 @@ class LoadPoint:
     trials: list[Summary]
 
     def summarise(self, metric: str) -> Statistics:
-        """Return the statistics of a metric over the trials."""
-        return compute_statistics(trial.metrics.get(metric) for trial in self.trials)
+        """Return the statistics of a metric over the trials; a prediction brings its interval."""
+        stats = compute_statistics(trial.metrics.get(metric) for trial in self.trials)
+        predictions = [trial.prediction for trial in self.trials if trial.prediction is not None]
+        if len(predictions) != 1 or metric not in predictions[0].intervals:
+            return stats
+        low, high = predictions[0].intervals[metric]
+        return replace(stats, low=low, high=high)
+
+    @property
+    def interval(self) -> str:
+        """The name of the interval: that of a mean, or the word for a prediction."""
+        is_predicted = any(trial.prediction is not None for trial in self.trials)
+        return "predicted" if is_predicted else "95% interval"
 
     @property
     def is_behind(self) -> bool:
@@ -114,6 +125,15 @@ def find_load(data: Gathered) -> LoadCurves | None:
     return None
 
 
+def is_one_curve(data: Gathered) -> bool:
+    """Return whether all systems are loads of one configuration: the curve compares them."""
+    found = find_load(data)
+    if found is None or len(found.curves) > 1:
+        return False
+    points = [trial.run for point in found.curves[0].points for trial in point.trials]
+    return len(points) + len(found.left_out) == len(data.runs)
+
+
 def _find_value(summary: Summary, axis: LoadAxis) -> float | None:
     if axis == "users":
         return summary.provenance.users
@@ -152,7 +172,13 @@ def _make_key(summary: Summary, axis: LoadAxis) -> str:
     return json.dumps([is_predicted, _list_conditions(summary, axis)], sort_keys=True)
 
 
-_NAMED_BY: Final = ("drive", "device", *(f"usable_bytes.{tier}" for tier in TIERS), "arrangement")
+_NAMED_BY: Final = (
+    "profile",
+    "drive",
+    "device",
+    *(f"usable_bytes.{tier}" for tier in TIERS),
+    "arrangement",
+)
 """The conditions that name a curve, the first ones first; others follow."""
 
 
@@ -173,7 +199,7 @@ def name_curves(curves: Sequence[Sequence[Subject]], axis: LoadAxis) -> list[str
     differing = [name for name in known if len({own.get(name) for own in conditions}) > 1]
     names = [""] * len(curves)
     for condition in sorted(differing, key=_rank):
-        parts = [_format_part(condition, own) for own in conditions]
+        parts = _shorten_profiles([_format_part(condition, own) for own in conditions], condition)
         longer = [", ".join(filter(None, pair)) for pair in zip(names, parts, strict=True)]
         if len(set(longer)) > len(set(names)):
             names = longer
@@ -183,6 +209,13 @@ def name_curves(curves: Sequence[Sequence[Subject]], axis: LoadAxis) -> list[str
         f"{name} (predicted)" if runs[0].summary.prediction is not None else name
         for name, runs in zip(names, curves, strict=True)
     ]
+
+
+def _shorten_profiles(parts: list[str], condition: str) -> list[str]:
+    """Leave out the fingerprints of profiles if their names tell them apart."""
+    names = [part.partition(" ")[0] for part in parts]
+    is_distinct = len(set(names)) == len(set(parts))
+    return names if condition == "profile" and is_distinct else parts
 
 
 def _rank(condition: str) -> int:

@@ -131,9 +131,10 @@ def _make_row(
 ) -> LoadRow:
     unit = "requests/s" if panel == RATE else "ms"
     mean, low, high = (max(end or 0.0, LEAST_MS) for end in (stats.mean, stats.low, stats.high))
-    interval = f", 95% interval {format_number(low)} to {format_number(high)}"
+    interval = f", {point.interval} {format_number(low)} to {format_number(high)}"
     ends = "" if stats.low is None else interval
     late = ", fell behind its schedule" if point.is_behind else ""
+    trials = f", {stats.n} trials" if stats.n > 1 else ""
     value = f"{format_number(mean)} {unit}{ends}"
     return {
         "panel": panel,
@@ -144,7 +145,7 @@ def _make_row(
         "high": None if stats.high is None else high,
         "target": target,
         "late": point.is_behind,
-        "note": f"{series}, {format_load(point.load, axis)}: {value}, {stats.n} trials{late}",
+        "note": f"{series}, {format_load(point.load, axis)}: {value}{trials}{late}",
     }
 
 
@@ -153,7 +154,7 @@ def _choose_look(found: LoadCurves) -> Look:
     if len(found.curves) == 1:
         classes = found.classes if len(found.classes) > 1 else []
         words = {name: _COLOURS[name] for name in (*PERCENTILES, *classes)}
-        predicted = frozenset(words) if found.curves[0].predicted else frozenset()
+        predicted = frozenset((*words, RATE)) if found.curves[0].predicted else frozenset()
         return Look(words | {RATE: "ink"}, predicted=predicted)
     names = [curve.name for curve in found.curves[:DRAWN]]
     predicted = frozenset(curve.name for curve in found.curves if curve.predicted)
@@ -228,7 +229,8 @@ def _choose_dashes(look: Look) -> alt.Scale:
 
 def _make_y(rows: pl.DataFrame, y: Axis) -> alt.Y:
     """Return the vertical axis, as wide in all panels."""
-    axis = y.axis(4, pl.concat([rows["y"], rows["target"].drop_nulls().cast(pl.Float64)]))
+    values = pl.concat([rows["y"], rows["target"].drop_nulls().cast(pl.Float64)])
+    axis = y.axis(10 if y.log else 4, values)
     axis["minExtent"] = _MARGIN - 26
     return alt.Y("y:Q", title=y.title, scale=y.scale(), axis=axis)
 

@@ -48,7 +48,7 @@ def _make_limit_card(found: LoadCurves, curve: LoadCurve, data: Gathered, label:
     if limit is None:
         return Card(label, None, "", "targets that depend on the bytes moved are not judged here")
     goal = f"P95 of {limit.requests} within {format_short(limit.target)} ms"
-    hint = f"of {len(curve.points)} loads; higher is better"
+    hint = "higher is better"
     if not limit.kept:
         return Card(label, "none", "", goal, hint)
     return Card(label, f"{curve.points[limit.kept - 1].load:g}", _UNITS[found.axis], goal, hint)
@@ -58,7 +58,7 @@ def _make_time_card(label: str, point: LoadPoint, axis: LoadAxis) -> Card:
     stats = point.summarise("ttfb_p95_ms")
     value = None if stats.mean is None else format_short(stats.mean)
     hint = f"at {format_load(point.load, axis)}; lower is better"
-    return Card(label, value, "ms", _format_trials(stats), hint)
+    return Card(label, value, "ms", _format_trials(point, stats), hint)
 
 
 def _make_most_card(label: str, metric: str, unit: str, found: LoadCurves) -> Card:
@@ -69,14 +69,16 @@ def _make_most_card(label: str, metric: str, unit: str, found: LoadCurves) -> Ca
     if not mean:
         return Card(label, None, "", "none")
     hint = f"at {format_load(point.load, found.axis)}; higher is better"
-    return Card(label, format_short(mean), unit, _format_trials(point.summarise(metric)), hint)
+    trials = _format_trials(point, point.summarise(metric))
+    return Card(label, format_short(mean), unit, trials, hint)
 
 
-def _format_trials(stats: Statistics) -> str:
+def _format_trials(point: LoadPoint, stats: Statistics) -> str:
     """Format the interval of a mean, or say that there is none."""
     low, mean, high = (format_short(value) for value in (stats.low, stats.mean, stats.high))
     if stats.low is None:
         return "one trial"
     if low == mean == high:
         return f"equal in {stats.n} trials"
-    return f"95% interval {low} to {high}, {stats.n} trials"
+    trials = f", {stats.n} trials" if stats.n > 1 else ""
+    return f"{point.interval} {low} to {high}{trials}"

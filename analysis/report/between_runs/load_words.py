@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from analysis.comparison.trials import Statistics
 from analysis.report.between_runs.load import LoadAxis, LoadCurve, LoadCurves, LoadPoint, find_load
 from analysis.report.data import Gathered
 from analysis.report.text import format_number
@@ -12,18 +11,64 @@ _NAMED: Final = 4
 """Most curves that are put in words; the table has all."""
 
 
+@dataclass(frozen=True)
+class LoadLimit:
+    """The target that is missed at the lowest load.
+
+    Attributes:
+        requests: whose target it is, as "interactive requests"; "requests" if all have one target.
+        metric: their P95.
+        target: in ms.
+        kept: number of loads, from the lowest up, at which it is kept.
+    """
+
+    requests: str
+    metric: str
+    target: float
+    kept: int
+
+
 def describe_load_curve(data: Gathered) -> str | None:
     """Describe up to which load targets are kept; None unless runs differ in their load."""
     found = find_load(data)
     if found is None:
         return None
-    texts = []
-    for curve in found.curves[:_NAMED]:
-        sentences = [_describe_targets(found, curve, data), _describe_lag(curve, found.axis)]
-        text = " ".join(filter(None, sentences))
-        texts.append(f"{curve.name}: {text}" if curve.name else text)
-    rest = len(found.curves) - _NAMED
-    return " ".join(texts) + (f" The table has {rest} more." if rest > 0 else "")
+    if len(found.curves) > 1:
+        return _describe_curves(found, data)
+    (curve,) = found.curves
+    sentences = [_describe_targets(found, curve, data), _describe_lag(curve, found.axis)]
+    return " ".join(filter(None, sentences))
+
+
+def _describe_curves(found: LoadCurves, data: Gathered) -> str:
+    """List up to which load each curve keeps its target, and the rate at which it is saturated."""
+    limits = [find_limit(found, curve, data) for curve in found.curves]
+    goals = {f"{one.requests}: {format_short(one.target)} ms" for one in limits if one is not None}
+    goal = f" ({goals.pop()})" if len(goals) == 1 else ""
+    each = zip(found.curves, limits, strict=True)
+    parts = [_describe_curve(curve, limit, found.axis) for curve, limit in each]
+    rest = len(parts) - _NAMED
+    more = f"; the table has {rest} more" if rest > 0 else ""
+    listed = "; ".join(parts[:_NAMED])
+    return f"The P95 of the storage part of TTFT stays within its target{goal} {listed}{more}."
+
+
+def _describe_curve(curve: LoadCurve, limit: LoadLimit | None, axis: LoadAxis) -> str:
+    if limit is None:
+        place = "(not judged)"
+    elif limit.kept:
+        place = f"up to {_describe_place(curve.points[limit.kept - 1], axis)}"
+    else:
+        place = "at no load"
+    late = any(point.is_behind for point in curve.points)
+    rate = f", saturated at {_format_most(curve)} requests/s" if late else ""
+    return f"{place} with {curve.name}{rate}"
+
+
+def _format_most(curve: LoadCurve) -> str:
+    """Format the greatest rate that a curve reached, in requests/s."""
+    rates = [point.summarise("requests_per_s").mean or 0.0 for point in curve.points]
+    return format_short(max(rates))
 
 
 def format_load(load: float, axis: LoadAxis) -> str:
@@ -47,23 +92,6 @@ def count_kept(curve: LoadCurve, metric: str, target: float) -> int:
 def format_short(value: float | None) -> str:
     """Format a number for a sentence, with three significant digits."""
     return format_number(value and float(f"{value:.3g}"))
-
-
-@dataclass(frozen=True)
-class LoadLimit:
-    """The target that is missed at the lowest load.
-
-    Attributes:
-        requests: whose target it is, as "interactive requests"; "requests" if all have one target.
-        metric: their P95.
-        target: in ms.
-        kept: number of loads, from the lowest up, at which it is kept.
-    """
-
-    requests: str
-    metric: str
-    target: float
-    kept: int
 
 
 def find_limit(found: LoadCurves, curve: LoadCurve, data: Gathered) -> LoadLimit | None:
@@ -94,7 +122,7 @@ def _describe_targets(found: LoadCurves, curve: LoadCurve, data: Gathered) -> st
     kept = f"The {time} stays within {goal} up to {_describe_place(last, found.axis)}"
     if count == len(curve.points):
         own = format_short(last.summarise(metric).mean)
-        return f"{kept}, the highest load replayed: {own} ms there."
+        return f"{kept}, the highest load: {own} ms there."
     return f"{kept}; {_describe_next(curve.points[count], metric, target, found.axis)}"
 
 
@@ -110,21 +138,19 @@ def _describe_growth(curve: LoadCurve, axis: LoadAxis) -> str:
 
 
 def _describe_first_miss(point: LoadPoint, metric: str, target: float, axis: LoadAxis) -> str:
-    stats = point.summarise(metric)
-    place = f"at {format_load(point.load, axis)}, the lowest load replayed"
+    place = f"at {format_load(point.load, axis)}, the lowest load"
     goal = f"its target of {format_short(target)} ms"
     if point.judge(metric, target) == "unclear":
-        return f"may miss {goal} already {place}: {_format_time(stats)}."
-    return f"misses {goal} already {place}: {_format_miss(stats, target)}."
+        return f"may miss {goal} already {place}: {_format_time(point, metric)}."
+    return f"misses {goal} already {place}: {_format_miss(point, metric, target)}."
 
 
 def _describe_next(point: LoadPoint, metric: str, target: float, axis: LoadAxis) -> str:
     """Describe the first load at which the target is not kept."""
-    stats = point.summarise(metric)
     place = format_load(point.load, axis)
     if point.judge(metric, target) == "unclear":
-        return f"at {place} the trials do not tell: {_format_time(stats)}."
-    return f"at {place} it is {_format_miss(stats, target)}."
+        return f"at {place} it is not clear: {_format_time(point, metric)}."
+    return f"at {place} it is {_format_miss(point, metric, target)}."
 
 
 def _describe_place(point: LoadPoint, axis: LoadAxis) -> str:
@@ -133,18 +159,19 @@ def _describe_place(point: LoadPoint, axis: LoadAxis) -> str:
     return place if rate is None else f"{place} ({format_short(rate)} requests/s)"
 
 
-def _format_time(stats: Statistics) -> str:
+def _format_time(point: LoadPoint, metric: str) -> str:
     """Format a mean in ms with its interval, unless the trials agree to all digits shown."""
+    stats = point.summarise(metric)
     mean, low, high = (format_short(value) for value in (stats.mean, stats.low, stats.high))
     if stats.low is None or low == mean == high:
         return f"{mean} ms"
-    return f"{mean} ms (95% interval {low} to {high})"
+    return f"{mean} ms ({point.interval} {low} to {high})"
 
 
-def _format_miss(stats: Statistics, target: float) -> str:
-    factor = (stats.mean or 0.0) / target
+def _format_miss(point: LoadPoint, metric: str, target: float) -> str:
+    factor = (point.summarise(metric).mean or 0.0) / target
     times = f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}"
-    return f"{_format_time(stats)}, {times} × the target"
+    return f"{_format_time(point, metric)}, {times} × the target"
 
 
 def _describe_lag(curve: LoadCurve, axis: LoadAxis) -> str:
@@ -160,9 +187,7 @@ def _describe_lag(curve: LoadCurve, axis: LoadAxis) -> str:
     else:
         loads = [format_load(point.load, axis) for point in curve.points if point.is_behind]
         place = f"At {' and '.join(loads)}"
-    rates = [point.summarise("requests_per_s").mean or 0.0 for point in curve.points]
-    most = format_short(max(rates))
     return (
-        f"{place} the system fell behind its schedule: it served at most {most}"
+        f"{place} the system fell behind its schedule: it served at most {_format_most(curve)}"
         " requests/s, and latencies there also depend on how long the run lasts."
     )

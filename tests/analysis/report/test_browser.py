@@ -6,22 +6,7 @@ import pytest
 
 from analysis.report import svg
 from tests.analysis.report.pages import CASES, WIDTHS
-from tests.support.browser import Browser
-
-PAINTED = """(() => {
-  const painted = mark => [...mark.children].some(e => {
-    const style = getComputedStyle(e), box = e.getBoundingClientRect();
-    const ink = colour => colour && colour !== 'none' && !/, 0\\)$/.test(colour);
-    return +style.opacity > 0 && (ink(style.stroke) || (ink(style.fill) && +style.fillOpacity > 0))
-      && (box.width > 0 || box.height > 0);
-  });
-  const seen = [...document.querySelectorAll('figure svg')].filter(svg => svg.getBoundingClientRect().width > 0);
-  return seen.map(svg => {
-    const cells = [...svg.querySelectorAll('.cell')];
-    return [svg.closest('figure').id, svg.closest('.chart').getBoundingClientRect().right,
-      (cells.length ? cells : [svg]).map(cell => [...cell.querySelectorAll('.role-mark')].some(painted))];
-  });
-})()"""
+from tests.support.browser import PAINTED, Browser
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -86,3 +71,31 @@ def test_a_keyboard_reaches_the_data(browser: Browser, pages: dict[str, Path]) -
     assert browser.value("document.querySelector('figure details table').getBoundingClientRect().height") > 100
     press("Tab", 9)
     assert browser.value("document.activeElement.className") == "scroll"
+
+
+def get_bottoms(browser: Browser, selector: str) -> list[float]:
+    """Return where the elements that a selector finds end, in pixels from the top of the page."""
+    code = f"[...document.querySelectorAll('{selector}')].map(one => one.getBoundingClientRect().bottom)"
+    found = browser.value(code)
+    assert found, selector
+    return [float(bottom) for bottom in found]
+
+
+@pytest.mark.parametrize("case", ["one", "trials", "systems"])
+def test_a_laptop_shows_the_answer_without_scrolling(browser: Browser, pages: dict[str, Path], case: str) -> None:
+    browser.open(pages[case], 1280, 900)
+    for selector in ("h1", ".tested", ".state", ".answer", ".card .value", ".card"):
+        assert max(get_bottoms(browser, f".first {selector}")) <= 900, selector
+
+
+def test_a_phone_shows_the_first_figure_without_scrolling(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["one"], 390, 844)
+    assert get_bottoms(browser, ".card .value")[0] <= 844
+
+
+def test_print_shows_the_advice_of_doubts(browser: Browser, pages: dict[str, Path]) -> None:
+    is_seen = "document.querySelector('.first .doubt p').checkVisibility()"
+    browser.open(pages["one"], 1280)
+    assert not browser.value(is_seen)
+    browser.open(pages["one"], 700, media="print")
+    assert browser.value(is_seen)

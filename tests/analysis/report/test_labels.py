@@ -37,6 +37,11 @@ def test_directories_that_say_something_are_kept(replay: Path, tmp_path: Path) -
     assert gather([old, new], Targets()).systems == ["old-1", "new-1"]
 
 
+def test_trials_with_unlike_names_are_called_by_the_first(replay: Path, tmp_path: Path) -> None:
+    other = altered(replay, tmp_path / "another")
+    assert gather([replay, other], Targets()).systems == [replay.name]
+
+
 def test_a_label_names_runs_and_splits_equal_configurations(replay: Path, tmp_path: Path) -> None:
     """Two runs of one configuration are trials until labels call them two systems."""
     before, after = altered(replay, tmp_path / "a1"), altered(replay, tmp_path / "a2")

@@ -36,6 +36,8 @@ def test_tidy_tables_contain_the_summaries(files: dict[str, Path], cases: dict[s
 
 def test_json_contains_summaries_and_tables(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
     found = json.loads(files["json"].read_text())
+    assert found["answer"].startswith("This machine served ")
+    assert [card["label"] for card in found["cards"]][:2] == ["Throughput", "Reads from NVMe"]
     summaries = add_shared_doubts([summarise(path) for path in cases["trials"]])
     for summary, one in zip(summaries, found["runs"], strict=True):
         tables = one.pop("tables")
@@ -90,9 +92,11 @@ def xml(book: Any, name: str) -> ET.Element:
 
 def test_markdown_is_short_and_escaped(files: dict[str, Path], gathered: dict[str, Gathered]) -> None:
     text = files["md"].read_text()
-    assert text.startswith("**VALID**\n")
-    assert len(text.splitlines()) < 60
+    assert text.startswith("## ")
+    assert "\n**VALID** This machine served " in text
+    assert "\n- Throughput: **" in text
+    assert len(text.splitlines()) < 75
     assert "| throughput by the wall clock | tok/s |" in text
     nasty = export.as_markdown(gathered["systems"]).decode()
     assert "<img" not in nasty.replace("\\<", "")
-    assert export.as_markdown(gathered["bad"]).decode().startswith("**NOT VALID**\n")
+    assert "\n**NOT VALID** Do not publish these figures: " in export.as_markdown(gathered["bad"]).decode()

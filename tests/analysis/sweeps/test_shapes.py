@@ -1,11 +1,13 @@
 """Curves, knees, cliffs and the Pareto front of sweeps made by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from analysis.sweeps.charts import BOUND, draw_curves, tabulate_curves
+from analysis.sweeps.figures import list_figures
 from analysis.sweeps.front_chart import draw_front
 from analysis.sweeps.shapes import describe_curve, find_cliff, find_front, find_knee
 from analysis.sweeps.sweep import Curve, Point, SweepTable, open_sweep
@@ -91,6 +93,21 @@ def test_curves_are_the_cells_by_capacity(tmp_path: Path) -> None:
     assert set(bound["y"]) == {0.9}
     assert rows.filter(series="lru")["y"].to_list() == [0, 0.1, 0.3, 0.5]
     assert draw_curves(made, "cpu_mem_gb", "requests") is not None
+
+
+def test_predicted_times_are_curves_without_a_bound_and_dashed(tmp_path: Path) -> None:
+    made = sweep(tmp_path, *(cell(at, 2.0**at, 100) for at in range(3)))
+    made = replace(made, cells=made.cells.with_columns(ttfb_p95_ms=pl.Series([9.0, 5.0, None])))
+    (curve,) = made.curves("cpu_mem_gb", "ttfb_p95_ms")
+    assert [(point.gib, point.rate) for point in curve.points] == [(1, 9), (2, 5)]
+    assert curve.bound is None
+    figures = {figure.name: figure for figure in list_figures(made)}
+    figure = figures["cpu_mem_gb-ttfb_p95_ms"]
+    assert figure.title == "Storage part of the time to first token, P95, ms, against DRAM: predicted"
+    assert figure.table()["storage part of the time to first token, P95, ms"].to_list() == [9, 5]
+    plot = figure.draw()
+    assert plot is not None
+    assert "[7, 4]" in str(plot.chart.to_dict(validate=False))
 
 
 def test_each_size_of_the_other_tier_has_a_panel(tmp_path: Path) -> None:

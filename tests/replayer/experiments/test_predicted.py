@@ -70,8 +70,9 @@ def test_a_predicted_search_finds_the_users_computed_from_the_speed(run: Run, tm
         name = f"users_{row['users']}/trial_1: predicted, complete"
         assert name in done.stderr.replace("-2_times_longer", "").replace("-4_times_longer", "")
     assert rows[-1]["interval"][0] < rows[-1]["interval"][1], "the profile has an error of 10%"
-    picture = (tmp_path / "scale" / "autoscale.svg").read_text()
-    assert "stroke-dasharray: 5.55" in picture
+    page = (tmp_path / "scale" / "report.html").read_text()
+    assert "Predicted, not measured." in page
+    assert 'stroke-dasharray="7,4"' in page
     assert not list((tmp_path / "scale").glob("**/device.parquet"))
     assert run(*command).stdout == done.stdout, "it continues where it stopped: at its end"
     series = json.loads((tmp_path / "scale" / "series.json").read_text())

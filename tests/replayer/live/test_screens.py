@@ -1,6 +1,8 @@
 """The figures on each screen: frames of a view, lines on a pipe, JSON for programs."""
 
+import html
 import io
+import re
 import sys
 
 import click
@@ -14,6 +16,8 @@ from replayer.commands.live.wording import format_clock, format_ms
 from replayer.experiments.agenda import Place
 from replayer.flags.progress_flags import PROGRESS_KEY
 from replayer.live.figures import Figures, TierRate, parse_line
+from tests.support import view_picture
+from tests.support.view_picture import PICTURE
 
 TIERS = {"cpu": TierRate(2.314, 0.84), "nvme": TierRate(1.1, 12.525)}
 FIGURES = Figures("replaying", "s", 150, 300, 150, None, TIERS, 0.612, 12.43, 1230.4, 12, 1034)
@@ -69,6 +73,20 @@ def test_a_task_without_a_total_has_no_bar() -> None:
     assert drawn(Figures("preconditioning", "B", 2**29, 2**30, 1), 60, None)[0].endswith(
         "0.50 of 1.00 GiB, about 0:01 left"
     )
+
+
+def test_the_picture_of_the_docs_is_a_frame_of_today() -> None:
+    """Drawn anew by `python -m tests.support.view_picture`; it loads nothing from a network."""
+    picture = PICTURE.read_text()
+    assert words(picture) == words(view_picture.draw_picture())
+    assert "case 1 of 3, trial 3 of 3: dram" in words(picture)
+    assert "url(http" not in picture
+    assert len(picture) < 60_000
+
+
+def words(picture: str) -> str:
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+    return html.unescape(" ".join(texts)).replace("\xa0", " ")
 
 
 def test_the_highest_rate_has_the_highest_character() -> None:

@@ -53,8 +53,11 @@ def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.
     assert "at most 27.9 minutes for --duration, --drain and pauses\n" in printed, "4 x 3 x 132 s + 3 x 30 s"
     sentence(
         run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
-        "drives: no file or sweep has this name; name a TOML file or one of drive, engines, submission-full, submission-smoke.",
+        "drives: no file or sweep has this name; name a TOML file or one of drive, engines, load, submission-full, submission-smoke.",
     )
+    Path("drive").mkdir()
+    assert "chat-users=25" in run("replayer", "sweep", "drive", "--dry-run", "-o", "drive", cwd=tmp_path).stdout
+    Path("drive").rmdir()
     Path("drive").write_text("nonsense = 1")
     sentence(run("replayer", "sweep", "drive", "-o", "sweep", ok=False, cwd=tmp_path), "nonsense is not known")
 

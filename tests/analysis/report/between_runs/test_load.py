@@ -8,6 +8,7 @@ from analysis.log.log import Targets
 from analysis.report.between_runs.load import LoadPoint, find_load
 from analysis.report.between_runs.load_chart import RATE, draw_load, list_rows, tabulate_load
 from analysis.report.between_runs.load_words import count_kept, describe_load_curve
+from analysis.summary.run_summary import MachineName
 from tests.analysis.report.between_runs.loads import LATE, gathered_of, loaded, on
 from tests.support.predicted_runs import predict
 from tests.support.summaries import FAILED
@@ -39,7 +40,7 @@ def test_an_interval_that_holds_the_target_is_no_verdict() -> None:
     data = gathered_of(*(loaded(1, 10.0) for _ in "abc"), *(loaded(2, ms) for ms in (40.0, 56.0, 72.0)))
     text = describe_load_curve(data)
     assert text is not None
-    assert "at speed-up 2 the trials do not tell: 56 ms (95% interval 43.5 to 68.5)." in text
+    assert "at speed-up 2 it is not clear: 56 ms (95% interval 43.5 to 68.5)." in text
     assert "× the target" not in text
 
 
@@ -47,7 +48,7 @@ def test_an_interval_that_holds_the_target_is_no_verdict() -> None:
     ("times", "text"),
     [
         ((10.0, 50.0), "stays within its target of 50 ms up to speed-up 2 (2 requests/s), the highest load"),
-        ((50.1, 90.0), "misses its target of 50 ms already at speed-up 1, the lowest load replayed: 50.1 ms, 1 ×"),
+        ((50.1, 90.0), "misses its target of 50 ms already at speed-up 1, the lowest load: 50.1 ms, 1 ×"),
         ((60.0, 10.0), "misses its target of 50 ms already at speed-up 1"),
     ],
 )
@@ -135,12 +136,42 @@ def test_curves_are_named_by_what_differs() -> None:
     found = find_load(gathered_of(*sizes))
     assert found is not None
     assert [curve.name for curve in found.curves] == ["0 GiB cpu", "4 GiB cpu"]
-    text = str(describe_load_curve(gathered_of(*sizes)))
-    assert text.startswith("0 GiB cpu: The P95")
-    assert " 4 GiB cpu: The P95" in text
     found = find_load(gathered_of(*sizes, systems=["small", "small", "large", "large"]))
     assert found is not None
     assert [curve.name for curve in found.curves] == ["small", "large"]
+
+
+def test_several_curves_share_a_sentence() -> None:
+    """The target of 50 ms is kept up to 2 with 4 workers, and at no load with 8, which fell behind."""
+    times = {4: (20.0, 40.0, 90.0), 8: (60.0, 70.0, 80.0)}
+    runs = [
+        loaded(load, ms, conditions={"workers": n}, doubts=[LATE] if (n, load) == (8, 4) else [])
+        for n, each in times.items()
+        for load, ms in zip((1, 2, 4), each, strict=True)
+    ]
+    assert describe_load_curve(gathered_of(*runs)) == (
+        f"{TIME} stays within its target (requests: 50 ms) up to speed-up 2 (2 requests/s) with workers 4;"
+        " at no load with workers 8, saturated at 4 requests/s."
+    )
+
+
+def test_the_interval_of_a_prediction_decides() -> None:
+    bounds = {"ttfb_p95_ms": (30.0, 60.0), "interactive_ttfb_p95_ms": (30.0, 60.0)}
+    data = gathered_of(loaded(1, 20.0, prediction=predict()), loaded(2, 40.0, prediction=predict(bounds)))
+    assert str(describe_load_curve(data)).endswith("at speed-up 2 it is not clear: 40 ms (predicted 30 to 60).")
+    found = find_load(data)
+    assert found is not None
+    marks = [row for row in list_rows(found, data) if row["series"] == "P95"]
+    assert [(row["low"], row["high"]) for row in marks] == [(None, None), (30.0, 60.0)]
+    assert str(marks[1]["note"]) == "P95, speed-up 2: 40 ms, predicted 30 to 60"
+
+
+def test_profiles_are_named_without_their_fingerprints() -> None:
+    machines = [MachineName(None, None, None, None, f"{name} 0123abcd") for name in ("fast", "slow")]
+    runs = [loaded(load, 10.0, machine=one, prediction=predict()) for one in machines for load in (1, 2)]
+    found = find_load(gathered_of(*runs))
+    assert found is not None
+    assert [curve.name for curve in found.curves] == ["fast (predicted)", "slow (predicted)"]
 
 
 def test_a_predicted_curve_is_marked() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from analysis.log.log import Targets
 from analysis.report import export
+from analysis.report.between_runs.load import find_load, is_one_curve
 from analysis.report.between_runs.load_screen import make_load_cards, make_load_title
 from analysis.report.data import Gathered, gather
 from analysis.report.first_screen.screen import make_first_screen
@@ -23,7 +24,7 @@ def test_the_cards_of_one_curve() -> None:
     cards = {card.label: card for card in make_load_cards(data)}
     limit = cards["Highest load within its target"]
     assert (limit.value, limit.unit) == ("2", "× speed-up")
-    assert (limit.range, limit.hint) == ("P95 of requests within 50 ms", "of 3 loads; higher is better")
+    assert (limit.range, limit.hint) == ("P95 of requests within 50 ms", "higher is better")
     served = cards["Requests served at most"]
     assert (served.value, served.hint) == ("4", "at speed-up 4; higher is better")
     assert cards["Storage part of TTFT, P95, at the lowest load"].value == "20"
@@ -86,6 +87,15 @@ POINTS = """[...document.querySelectorAll('#load path title')].map(title => [
   title.textContent, title.parentElement.getBoundingClientRect().y])"""
 TARGETS = "[...document.querySelectorAll('#load text')].map(e => e.textContent).filter(t => /^target/.test(t))"
 ORDER = """['h1', '#load', '#figures'].map(place => document.querySelector(place).getBoundingClientRect().y)"""
+
+
+def test_loads_of_one_configuration_are_not_compared_as_systems(swept: Gathered) -> None:
+    """The curve compares them; another run beside them is a system to compare with."""
+    assert is_one_curve(swept)
+    assert "not compared" not in export.as_html(swept).decode()
+    beside = gathered_of(loaded(1, 10.0), loaded(2, 20.0), loaded(2, 20.0, conditions={"workers": 4}))
+    assert find_load(beside)
+    assert not is_one_curve(beside)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
