@@ -23,9 +23,7 @@ from tracegen.errors import InputError
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
 
-_SEVERAL: Final = (
-    "These runs are {} configurations, not trials of one: write --against between two sets to compare them."
-)
+_SEVERAL: Final = "These runs are {} configurations, not trials of one: write --against between two sets."
 
 
 def mark_sets(arguments: list[str]) -> list[str]:
