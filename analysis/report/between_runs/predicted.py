@@ -76,19 +76,21 @@ def _is_same_plan(measured: Subject, predicted: Subject) -> bool:
 def describe_predicted(data: Gathered) -> str | None:
     """Describe the errors of predictions; None without measured trials beside one."""
     found = find_predicted(data)
-    return " ".join(_describe_system(system) for system in found) or None
+    names = [one.name for one in found] if len(found) > 1 else ["The prediction"]
+    each = zip(names, found, strict=False)
+    return " ".join(_describe_prediction(name, system) for name, system in each) or None
 
 
-def _describe_system(system: PredictedSystem) -> str:
+def _describe_prediction(name: str, system: PredictedSystem) -> str:
     errors = {_WORDS.get(name, name): one.error or 0.0 for name, one in system.errors.items()}
     named = [word for word in _WORDS.values() if word in errors]
-    parts = [f"{word} by {_format_error(errors[word])}" for word in named]
-    largest = max(map(abs, errors.values()))
-    most = f"no metric of {len(errors)} by more than {largest:.1%}"
+    parts = [f"{_format_error(errors[word])} in {word}" for word in named]
+    off = f"{name} is off by {' and '.join(parts)}; no" if parts else f"{name}: no"
+    most = f"metric of {len(errors)} is off by more than {max(map(abs, errors.values())):.1%}"
     bounded = [one for one in system.errors.values() if one.is_inside is not None]
     inside = sum(bool(one.is_inside) for one in bounded)
     held = f" {inside} of {len(bounded)} measured values are in its intervals." if bounded else ""
-    return f"{system.name} misses {', '.join([*parts, most])}.{held}"
+    return f"{off} {most}.{held}"
 
 
 def _format_error(error: float) -> str:

@@ -34,7 +34,7 @@ def test_an_error_worked_by_hand() -> None:
     assert [row["high_share"] for row in rows] == pytest.approx([0.1, 0.3])
     assert (rows[1]["error"], rows[1]["inside"]) == (0.25, False)
     assert describe_predicted(data) == (
-        "p misses tokens/s by +25.0%, no metric of 1 by more than 25.0%. 0 of 1 measured values are in its intervals."
+        "The prediction is off by +25.0% in tokens/s; no metric of 1 is off by more than 25.0%. 0 of 1 measured values are in its intervals."
     )
     (table,) = tabulate_errors(data).values()
     assert table.row(0) == ("p", "wall_clock_tok_s", 100.0, 80.0, 110.0, 125.0, 120.0, 130.0, 0.25, False, False)
@@ -48,7 +48,12 @@ def test_an_error_worked_by_hand() -> None:
 
 def test_a_negative_error_has_a_minus_sign_and_no_interval_says_nothing() -> None:
     data = gathered_of(summary_of(wall_clock_tok_s=100.0), foretold(90.0))
-    assert describe_predicted(data) == "s1 misses tokens/s by −10.0%, no metric of 1 by more than 10.0%."
+    assert describe_predicted(data) == (
+        "The prediction is off by −10.0% in tokens/s; no metric of 1 is off by more than 10.0%."
+    )
+    both = str(describe_predicted(gathered_of(summary_of(wall_clock_tok_s=100.0), foretold(90.0), foretold(99.0))))
+    assert both.startswith("s1 is off by −10.0% in tokens/s;")
+    assert "s2 is off by −1.0% in tokens/s;" in both
     (system,) = find_predicted(data)
     assert system.errors["wall_clock_tok_s"].is_inside is None
 
