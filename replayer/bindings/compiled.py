@@ -85,7 +85,7 @@ class TotalsStruct(Structure):
     """Sums over moves; counts and bytes per (move, from, to)."""
 
     _fields_ = (
-        *_numbers("ops reads recomputed_tokens moved_bytes"),
+        *_numbers("ops reads recomputed_tokens"),
         ("counts", c_int64 * (9 * 4 * 4)),
         ("bytes", c_int64 * (9 * 4 * 4)),
     )
@@ -160,8 +160,8 @@ class State(Structure):
     _fields_ = tuple(
         _numbers(
             "over cut cut_ns stopped_ns issued_ns ended_ns steady_ns retired executed failures"
-            " warmup_position nvme_read_bytes log_stalled_ns reads hits moved_bytes in_window"
-            " too_many_errors stuck left in_flight queued"
+            " warmup_position nvme_read_bytes log_stalled_ns in_window too_many_errors stuck left"
+            " in_flight queued"
         )
     )
 

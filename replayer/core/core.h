@@ -128,7 +128,7 @@ void placement_account(const Placement *p, Account *out);
 
 /* ---- Sums over moves: counts and bytes per (move, from, to); tier -1 is the last of four. ---- */
 typedef struct {
-    int64_t ops, reads, recomputed_tokens, moved_bytes;
+    int64_t ops, reads, recomputed_tokens;
     int64_t counts[MOVE_KINDS][4][4], bytes[MOVE_KINDS][4][4];
 } Totals;
 void totals_op(Totals *t, int role);

@@ -31,8 +31,7 @@ typedef struct {
 typedef struct {
     int64_t over, cut, cut_ns, stopped_ns, issued_ns, ended_ns, steady_ns, retired, executed,
         failures, warmup_position;
-    int64_t nvme_read_bytes, log_stalled_ns, reads, hits, moved_bytes, in_window, too_many_errors,
-        stuck;
+    int64_t nvme_read_bytes, log_stalled_ns, in_window, too_many_errors, stuck;
     int64_t left;               /* of a run that was cut: most positions still to be executed */
     int64_t in_flight, queued;  /* moves that workers make; moves that wait for a worker */
 } State;

@@ -201,11 +201,6 @@ void run_record(Run *r, Record *record) {
 void run_state(const Run *r, State *out) {
     *out = r->state;
     out->over = run_is_finished(r);
-    out->reads = r->totals.reads;
-    for (int tier = 0; tier < TIERS; tier++)
-        for (int to = 0; to < 4; to++)
-            out->hits += r->totals.counts[HIT][tier][to] + r->totals.counts[PROMOTE][tier][to];
-    out->moved_bytes = r->totals.moved_bytes;
     out->in_window = scheduler_in_window(r->scheduler);
     out->in_flight = r->in_flight;
     out->queued = scheduler_ready(r->scheduler);

@@ -57,9 +57,6 @@ void totals_op(Totals *t, int role) {
 void totals_move(Totals *t, const Workload *w, int64_t row, int64_t seq, const PlannedMove *m) {
     t->counts[m->kind][m->from & 3][m->to & 3]++;
     t->bytes[m->kind][m->from & 3][m->to & 3] += m->size;
-    if (m->kind == HIT || m->kind == PROMOTE || m->kind == DEMOTE || m->kind == STORE ||
-        m->kind == COPY)
-        t->moved_bytes += m->size;
     /* A hit of a prompt spares what is stored; the rest of the object is computed again. An object
      * that ends a chunk is stored with tokens of those before it, so its hit spares more than its
      * own tokens: those that the misses before it counted. */
