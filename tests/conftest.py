@@ -23,6 +23,7 @@ from analysis.submission import traces as remade
 from replayer.experiments import children
 from replayer.machine import description
 from replayer.schema import code_digests
+from tests.support.browser import BINARY, Browser, chromium
 from tests.support.command_line import Run, capture_here, child_here, here, run_logged_here
 from tests.support.latencies import latencies_known
 from tests.support.paths import DEMO, ROOT
@@ -173,6 +174,14 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "capture", capture_here)
     for planning in (replanned, remade):
         monkeypatch.setattr(planning, "run_child", child_here)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if not BINARY:
+        pytest.skip("no Chromium is installed")
+    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

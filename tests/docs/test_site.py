@@ -4,12 +4,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.browser import BINARY, Browser, chromium
+from tests.support.browser import Browser
 from tests.support.paths import ROOT
 
 
@@ -30,14 +29,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = build(ROOT / "docs", place)
     assert done.returncode == 0, done.stderr
     return place / "html"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if not BINARY:
-        pytest.skip("no Chromium is installed")
-    with chromium(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
 
 
 def test_a_link_to_nothing_fails_the_build(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import Gathered, gather
 from tests.analysis.report.pages import NASTY, altered, slower
-from tests.support.browser import BINARY, Browser, chromium
 from tests.support.command_line import Run
 from tests.support.latencies import latencies_known
 from tests.support.logs import follow, ranks, samples, write_run
@@ -84,14 +83,6 @@ def pages(gathered: dict[str, Gathered], tmp_path_factory: pytest.TempPathFactor
                 (place / f"{name}.html").write_bytes(export.as_html(data))
         assert CliRunner().invoke(main, ["report", gathered["one"].runs[0].summary.run, *flags]).exit_code == 0
     return {name: place / f"{name}.html" for name in gathered}
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if not BINARY:
-        pytest.skip("no Chromium is installed")
-    with chromium(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="session")

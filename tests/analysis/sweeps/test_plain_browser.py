@@ -1,7 +1,6 @@
 """Pages of sweeps and searches in a browser, on a desktop and on a phone."""
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from analysis.cli import main
 from tests.analysis.report.pages import WIDTHS
 from tests.analysis.searches.searches import make_step, write_search
 from tests.analysis.sweeps.sweeps import cell, write
-from tests.support.browser import BINARY, PAINTED, Browser, chromium
+from tests.support.browser import PAINTED, Browser
 
 POLICIES = ("lru", "s3fifo", "belady")
 SIZES = ((1.0, 100), (2.0, 300), (8.0, 700))
@@ -19,14 +18,6 @@ FOLD = """(name => {
   const box = document.querySelector(name).getBoundingClientRect();
   return [box.bottom, box.right];
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if not BINARY:
-        pytest.skip("needs Chromium")
-    with chromium(tmp_path_factory.mktemp("chromium")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

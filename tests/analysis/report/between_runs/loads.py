@@ -12,7 +12,6 @@ from replayer.schema import Storage
 from tests.support.summaries import summary_of
 
 LATE = Doubt("fell behind", "the system fell behind its schedule", "offer less load")
-CLASSES = ("interactive", "responsive", "batch")
 
 
 def loaded(

@@ -1,7 +1,6 @@
 """The page of runs at several loads: its title, cards, answer and chart, in a browser too."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from analysis.report.between_runs.load_screen import make_load_cards, make_load_
 from analysis.report.data import Gathered, gather
 from analysis.report.first_screen.screen import make_first_screen
 from tests.analysis.report.between_runs.loads import gathered_of, loaded
-from tests.support.browser import BINARY, Browser, chromium
+from tests.support.browser import Browser
 from tests.support.crafted_runs import clean
 from tests.support.latencies import latencies_known
 
@@ -75,33 +74,30 @@ def test_a_title_of_the_user_comes_first(swept: Gathered) -> None:
     assert screen.cards[0].value == "1"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if not BINARY:
-        pytest.skip("no Chromium is installed")
-    with chromium(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
 POINTS = """[...document.querySelectorAll('#load path title')].map(title => [
   title.textContent, title.parentElement.getBoundingClientRect().y])"""
 TARGETS = "[...document.querySelectorAll('#load text')].map(e => e.textContent).filter(t => /^target/.test(t))"
 ORDER = """['h1', '#load', '#figures'].map(place => document.querySelector(place).getBoundingClientRect().y)"""
 
 
-def test_loads_of_one_configuration_are_not_compared_as_systems(swept: Gathered) -> None:
+@pytest.fixture(scope="module")
+def page(swept: Gathered, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "load.html"
+    path.write_bytes(export.as_html(swept))
+    return path
+
+
+def test_loads_of_one_configuration_are_not_compared_as_systems(swept: Gathered, page: Path) -> None:
     """The curve compares them; another run beside them is a system to compare with."""
     assert is_one_curve(swept)
-    assert "not compared" not in export.as_html(swept).decode()
+    assert "not compared" not in page.read_text()
     beside = gathered_of(loaded(1, 10.0), loaded(2, 20.0), loaded(2, 20.0, conditions={"workers": 4}))
     assert find_load(beside)
     assert not is_one_curve(beside)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_curve_is_on_top_of_the_page(swept: Gathered, browser: Browser, tmp_path: Path, width: int) -> None:
-    page = tmp_path / "load.html"
-    page.write_bytes(export.as_html(swept))
+def test_the_curve_is_on_top_of_the_page(page: Path, browser: Browser, width: int) -> None:
     browser.open(page, width)
     assert browser.complaints() == []
     assert browser.value("document.documentElement.scrollWidth") <= width
