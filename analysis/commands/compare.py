@@ -11,7 +11,7 @@ import click
 import polars as pl
 
 from analysis.commands.directories import find_runs
-from analysis.commands.terminal import echo, show_progress
+from analysis.commands.terminal import echo, say, show_progress
 from analysis.comparison.compare import compare as compare_sets
 from analysis.comparison.export import tabulate_comparison
 from analysis.comparison.prediction_text import check_to_json, render_check, tabulate_check
@@ -22,6 +22,8 @@ from analysis.sql.csv_cells import as_text
 from tracegen.errors import InputError
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
+
+_SEVERAL: Final = "These runs are {} configurations, not trials of one: write --against between two sets."
 
 
 def mark_sets(arguments: list[str]) -> list[str]:
@@ -136,6 +138,8 @@ def compare(
             )
         else:
             found = compare_sets(sets, vary, metrics, workloads=by is not None, advance=advance)
+            if len(sets) == 1 and len(found.configurations) > 1:
+                say(_SEVERAL.format(len(found.configurations)))
             forms = Forms(
                 lambda: render_comparison(found),
                 lambda: comparison_to_json(found),

@@ -45,7 +45,7 @@ _OF_FILES = ("runs", "output", "form", "charts", "title", "force")
     "--baseline",
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="Rank all runs against this one of them.",
+    help="Compare all systems with that of this run. Default: the first.",
 )
 @click.option("--title", default="", metavar="TEXT", help="Head the page with this title.")
 @click.option(

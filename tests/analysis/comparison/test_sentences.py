@@ -135,3 +135,12 @@ def test_the_command_ends_with_the_sentence(craft: Craft) -> None:
     assert done.exit_code == 0
     last = done.output.rstrip().splitlines()[-1]
     assert last == "fast is better than slow: tokens/s 2.00 × (95% interval 2.00 to 2.00)."
+
+
+def test_several_configurations_in_one_set_are_said_to_be_no_trials(craft: Craft) -> None:
+    few, many = craft("few", conditions={"users": 1}), craft("many", conditions={"users": 2})
+    done = typed(few, many)
+    assert done.exit_code == 0
+    assert "These runs are 2 configurations, not trials of one: write --against between" in done.stderr
+    assert "not trials of one" not in typed(few).stderr
+    assert not re.search(r"^[A-Z] ", done.stdout, re.M), "sets are not named by letters"
