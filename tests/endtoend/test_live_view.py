@@ -45,17 +45,17 @@ def shows_rates(text: str) -> object:
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_run_on_a_terminal(endless: Path, tmp_path: Path, columns: int) -> None:
     """Rates, latencies, hit rate, time left; then the drain; at the end they are erased and the cursor is back."""
-    flags = (*SLOWER, "--duration", "3", "--drain", "3", "--pace", "closed")
+    flags = (*SLOWER, "--duration", "6", "--drain", "3", "--pace", "closed")
     terminal = begin(endless, tmp_path, *flags, columns=columns)
     text = terminal.wait_for(lambda text: shows_rates(text) and re.search(r"read P95 so far +\d", text))
     assert not terminal.picture.has_cursor
     frame = text[text.index("\nreplaying") :]
     assert max(map(len, frame.splitlines())) <= columns
-    assert re.search(r"0:0[0-2] of 0:03, 0:0[1-3] left", text)
+    assert re.search(r"0:0[0-6] of 0:06, 0:0[0-6] left", text)
     assert re.search(r"TTFT \(storage\) P95 so far +[\d,.]+ ms", text)
     assert 400 <= float(re.findall(r"nvme read P95 so far +([\d,.]+) ms", text)[0]) < 600, "as it is throttled"
     assert re.search(r"hit rate so far +100\.0%", text)
-    assert re.search(r"in flight +4 moves, \d", text), "as many as there are workers"
+    assert re.search(r"in flight +[0-4] moves?, \d", text), "no more than there are workers"
     terminal.wait_for(lambda text: "draining, at most " in text)
     assert terminal.end() == 0
     picture = terminal.picture
@@ -90,7 +90,7 @@ def test_a_terminal_that_goes_away_does_not_end_a_run(endless: Path, tmp_path: P
 
 
 def test_a_failing_run_says_so_while_it_runs(endless: Path, tmp_path: Path) -> None:
-    terminal = begin(endless, tmp_path, "--duration", "4")
+    terminal = begin(endless, tmp_path, "--duration", "8")
     terminal.wait_for(shows_rates)
     os.truncate(next((tmp_path / "cache").glob("*/*.kv")), 0)
     terminal.wait_for(lambda text: re.search(r"^1 move FAILED$", text, re.M))
@@ -110,9 +110,10 @@ def test_a_dumb_terminal_and_a_ci_job_get_lines(endless: Path, tmp_path: Path, e
 
 
 def test_without_colours_nothing_is_coloured(endless: Path, tmp_path: Path) -> None:
-    terminal = begin(endless, tmp_path, "--duration", "2", NO_COLOR="1")
+    terminal = begin(endless, tmp_path, NO_COLOR="1")
     terminal.wait_for(shows_rates)
-    assert terminal.end() == 0
+    terminal.press("\x03")
+    assert terminal.end() == 130
     numbers = {number for found in re.findall(r"\x1b\[([\d;]*)m", terminal.raw) for number in found.split(";")}
     assert numbers <= {"", "0", "1", "2"}, "bold and faint"
 

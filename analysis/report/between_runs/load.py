@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -17,6 +17,8 @@ LoadAxis = Literal["speedup", "users"]
 AXES: Final[tuple[LoadAxis, ...]] = ("speedup", "users")
 BEHIND: Final = "fell behind"
 """The doubt on a run whose requests waited longer and longer."""
+_Curves = Sequence[Sequence[Subject]]
+"""The runs of each curve."""
 Standing = Literal["kept", "missed", "unclear"]
 
 
@@ -115,7 +117,7 @@ def find_load(data: Gathered) -> LoadCurves | None:
                 groups.setdefault(_make_key(run.summary, axis), []).append(run)
         runs = [own for own in groups.values() if len(_make_points(own, axis)) > 1]
         if runs:
-            names = name_curves(runs, axis)
+            names = name_curves(runs, axis, _list_sides(data))
             curves = [
                 LoadCurve(name, _make_points(own, axis), own[0].summary.prediction is not None)
                 for name, own in zip(names, runs, strict=True)
@@ -123,6 +125,12 @@ def find_load(data: Gathered) -> LoadCurves | None:
             invalid = [run.name for own in runs for run in own if not run.summary.is_valid]
             return LoadCurves(axis, curves, invalid)
     return None
+
+
+def _list_sides(data: Gathered) -> dict[str, str]:
+    """List the side of each valid run by its path; none if a report compares no sides."""
+    sides = {} if data.sides is None else data.sides.trials
+    return {trial.summary.run: name for name, trials in sides.items() for trial in trials}
 
 
 def is_one_curve(data: Gathered) -> bool:
@@ -182,18 +190,37 @@ _NAMED_BY: Final = (
 """The conditions that name a curve, the first ones first; others follow."""
 
 
-def name_curves(curves: Sequence[Sequence[Subject]], axis: LoadAxis) -> list[str]:
-    """Name curves by what tells them apart: their system if it has all loads, else what differs.
+def name_curves(curves: _Curves, axis: LoadAxis, sides: Mapping[str, str]) -> list[str]:
+    """Name curves by what tells them apart.
 
     Args:
         curves: the runs of each.
         axis: the condition that is the load.
+        sides: names of the sides that a report compares, by the paths of their runs.
     """
     if len(curves) == 1:
         return [""]
-    systems = [{run.system for run in runs} for runs in curves]
-    if all(len(names) == 1 for names in systems) and len(set.union(*systems)) == len(curves):
-        return [name for names in systems for name in names]
+    valid = [[run for run in runs if run.summary.is_valid] for runs in curves]
+    names = (
+        _find_common([[sides.get(run.summary.run, "") for run in runs] for runs in valid])
+        or _find_common([[run.system for run in runs] for runs in curves])
+        or _name_by_conditions(curves, axis)
+    )
+    is_clear = [runs[0].summary.prediction is None for runs in curves]
+    return [
+        name if clear or "predicted" in name else f"{name} (predicted)"
+        for name, clear in zip(names, is_clear, strict=True)
+    ]
+
+
+def _find_common(names: Sequence[Sequence[str]]) -> list[str]:
+    """Return the name that the runs of each curve share; empty if curves have no own names."""
+    common = [own[0] for own in names if len(set(own)) == 1 and own[0]]
+    return common if len(set(common)) == len(names) else []
+
+
+def _name_by_conditions(curves: _Curves, axis: LoadAxis) -> list[str]:
+    """Name curves by the conditions that differ, as few as tell them apart."""
     conditions = [_list_conditions(runs[0].summary, axis) for runs in curves]
     known = conditions[0]
     differing = [name for name in known if len({own.get(name) for own in conditions}) > 1]
@@ -205,15 +232,12 @@ def name_curves(curves: Sequence[Sequence[Subject]], axis: LoadAxis) -> list[str
             names = longer
         if len(set(names)) == len(names):
             break
-    return [
-        f"{name} (predicted)" if runs[0].summary.prediction is not None else name
-        for name, runs in zip(names, curves, strict=True)
-    ]
+    return names
 
 
 def _shorten_profiles(parts: list[str], condition: str) -> list[str]:
     """Leave out the fingerprints of profiles if their names tell them apart."""
-    names = [part.partition(" ")[0] for part in parts]
+    names = [part.removeprefix("profile ").partition(" ")[0] for part in parts]
     is_distinct = len(set(names)) == len(set(parts))
     return names if condition == "profile" and is_distinct else parts
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.log.log import Targets
-from analysis.report.between_runs.load import LoadPoint, find_load
+from analysis.report.between_runs.load import LoadPoint, find_load, name_curves
 from analysis.report.between_runs.load_chart import RATE, draw_load, list_rows, tabulate_load
 from analysis.report.between_runs.load_words import count_kept, describe_load_curve
 from analysis.summary.run_summary import MachineName
@@ -166,8 +166,19 @@ def test_the_interval_of_a_prediction_decides() -> None:
     assert str(marks[1]["note"]) == "P95, speed-up 2: 40 ms, predicted 30 to 60"
 
 
+def test_curves_have_the_names_of_the_sides() -> None:
+    """A curve of each side has its name; a run of another side among them leaves the conditions."""
+    runs = [loaded(load, 10.0, run=f"{n}-{load}", conditions={"workers": n}) for n in (4, 8) for load in (1, 2)]
+    curves = [[subject] for subject in gathered_of(*runs).runs]
+    pairs = [curves[0] + curves[1], curves[2] + curves[3]]
+    sides = {"4-1": "old", "4-2": "old", "8-1": "new", "8-2": "new"}
+    assert name_curves(pairs, "speedup", sides) == ["old", "new"]
+    assert name_curves(pairs, "speedup", sides | {"8-2": "old"}) == ["workers 4", "workers 8"]
+    assert name_curves(pairs, "speedup", {}) == ["workers 4", "workers 8"]
+
+
 def test_profiles_are_named_without_their_fingerprints() -> None:
-    machines = [MachineName(None, None, None, None, f"{name} 0123abcd") for name in ("fast", "slow")]
+    machines = [MachineName(None, None, None, None, f"profile {name} 0123abcd") for name in ("fast", "slow")]
     runs = [loaded(load, 10.0, machine=one, prediction=predict()) for one in machines for load in (1, 2)]
     found = find_load(gathered_of(*runs))
     assert found is not None
