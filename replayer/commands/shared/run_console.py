@@ -143,11 +143,7 @@ def _flags() -> dict[str, str]:
 
 
 def make_bar(task: str, total: int | None, unit: str) -> "tqdm[Any]":
-    """Make a bar on stderr, hidden without a terminal or without work; seconds have no rate.
-
-    Without a total, it counts.
-    """
-    seconds_form = "{l_bar}{bar}| {n_fmt}/{total_fmt} s [{elapsed}{postfix}]"
+    """Make a bar on stderr, hidden without a terminal or without work; without a total, it counts."""
     return tqdm(
         desc=task,
         total=total,
@@ -155,6 +151,5 @@ def make_bar(task: str, total: int | None, unit: str) -> "tqdm[Any]":
         unit_scale=True,
         disable=True if total == 0 else None,
         leave=False,
-        bar_format=seconds_form if unit == "s" else None,
         ncols=get_terminal_size().columns,  # some terminals report 0, which hides the bar
     )
