@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from analysis.cli import main
 from tests.analysis.report.pages import altered, tree, words
-from tests.support.browser import BINARY, Browser
+from tests.support.browser import Browser
 from tests.support.crafted_runs import clean
 from tests.support.latencies import latencies_known
 from tests.support.predicted_runs import measured
@@ -55,7 +55,6 @@ DOTS = """[...document.querySelectorAll('.forest')].filter(svg => svg.querySelec
 })"""
 
 
-@pytest.mark.skipif(not BINARY, reason="no Chromium is installed")
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_browser_draws_the_dots_right_of_one(browser: Browser, page: Path, width: int, dark: bool) -> None:
