@@ -53,7 +53,11 @@ TOGETHER = (
 # Files and folders that take longest, longest first. Workers begin with them, so that none of them ends the suite alone.
 LONGEST = (
     "tests/analysis/report",
+    "tests/endtoend/test_pages.py",
+    "tests/endtoend/test_printed.py",
     "tests/endtoend/test_howtos.py",
+    "tests/endtoend/test_live_view.py",
+    "tests/docs/test_site.py",
     "tests/endtoend/test_ranks.py",
     "tests/analysis/submission/hand_made",
     "tests/tracegen/test_shards.py",
@@ -62,7 +66,6 @@ LONGEST = (
     "tests/endtoend/test_machine.py",
     "tests/endtoend/test_run_signals.py",
     "tests/replayer/experiments/test_autoscale.py",
-    "tests/endtoend/test_pages.py",
     "tests/analysis/submission/test_real_replays.py",
     "tests/analysis/doubts/test_tampered_logs.py",
     "tests/tracegen/test_cli.py",

@@ -37,7 +37,7 @@ SMALLER = {
     r"tracegen generate mlperf_\w+ .* -o": "tracegen generate small.toml -o",
     r"tracegen generate --sharegpt ShareGPT.json .* -o": "tracegen generate small.toml --set mix.personas=0 -o",
     r"tracegen generate --set mix.personas=1 (.*) --users 50 --duration 5m": r"tracegen generate small.toml \1",
-    "--cpu-mem-gb 4": "--cpu-mem-gb 0.01",
+    r"--cpu-mem-gb (4|16)\b": "--cpu-mem-gb 0.01",  # a replay touches all of it before it begins
     r"(replayer run .*)--duration 5m": r"\1--duration 0.3",
     r"(replayer run (?!.*--layout).*)--cache-dir cache": r"\1--layout null --speedup 100",
     "--speedup 10 (.*)--speedup 100": r"--speedup 100 \1",
