@@ -143,7 +143,7 @@ def _flags() -> dict[str, str]:
 
 
 def make_bar(task: str, total: int | None, unit: str) -> "tqdm[Any]":
-    """Make a bar on stderr, hidden without a terminal or without work; without a total, it counts."""
+    """Make a bar on stderr, hidden without a terminal or work; without a total, it counts."""
     return tqdm(
         desc=task,
         total=total,
