@@ -164,10 +164,10 @@ def sort(
 
 
 def ascending(values: pl.Series) -> Ints:
-    """Return integers in ascending order; NumPy takes half the time of Polars on few cores."""
-    numbers: Ints = values.to_numpy(writable=True)
-    numbers.sort()
-    return numbers
+    """Return integers in ascending order, read-only; Polars takes a third of the time of NumPy."""
+    values = values.sort()  # frees the unsorted integers
+    ordered: Ints = values.to_numpy()
+    return ordered
 
 
 def _split_into_runs(packed: Ints, classes: Classes, bits: int) -> Sorted:

@@ -12,7 +12,7 @@ from altair.utils.schemapi import debug_mode
 from analysis.progress import Progress, ignore_progress
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import Gathered
-from analysis.report.figures import SECTIONS
+from analysis.report.figures import SECTIONS, limit_systems
 from analysis.report.sides.chart import draw_forest
 from analysis.report.svg import WIDTH, render_file
 from tracegen.errors import InputError
@@ -69,7 +69,8 @@ def draw_plots(data: Gathered) -> Iterator[NamedPlot]:
         if data.sides and (forest := draw_forest(data.sides)):
             yield NamedPlot("sides", data.sides.describe(), forest)
         for figure in (figure for figures in SECTIONS.values() for figure in figures if data.shown):
-            if (plot := figure.draw(data, WIDTH)) is not None:
+            _, own = limit_systems(figure, data)
+            if (plot := figure.draw(own, WIDTH)) is not None:
                 yield NamedPlot(figure.name, figure.title, plot)
 
 

@@ -35,7 +35,8 @@ _DIRECTIONS: Final = pl.format("{} {}s", "tier", "side")
 
 def choose_system_look(data: Gathered) -> Look:
     """Return the appearance of the runs shown."""
-    words = dict(zip(data.shown, SYSTEMS, strict=False))
+    colours = dict(zip(data.systems, SYSTEMS, strict=False))  # the same in every chart
+    words = {name: colours.get(name, SYSTEMS[0]) for name in data.shown}
     return Look(words, dashed=True, predicted=data.predicted)
 
 
@@ -278,7 +279,7 @@ def draw_occupancy(data: Gathered, width: int) -> Plot | None:
 
 def draw_lateness(data: Gathered, width: int) -> Plot | None:
     """Draw how late requests began over time, in runs that follow the times of the trace."""
-    paced = {run.name for run in data.runs if run.summary.provenance.conditions.pace == "open"}
+    paced = [name for name, run in data.shown.items() if run.summary.provenance.conditions.pace == "open"]
     rows = data.table("lateness_over_time").filter(pl.col("run").is_in(paced)).rename({"t_s": "x", "p95_ms": "y"})
     rows, look = _split_systems(data, rows.with_columns(panel=pl.lit("P95 of lateness")), "blue")
     return draw_lines(_note_values(rows, "ms"), Lines(TIME, Axis("ms"), look), width)

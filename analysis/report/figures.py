@@ -1,7 +1,7 @@
 """Figures of a report in their order: titles, how to read them, charts, and tables of their data."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -9,7 +9,7 @@ import polars as pl
 from analysis.report import charts, comparison_charts
 from analysis.report.between_runs import load_chart, predicted_chart, trials_chart
 from analysis.report.chart_kinds import Draw
-from analysis.report.data import Gathered
+from analysis.report.data import DRAWN, Gathered
 
 Tables = dict[str, pl.DataFrame]
 """Tables by caption."""
@@ -65,6 +65,7 @@ class Figure:
         reading: how to read it, and how it is computed.
         draw: draws the chart at a width in pixels; returns None if the runs have nothing to show.
         tables: makes the tables of its data.
+        most: most systems in it; more lines over time hide one another, and make a page heavy.
     """
 
     name: str
@@ -72,8 +73,26 @@ class Figure:
     reading: str
     draw: Draw
     tables: Callable[[Gathered], Tables]
+    most: int = DRAWN
 
 
+def limit_systems(figure: Figure, data: Gathered) -> tuple[Figure, Gathered]:
+    """Return a figure and the runs for it; how to read it names the systems left out.
+
+    The systems drawn are spread over all, so that each side of a comparison has some.
+    """
+    shown = list(data.shown)
+    if len(shown) <= figure.most:
+        return figure, data
+    drawn = {shown[step * len(shown) // figure.most] for step in range(figure.most)}
+    left_out = "; ".join(name for name in shown if name not in drawn)
+    reading = f"{figure.reading} Drawn are {len(drawn)} of {len(shown)} systems, without {left_out}."
+    runs = [run if run.system in drawn else replace(run, tables={}) for run in data.runs]
+    return replace(figure, reading=reading), replace(data, runs=runs)
+
+
+_OVER_TIME: Final = 4
+"""Most systems in a chart over time."""
 LEADING: Final = "Load"
 """The section that comes before the table of headline figures."""
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
@@ -120,6 +139,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             " evictions included, divided by the length of the interval.",
             charts.draw_bandwidth,
             tables_of("bandwidth_over_time"),
+            _OVER_TIME,
         ),
         Figure(
             "latency",
@@ -129,6 +149,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             " several systems the line is the P95. Waiting is not included.",
             charts.draw_latency,
             tables_of("latency_over_time"),
+            _OVER_TIME,
         ),
         Figure(
             "distribution",
@@ -171,6 +192,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             " A move is waiting if the plan allows it to start, but no worker, buffer or permit is free.",
             charts.draw_depth,
             tables_of("depth_over_time"),
+            _OVER_TIME,
         ),
     ),
     "Where time goes": (
@@ -206,6 +228,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             " is the P95 of the requests that were due in an interval.",
             charts.draw_lateness,
             tables_of("lateness_over_time"),
+            _OVER_TIME,
         ),
     ),
     "Bytes and hits": (
@@ -232,6 +255,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             " line is the capacity.",
             charts.draw_occupancy,
             tables_of("occupancy_over_time"),
+            _OVER_TIME,
         ),
     ),
     "Device and processor": (
@@ -243,6 +267,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             " per second.",
             charts.draw_device,
             tables_of("device_over_time"),
+            _OVER_TIME,
         ),
     ),
 }

@@ -23,7 +23,7 @@ from analysis.report.between_runs.load import is_one_curve
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
 from analysis.report.data_tables import format_columns
-from analysis.report.figures import LEADING, SECTIONS, Figure
+from analysis.report.figures import LEADING, SECTIONS, Figure, limit_systems
 from analysis.report.first_screen.cards import pick_valid
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_every_trial, tabulate_headlines
@@ -109,18 +109,20 @@ def _fold_trials(data: Gathered) -> Table:
 
 def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]:
     """Draw the figures for which the runs have data; one is rendered while the next is made."""
-    figures = [(title, figure) for title, figures in SECTIONS.items() for figure in figures if data.shown]
-    sections: dict[str, list[tuple[Figure, Future[Markup]]]] = {}
+    figures = [
+        (title, *limit_systems(figure, data)) for title, figures in SECTIONS.items() for figure in figures if data.shown
+    ]
+    sections: dict[str, list[tuple[Figure, Gathered, Future[Markup]]]] = {}
     # Altair's validation takes longer than drawing, so it is off.
     with debug_mode(False), ThreadPoolExecutor(1) as renderer:
         with progress("drawing", "chart", len(figures)) as advance:
-            for title, figure in figures:
-                if plot := figure.draw(data, drawing.WIDTH):
+            for title, figure, own in figures:
+                if plot := figure.draw(own, drawing.WIDTH):
                     rendered = renderer.submit(_render, figure, plot)
-                    sections.setdefault(title, []).append((figure, rendered))
+                    sections.setdefault(title, []).append((figure, own, rendered))
                 advance(1)
         return {
-            title: [Drawn(figure, chart.result(), _list_tables(data, figure)) for figure, chart in drawn]
+            title: [Drawn(figure, chart.result(), _list_tables(own, figure)) for figure, own, chart in drawn]
             for title, drawn in sections.items()
         }
 

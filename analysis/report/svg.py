@@ -2,7 +2,8 @@
 
 The page's style sheet gives their colours, so that they suit light, dark and print. A chart is
 drawn once, as wide as a desktop page; a phone scrolls it sideways. Parts of vl-convert's output
-that a page cannot use are removed: backgrounds, roles and labels for scripts, long decimals.
+that a page cannot use are removed: backgrounds, roles and labels for scripts, long decimals, and
+whatever repeats.
 """
 
 import re
@@ -84,6 +85,17 @@ _DROPPED: Final = (
     "pointer-events",
     "stroke-miterlimit",
 )
+_DEFAULTS: Final = {
+    "font-family": _FONT,
+    "font-size": f"{TEXT_SIZE}px",
+    "font-weight": "normal",
+    "opacity": "1",
+    "transform": "translate(0,0)",
+    "x2": "0",
+    "y2": "0",
+}
+"""Attributes that say nothing: the font is set once per chart."""
+_INHERITED: Final = ("stroke", "stroke-width", "text-anchor")
 
 
 def get_colour(name: str) -> str:
@@ -106,8 +118,10 @@ def render_svg(chart: alt.TopLevelMixin, rows: pl.DataFrame, prefix: str, label:
     for element in root.iter():
         _clean(element, prefix)
     _prune(root)
+    _simplify(root)
     size = {"viewBox": root.get("viewBox", ""), "width": root.get("width", "")}
-    root.attrib = {**size, "role": "img", "aria-label": label}
+    font = {name: _DEFAULTS[name] for name in ("font-family", "font-size")}
+    root.attrib = {**size, **font, "role": "img", "aria-label": label}
     return ET.tostring(root, encoding="unicode")
 
 
@@ -148,10 +162,28 @@ def _clean(element: ET.Element, prefix: str) -> None:
         elif name == "id":
             attributes[name] = prefix + value
         elif name in ("d", "transform"):
-            attributes[name] = re.sub(r"\d+\.\d{2,}", lambda decimal: f"{float(decimal[0]):.1f}", value)
+            short = re.sub(r"\d+\.\d{2,}", lambda decimal: f"{float(decimal[0]):.1f}", value)
+            attributes[name] = shorten_path(short) if name == "d" else short
         attributes[name] = attributes[name].replace("url(#", f"url(#{prefix}")
-    if attributes.get("opacity") == "1":
-        del attributes["opacity"]
+    for name in [name for name, value in attributes.items() if _DEFAULTS.get(name) == value]:
+        del attributes[name]
+
+
+def shorten_path(path: str) -> str:
+    """Return a path without zeros after the point; lines along an axis name one coordinate."""
+    path = re.sub(r"\.0(?!\d)", "", path)
+    if not re.fullmatch(r"(?:[ML][-\d.]+,[-\d.]+|Z)+", path):
+        return path
+    short, last = [], ("", "")
+    for command, x, y in re.findall(r"([MLZ])(?:([^,]+),([^MLZ]+))?", path):
+        if command == "L" and y == last[1]:
+            short.append(f"H{x}")
+        elif command == "L" and x == last[0]:
+            short.append(f"V{y}")
+        else:
+            short.append(f"{command}{x},{y}" if x else command)
+        last = (x, y)
+    return "".join(short)
 
 
 def _prune(element: ET.Element) -> None:
@@ -162,6 +194,20 @@ def _prune(element: ET.Element) -> None:
         blank = child.tag == "path" and child.get("fill") is None and child.get("stroke") is None and not len(child)
         if invisible or (blank and not _inherits(element)) or (child.tag == "g" and not len(child)):
             element.remove(child)
+
+
+def _simplify(group: ET.Element) -> None:
+    """Move attributes that all children have to their group, and unwrap groups without any."""
+    for index, child in reversed(list(enumerate(group))):
+        _simplify(child)
+        if child.tag == "g" and not child.attrib:
+            group[index : index + 1] = list(child)
+    for name in _INHERITED if len(group) > 1 else ():
+        values = {child.get(name) for child in group}
+        if len(values) == 1 and None not in values:
+            group.set(name, values.pop() or "")
+            for child in group:
+                del child.attrib[name]
 
 
 def _inherits(group: ET.Element) -> bool:

@@ -10,6 +10,7 @@ from analysis.log.log import Targets
 from analysis.report import charts
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import Gathered, find_moments, gather
+from analysis.report.figures import SECTIONS, limit_systems
 from analysis.report.svg import WIDTH
 from tests.analysis.metrics.comparing import log_of
 from tests.support.logs import follow, write_run
@@ -71,6 +72,24 @@ def test_moments_of_several_systems_are_named_if_they_differ(tmp_path: Path) -> 
         ("measured until here, short", ends[1]),
     ]
     assert ends[0] - ends[1] == pytest.approx(1.0)
+
+
+def test_charts_over_time_draw_four_systems_in_the_colours_of_all(tmp_path: Path) -> None:
+    """Every second of eight systems, so that two sides of four cases have two each."""
+    rows = follow(3, 60)
+    names = [f"{side}-{case}" for side in ("old", "new") for case in range(4)]
+    paths = [write_run(tmp_path / name, rows, pace="open") for name in names]
+    whole = gather(paths, Targets(), names=[f"{name}/1" for name in names])
+    figures = {figure.name: figure for section in SECTIONS.values() for figure in section}
+    assert limit_systems(figures["tail"], whole) == (figures["tail"], whole)
+    figure, some = limit_systems(figures["bandwidth"], whole)
+    drawn = ["old-0", "old-2", "new-0", "new-2"]
+    assert list(some.shown) == drawn
+    assert figure.reading.endswith("Drawn are 4 of 8 systems, without old-1; old-3; new-1; new-3.")
+    every, own = (charts.choose_system_look(data).words for data in (whole, some))
+    assert own == {name: every[name] for name in drawn}
+    assert len(set(every.values())) == 8
+    assert set(draw(charts.draw_lateness, some).rows["series"]) == set(drawn)
 
 
 def test_each_tier_and_direction_has_a_panel_with_a_band(cut: Gathered) -> None:
