@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import asdict
-
+from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
-from replayer.schema import Conditions, Machine
+from replayer.schema import TIERS, Conditions, Machine
 from tracegen.errors import format_count
 
 Facts = dict[str, str]
@@ -17,7 +16,9 @@ Facts = dict[str, str]
 _USUAL: Final = ("rules of waterfall",)
 """Facts that are told only if systems differ in them."""
 _LISTED: Final = 2
-"""Most systems whose facts are listed; more are told apart in the tables below."""
+"""Most systems whose facts are listed however long they are."""
+_SHORT: Final = 120
+"""Most letters of a fact listed for more systems; longer ones are only named."""
 
 
 def list_tested(data: Gathered) -> list[str]:
@@ -39,10 +40,9 @@ def list_tested(data: Gathered) -> list[str]:
 
 def _compare(name: str, facts: dict[str, Facts]) -> str:
     """Return a fact of each system, as "6 GiB (old), 8 GiB (new)"."""
-    if len(facts) > _LISTED and name != "profile":
-        return name
     values = (f"{own[name]} ({system})" for system, own in facts.items() if own.get(name))
-    return ", ".join(values)
+    listed = ", ".join(values)
+    return listed if len(facts) <= _LISTED or len(listed) <= _SHORT else name
 
 
 def _describe_hardware(run: Subject) -> Facts:
@@ -102,16 +102,18 @@ def _describe_workload(run: Subject) -> Facts:
 
 def _describe_pace(conditions: Conditions) -> str:
     speedup = conditions.speedup
-    faster = "" if conditions.pace == "asap" or speedup in (None, 1) else f", {speedup:g} × faster"
-    return f"pace {conditions.pace}{faster}"
+    is_plain = conditions.pace == "asap" or speedup in (None, 1)
+    return f"pace {conditions.pace}" + ("" if is_plain else f" at {speedup:g} × speed")
 
 
 def _list_caches(conditions: Conditions) -> str:
-    sizes = asdict(conditions.usable_bytes)
+    """Return the sizes that the user asked for; the headroom of a memory tier is part of them."""
+    texts = write_conditions(conditions)
+    sizes = {tier: texts[f"usable_bytes.{tier}"] for tier in TIERS}
     named = (
-        f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB'}"
+        f"{tier} {format_condition(f'usable_bytes.{tier}', size, texts.get('headroom'))}"
         for tier, size in sizes.items()
-        if size != 0
+        if size != "0"
     )
     return " + ".join(named)
 

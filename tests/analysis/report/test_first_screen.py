@@ -32,10 +32,10 @@ def test_its_parts_come_in_the_order_in_which_a_reader_needs_them() -> None:
         FirstScreen("a report", "Disk", ["on ext4", "by 8 users"], "NOT VALID", "It fails.", "bad", CARDS, DOUBTS)
     )
     assert words(page) == (
-        "a report Disk on ext4 by 8 users ✗ NOT VALID It fails. ✗ Invalidates: failed moves 2 moves failed. See the log."
+        "a report Disk on ext4 by 8 users ✗ NOT VALID It fails. ✗ Invalidates: failed moves: 2 moves failed. See the log."
         " Throughput, tokens/s 12,714 95% interval 12,166 to 13,261, 3 trials higher is better"
         " Break-even not measured no read came from nvme"
-        " 1 doubt short run 2 of 3 runs it took 12 s. Replay longer."
+        " 1 doubt short run 2 of 3 runs: it took 12 s. Replay longer."
     )
 
 
