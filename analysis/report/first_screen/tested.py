@@ -6,6 +6,7 @@ from typing import Final
 from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
 from replayer.schema import TIERS, Conditions, Machine
@@ -24,6 +25,7 @@ _SHORT: Final = 120
 def list_tested(data: Gathered) -> list[str]:
     """Return a line of hardware, one of the workload, and one of what differs between systems."""
     firsts = {system: pick_valid(data.trials(system))[0] for system in data.systems}
+    titled = ("pace", "users") if is_one_curve(data) else ()
     lines, differing = [], []
     for describe in (_describe_hardware, _describe_workload):
         facts = {system: describe(run) for system, run in firsts.items()}
@@ -32,7 +34,7 @@ def list_tested(data: Gathered) -> list[str]:
         first = next(iter(facts.values()))
         told = (first[name] for name in alike if first[name] not in ("", *_USUAL))
         lines.append("; ".join(told))
-        differing += [_compare(name, facts) for name in names if name not in alike]
+        differing += [_compare(name, facts) for name in names if name not in (*alike, *titled)]
     if differing:
         lines.append(f"Differs: {'; '.join(differing)}")
     return [line for line in lines if line]

@@ -72,6 +72,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Gathered:
 def test_a_title_of_the_user_comes_first(swept: Gathered) -> None:
     screen = make_first_screen(swept)
     assert screen.title == "Latency against load: speed-up 1 to 2"
+    assert screen.kicker == "kv-tier-bench report of 6 runs at 2 loads"
+    assert not any("Differs" in line for line in screen.tested), "the title says it"
     assert "stays within its target of 150 ms up to speed-up 1" in screen.answer
     assert screen.cards[0].value == "1"
 
