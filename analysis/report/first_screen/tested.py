@@ -41,10 +41,14 @@ def list_tested(data: Gathered) -> list[str]:
 
 
 def _compare(name: str, facts: dict[str, Facts]) -> str:
-    """Return a fact of each system, as "6 GiB (old), 8 GiB (new)"."""
-    values = (f"{own[name]} ({system})" for system, own in facts.items() if own.get(name))
-    listed = ", ".join(values)
-    return listed if len(facts) <= _LISTED or len(listed) <= _SHORT else name
+    """Return a fact of each system, as "6 GiB (old, spare), 8 GiB (new)"."""
+    systems: dict[str, list[str]] = {}
+    for system, own in facts.items():
+        if own.get(name):
+            systems.setdefault(own[name], []).append(system)
+    listed = ", ".join(f"{value} ({', '.join(named)})" for value, named in systems.items())
+    has_room = len(facts) <= _LISTED or len(listed) <= _SHORT or name == "profile"
+    return listed if has_room else name
 
 
 def _describe_hardware(run: Subject) -> Facts:
