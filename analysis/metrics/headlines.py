@@ -168,6 +168,7 @@ SIDES: Final = (
     "nvme_write_p95_ms",
     "ttfb_p95_ms",
     "ttfb_p99_ms",
+    "nvme_break_even_tok_s",
     "hit_rate_prompt_tokens",
     "drive_writes_per_day",
 )

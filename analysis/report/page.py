@@ -35,6 +35,7 @@ from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, Machine, to_plain
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
+_COMMAND = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,9 @@ def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]
 
 
 def keep_flags_whole(text: str) -> Markup:
-    """Return a text in which no line breaks within a flag."""
-    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', str(escape(text))))  # noqa: S704 (escaped)
+    """Return a text in which no line breaks within a flag, and commands are code."""
+    coded = _COMMAND.sub(r"<code>\1</code>", str(escape(text)))
+    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', coded))  # noqa: S704 (escaped)
 
 
 def _render(figure: Figure, plot: Plot) -> Markup:

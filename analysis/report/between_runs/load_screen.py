@@ -57,7 +57,7 @@ def _make_limit_card(found: LoadCurves, curve: LoadCurve, data: Gathered, label:
 def _make_time_card(label: str, point: LoadPoint, axis: LoadAxis) -> Card:
     stats = point.summarise("ttfb_p95_ms")
     value = None if stats.mean is None else format_short(stats.mean)
-    hint = f"at {format_load(point.load, axis)}; lower is better"
+    hint = f"all requests at {format_load(point.load, axis)}; lower is better"
     return Card(label, value, "ms", _format_trials(point, stats), hint)
 
 

@@ -10,6 +10,7 @@ from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot
 from analysis.report.charts import SYSTEMS, add_notes
 from analysis.report.comparison_charts import compare_trials
 from analysis.report.data import DRAWN, Gathered
+from analysis.report.numbers import format_alike
 from analysis.report.svg import INK, MUTED, TEXT_SIZE
 from analysis.report.text import format_number
 
@@ -78,18 +79,18 @@ def draw_trials(data: Gathered, width: int) -> Plot | None:
 
 
 def _describe_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add the text at the right of a row to its first mark, and a tooltip to each."""
+    """Add the mean with half its interval to the first mark of a row, and a tooltip to each."""
     noted = add_notes(
         rows,
         lambda one: f"{one['run']}: {format_number(one['value'])}, {one['value_share']:+.1%}",
     )
-    words = [None if one["order"] else _format_mean(one) for one in rows.to_dicts()]
+    words: list[str | None] = []
+    for (metric,), own in rows.group_by("metric", maintain_order=True):
+        means = format_alike(str(metric), own["mean"])
+        halves = (own["high_share"] - own["low_share"]) / 2
+        each = zip(own["order"], means, halves, strict=True)
+        words += [None if order else f"{mean} ±{half:.1%}" for order, mean, half in each]
     return noted.with_columns(pl.Series("words", words, pl.String))
-
-
-def _format_mean(row: dict[str, float]) -> str:
-    """Format the mean of a row with half the length of its interval."""
-    return f"{format_number(row['mean'])} ±{(row['high_share'] - row['low_share']) / 2:.1%}"
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,8 @@ def _describe_best(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
     value, other = _scale(figure.name, [means[best], means[worst]])
     hint = "; ".join(filter(None, (figure.hint, _DIRECTIONS[better])))
     unit = _unit(figure.name)
+    if len(means) == 1:
+        return Card(figure.label, value, unit, f"{best}; not measured on others", hint)
     if value == other:
         return Card(figure.label, value, unit, f"the same for {len(means)} systems", hint)
     if len(systems) == 2:

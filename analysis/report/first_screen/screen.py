@@ -1,6 +1,7 @@
 """The first screen of a report of runs."""
 
 from analysis.report import text as wording
+from analysis.report.between_runs.load import find_load, is_one_curve
 from analysis.report.between_runs.load_screen import make_load_title
 from analysis.report.data import Gathered
 from analysis.report.first_screen.answer import describe_answer
@@ -46,11 +47,15 @@ def make_title(data: Gathered) -> str:
     storage = run.summary.provenance.storage
     drive = storage.device_model if storage is not None else None
     name = systems[0] if len(data.runs) > 1 else run.name
-    return f"{name}: KV cache on {drive}" if drive else name
+    model = run.summary.provenance.conditions.model
+    return f"{name}: KV cache on {drive}" if drive else f"{name}: KV cache of {model}"
 
 
 def _count_runs(data: Gathered) -> str:
     runs, systems = len(data.runs), len(data.systems)
+    if (found := find_load(data)) and is_one_curve(data):
+        loads = format_count(len(found.curves[0].points), "load")
+        return f"{format_count(runs, 'run')} at {loads}"
     if systems > 1:
         return f"{format_count(systems, 'system')}, {format_count(runs, 'run')}"
     return f"{runs} trials" if runs > 1 else "one run"

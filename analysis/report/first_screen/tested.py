@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import asdict
-
+from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
-from replayer.schema import Conditions, Machine
+from replayer.schema import TIERS, Conditions, Machine
 from tracegen.errors import format_count
 
 Facts = dict[str, str]
@@ -17,12 +17,15 @@ Facts = dict[str, str]
 _USUAL: Final = ("rules of waterfall",)
 """Facts that are told only if systems differ in them."""
 _LISTED: Final = 2
-"""Most systems whose facts are listed; more are told apart in the tables below."""
+"""Most systems whose facts are listed however long they are."""
+_SHORT: Final = 120
+"""Most letters of a fact listed for more systems; longer ones are only named."""
 
 
 def list_tested(data: Gathered) -> list[str]:
     """Return a line of hardware, one of the workload, and one of what differs between systems."""
     firsts = {system: pick_valid(data.trials(system))[0] for system in data.systems}
+    titled = ("pace", "users") if is_one_curve(data) else ()
     lines, differing = [], []
     for describe in (_describe_hardware, _describe_workload):
         facts = {system: describe(run) for system, run in firsts.items()}
@@ -31,18 +34,21 @@ def list_tested(data: Gathered) -> list[str]:
         first = next(iter(facts.values()))
         told = (first[name] for name in alike if first[name] not in ("", *_USUAL))
         lines.append("; ".join(told))
-        differing += [_compare(name, facts) for name in names if name not in alike]
+        differing += [_compare(name, facts) for name in names if name not in (*alike, *titled)]
     if differing:
         lines.append(f"Differs: {'; '.join(differing)}")
     return [line for line in lines if line]
 
 
 def _compare(name: str, facts: dict[str, Facts]) -> str:
-    """Return a fact of each system, as "6 GiB (old), 8 GiB (new)"."""
-    if len(facts) > _LISTED and name != "profile":
-        return name
-    values = (f"{own[name]} ({system})" for system, own in facts.items() if own.get(name))
-    return ", ".join(values)
+    """Return a fact of each system, as "6 GiB (old, spare), 8 GiB (new)"."""
+    systems: dict[str, list[str]] = {}
+    for system, own in facts.items():
+        if own.get(name):
+            systems.setdefault(own[name], []).append(system)
+    listed = ", ".join(f"{value} ({', '.join(named)})" for value, named in systems.items())
+    has_room = len(facts) <= _LISTED or len(listed) <= _SHORT or name == "profile"
+    return listed if has_room else name
 
 
 def _describe_hardware(run: Subject) -> Facts:
@@ -102,16 +108,18 @@ def _describe_workload(run: Subject) -> Facts:
 
 def _describe_pace(conditions: Conditions) -> str:
     speedup = conditions.speedup
-    faster = "" if conditions.pace == "asap" or speedup in (None, 1) else f", {speedup:g} × faster"
-    return f"pace {conditions.pace}{faster}"
+    is_plain = conditions.pace == "asap" or speedup in (None, 1)
+    return f"pace {conditions.pace}" + ("" if is_plain else f" at {speedup:g} × speed")
 
 
 def _list_caches(conditions: Conditions) -> str:
-    sizes = asdict(conditions.usable_bytes)
+    """Return the sizes that the user asked for; the headroom of a memory tier is part of them."""
+    texts = write_conditions(conditions)
+    sizes = {tier: texts[f"usable_bytes.{tier}"] for tier in TIERS}
     named = (
-        f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB'}"
+        f"{tier} {format_condition(f'usable_bytes.{tier}', size, texts.get('headroom'))}"
         for tier, size in sizes.items()
-        if size != 0
+        if size != "0"
     )
     return " + ".join(named)
 

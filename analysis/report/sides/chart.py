@@ -22,19 +22,12 @@ _LETTER: Final = 7.2
 """Pixels of a letter of a label."""
 _TIMES: Final = "(datum.value < 0.999 ? 1 / datum.value : datum.value)"
 _LABEL: Final = f"abs(datum.value - 1) < 0.001 ? '1' : format({_TIMES}, '.3~g') + '×'"
-_SHORTER: Final = {
-    "time to first byte (part of TTFT)": "storage part of TTFT",
-    " per request": "",
-    " per object": "",
-    "throughput by the wall clock, tok/s": "tokens/s",
-}
-"""Words of labels that are shorter in a chart."""
 
 
 def draw_forest(sides: Sides) -> Plot | None:
     """Draw each ratio with its interval beside the values of both systems; None without ratios."""
     groups = tabulate_sides(sides)
-    listed = [(_shorten_label(one.title, row.head), row) for one in groups for row in one.rows]
+    listed = [(": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows]
     if not listed:
         return None
     marks = [_make_mark(label, row) for label, row in listed]
@@ -49,13 +42,6 @@ def draw_forest(sides: Sides) -> Plot | None:
     figures = [_write_column(column, heads.get(column, ""), order) for column in _COLUMNS]
     rows = pl.DataFrame(marks, infer_schema_length=None)
     return Plot(alt.hconcat(forest, *figures, spacing=_GAP), rows)
-
-
-def _shorten_label(title: str, head: str) -> str:
-    label = ": ".join(filter(None, (title, head)))
-    for words, shorter in _SHORTER.items():
-        label = label.replace(words, shorter)
-    return label
 
 
 def _make_mark(label: str, row: Row) -> dict[str, str | float | None]:

@@ -27,13 +27,13 @@ def _list_same(side: Side) -> str:
 
 
 def write_sides(sides: Sides, escape: Callable[[str], str]) -> list[str]:
-    """Return the comparison as lines of Markdown.
+    """Return ratios and remarks as lines of Markdown; the sentence is the answer of the report.
 
     Args:
         sides: the systems.
         escape: escapes the characters that Markdown interprets.
     """
-    lines = [f"**{escape(sides.describe())}**", ""]
+    lines: list[str] = []
     if groups := tabulate_sides(sides):
         name = sides.compared[0].name if len(sides.compared) == 1 else "system"
         head = ["", sides.baseline, name, "ratio", "95% interval", ""]

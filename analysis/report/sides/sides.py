@@ -185,12 +185,15 @@ def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
 
 def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str]) -> list[str]:
     """Describe conditions that differ between systems, with the value of each."""
-    runs = {system: conditions_of(own[0]) for system, own in systems.items()}
+    known = {system: conditions_of(own[0]) for system, own in systems.items()}
     texts = []
     for name in names:
-        values = {system: format_condition(name, run.get(name)) for system, run in runs.items()}
+        values = {}
+        for system, run in known.items():
+            values[system] = format_condition(name, run.get(name), run.get("headroom"))
         against = " against ".join(f"{value} ({system})" for system, value in values.items())
-        texts.append(f"{name.replace('_', ' ')} {against}")
+        words = name.replace("usable_bytes.", "size of ").replace("_", " ")
+        texts.append(f"{words} {against}")
     return texts
 
 

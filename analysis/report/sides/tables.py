@@ -17,6 +17,14 @@ Tone = Literal["better", "worse", "equal", "open"]
 """The colour of a row: the side that is better, no difference shown, or nothing judged."""
 BRIEF: Final = (PRIMARY, "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
 """The metrics that have rows if there are several configurations or systems."""
+_CARDS: Final = {
+    "time to first byte (part of TTFT)": "storage part of TTFT",
+    "prefill speed that reading from nvme beats": "break-even of nvme",
+    "throughput by the wall clock": "throughput",
+    " per request": "",
+    " per object": "",
+}
+"""Words of labels, and the shorter ones of the first screen."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +77,23 @@ def tabulate_sides(sides: Sides) -> list[RowGroup]:
         metrics = dict.fromkeys(metric for metric in metrics if metric in BRIEF)
     if is_single:
         side = compared[0]
-        ratios = {heading(metric): side.ratios[metric] for metric in metrics}
+        ratios = {name_row(metric): side.ratios[metric] for metric in metrics}
         rows = [_make_row(head, side, one, side.configurations) for head, one in ratios.items()]
         return [RowGroup("", rows)]
     groups = []
     for metric in metrics:
         having = [side for side in compared if metric in side.ratios]
         rows = [row for side in having for row in _list_rows(side, metric, len(compared))]
-        groups.append(RowGroup(heading(metric), rows))
+        groups.append(RowGroup(name_row(metric), rows))
     return groups
+
+
+def name_row(metric: str) -> str:
+    """Return a metric's label and unit in the words of the first screen."""
+    label = heading(metric)
+    for words, shorter in _CARDS.items():
+        label = label.replace(words, shorter)
+    return label
 
 
 def _list_rows(side: Side, metric: str, systems: int) -> list[Row]:

@@ -6,8 +6,17 @@ from xml.etree import ElementTree as ET
 import jinja2
 
 import analysis.report
+from analysis.log.log import Targets
+from analysis.metrics.catalogue import CATALOGUE
+from analysis.report.data import gather
+from analysis.report.first_screen.cards import make_cards
 from analysis.report.first_screen.form import Card, DoubtLine, FirstScreen
+from analysis.report.first_screen.tested import list_tested
+from analysis.report.page import keep_flags_whole
+from tests.analysis.report.between_runs.loads import gathered_of
 from tests.analysis.report.pages import NASTY, words
+from tests.support.crafted_runs import clean
+from tests.support.summaries import summary_of
 
 CARDS = (
     Card("Throughput", "12,714", "tokens/s", "95% interval 12,166 to 13,261, 3 trials", "higher is better"),
@@ -32,10 +41,10 @@ def test_its_parts_come_in_the_order_in_which_a_reader_needs_them() -> None:
         FirstScreen("a report", "Disk", ["on ext4", "by 8 users"], "NOT VALID", "It fails.", "bad", CARDS, DOUBTS)
     )
     assert words(page) == (
-        "a report Disk on ext4 by 8 users ✗ NOT VALID It fails. ✗ Invalidates: failed moves 2 moves failed. See the log."
+        "a report Disk on ext4 by 8 users ✗ NOT VALID It fails. ✗ Invalidates: failed moves: 2 moves failed. See the log."
         " Throughput, tokens/s 12,714 95% interval 12,166 to 13,261, 3 trials higher is better"
         " Break-even not measured no read came from nvme"
-        " 1 doubt short run 2 of 3 runs it took 12 s. Replay longer."
+        " 1 doubt short run 2 of 3 runs: it took 12 s. Replay longer."
     )
 
 
@@ -55,3 +64,25 @@ def test_names_of_runs_are_escaped() -> None:
     page = draw(FirstScreen(NASTY, NASTY, [NASTY], NASTY, NASTY, cards=[Card(NASTY, NASTY, NASTY, NASTY, NASTY)]))
     assert page.find(".//img") is None
     assert words(page).count(NASTY) == 10
+
+
+def test_caches_have_the_size_that_the_user_asked_for(tmp_path: Path) -> None:
+    """Of 10 GiB of memory 8 are usable; a drive is usable wholly."""
+    run = clean()
+    usable = {"gpu": 0, "cpu": 8 << 30, "nvme": 8 << 30}
+    run.info["conditions"] |= {"headroom": "0.8", "usable_bytes": usable}
+    told = list_tested(gather([run.save(tmp_path / "run")], Targets()))
+    assert "cpu 10 GiB + nvme 8 GiB" in told[1]
+
+
+def test_a_figure_that_one_system_lacks_names_the_other() -> None:
+    rates = (0.5, None, None)
+    metrics = dict.fromkeys(CATALOGUE)
+    runs = [summary_of(**metrics | {"nvme_read_gib_s": rate}) for rate in rates]
+    card = make_cards(gathered_of(*runs, systems=("drive", "dram", "gpu")))[1]
+    assert (card.value, card.range) == ("0.500", "drive; not measured on others")
+
+
+def test_commands_in_an_advice_are_code() -> None:
+    text = keep_flags_whole("use `replayer run --force` <b>")
+    assert text == 'use <code>replayer run <span class="flag">--force</span></code> &lt;b&gt;'

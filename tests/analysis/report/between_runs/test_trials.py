@@ -44,11 +44,11 @@ def test_runs_without_trials_have_no_figure(systems: str) -> None:
 
 @pytest.mark.parametrize("systems", ["aaa", "aabb"])
 def test_each_trial_is_a_mark_with_a_tooltip(systems: str) -> None:
-    runs = [summary_of(wall_clock_tok_s=100.0 + i, ttfb_p95_ms=5.0) for i in range(len(systems))]
+    runs = [summary_of(wall_clock_tok_s=100.0 + 2 * i, ttfb_p95_ms=5.0) for i in range(len(systems))]
     plot = draw_trials(gathered_of(*runs, systems=systems), 1120)
     assert plot is not None
     picture = render_svg(plot.chart, plot.rows, "x-", "trials")
     for i in range(len(systems)):
-        assert f"<title>run-{i}: {100 + i}, " in picture
-    mean = 101 if len(set(systems)) == 1 else 100.5
+        assert f"<title>run-{i}: {100 + 2 * i}, " in picture
+    mean = 102 if len(set(systems)) == 1 else 101
     assert f">{mean} ±" in picture

@@ -127,7 +127,7 @@ def test_different_tiers_are_compared_and_what_depends_on_the_work_is_not_judged
     assert rows["nvme_read_gib_s"].words == "not judged: it depends on the work"
     assert (rows["hit_rate_prompt_tokens"].old, rows["hit_rate_prompt_tokens"].new) == ("50.0%", "75.0%")
     assert "NVMe read rate" not in sides.describe()
-    assert sides.sides[0].varied == ["usable bytes.cpu 4 GiB (dram) against 0 GiB (drive)"]
+    assert sides.sides[0].varied == ["size of cpu 4 GiB (dram) against 0 GiB (drive)"]
 
 
 def test_several_configurations_have_a_row_each(craft: Craft) -> None:
