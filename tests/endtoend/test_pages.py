@@ -25,7 +25,7 @@ MPIRUN = f"mpirun --allow-run-as-root --oversubscribe -n 2 {sys.executable} -m r
 SMALLER = {
     r"/mnt/\w+": "cache",
     "traces/mooncake_excerpt": str(ROOT / "traces" / "mooncake_excerpt"),
-    r"simulate chat.parquet --users 100 (.*) --profile": r"simulate chat.parquet \1 --profile",
+    r"simulate what-if.parquet --users 100 (.*) --profile": r"simulate what-if.parquet \1 --profile",
     r"simulate chat.parquet --model": "simulate trace.parquet --model",
     "tracegen generate chat --users 200( --duration 90)?": "tracegen generate small.toml",
     r"(replayer predict .*)--users 100": r"\1--users 3",
