@@ -10,7 +10,7 @@ from typing import Final
 from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.comparison.matching import find_path_names
 from analysis.summary.run_summary import Summary
-from tracegen.errors import InputError, escape_controls, quote_value
+from tracegen.errors import InputError, escape_controls, format_count, quote_value
 
 LONGEST: Final = 28
 """Most characters of a name; legends have no room for more."""
@@ -19,14 +19,12 @@ System = tuple[Sequence[Path], Summary]
 
 _UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE)
 """Names of directories that say nothing about a system, and names of a sweep's cases."""
+_COUNTED: Final = {"workers": "worker", "users": "user", "ranks": "rank", "cycles": "cycle"}
+"""What a condition counts."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that neither XML nor a line of text may hold; undecodable bytes are surrogates."""
 _PATTERNS: Final = {
-    "workers": "{} workers",
-    "users": "{} users",
     "speedup": "{} × speed",
-    "ranks": "{} ranks",
-    "cycles": "{} cycles",
     "arrangement": "{}",
     "model": "{}",
     "layout": "layout {}",
@@ -165,6 +163,8 @@ def _flatten_condition(name: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, part in value.items():
             yield from _flatten_condition(f"{name}.{key}", part)
+    elif isinstance(value, int) and (noun := _COUNTED.get(name)):
+        yield name, format_count(value, noun)
     elif value is not None:
         text = f"{value:g}" if isinstance(value, float) else str(value)
         words = name.rpartition(".")[2].replace("_", " ")

@@ -23,6 +23,11 @@ def test_directories_that_say_nothing_are_replaced_by_what_differs(replay: Path,
     assert gather([few, many], Targets()).systems == ["3 workers", "12 workers"]
 
 
+def test_one_is_singular(replay: Path, tmp_path: Path) -> None:
+    runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (1, 2)]
+    assert gather(runs, Targets()).systems == ["1 worker", "2 workers"]
+
+
 def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tmp_path: Path) -> None:
     """No single condition tells the three apart: the first two share workers, the last two verify."""
     settings = [{"workers": 3, "verify": "full"}, {"workers": 3}, {"workers": 5}]
