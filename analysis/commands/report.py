@@ -13,7 +13,7 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
-from analysis.report.labels import parse_label
+from analysis.report.labels import check_text, parse_label
 from analysis.searches.export import SEARCH
 from analysis.searches.search import is_search
 from analysis.sweeps.export import SWEEP
@@ -85,6 +85,7 @@ def report(
     them.
     md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
+    check_text(title, "title")
     if any(is_sweep(path) for path in runs):
         _report_file(runs, output, form, charts, title, force=force)
         return

@@ -23,7 +23,7 @@ from analysis.summary.run_summary import MachineName, Summary
 from analysis.summary.summary import judge, open_log
 from analysis.summary.text import shorten_paths
 from replayer.schema import TIERS, RunInfo
-from tracegen.errors import InputError
+from tracegen.errors import InputError, escape_controls
 
 DRAWN: Final = 8
 """Most systems in a chart; nobody could tell more lines apart."""
@@ -157,7 +157,7 @@ def gather(
     contents = [_read(path, targets, progress) for path in paths]
     summaries = add_shared_doubts([summary for _, summary, *_ in contents])
     each = zip(
-        names or shorten_paths(paths),
+        names or map(escape_controls, shorten_paths(paths)),
         _name_trials(names) if names else _name_configurations(paths, summaries, given),
         summaries,
         contents,

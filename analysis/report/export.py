@@ -28,7 +28,7 @@ from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
 from analysis.summary.text import describe_drive, format_verdicts
-from tracegen.errors import InputError, format_count, missing_package
+from tracegen.errors import InputError, escape_controls, format_count, missing_package
 
 _SHEET_NAME: Final = 31  # most characters that Excel allows
 
@@ -49,7 +49,7 @@ def as_html(data: Gathered, progress: Progress = ignore_progress) -> bytes:
     """Return the page; `progress` shows how many of its figures are drawn."""
     from analysis.report.page import render_page  # noqa: PLC0415 (other formats need no renderer)
 
-    return render_page(data, progress).encode()
+    return escape_controls(render_page(data, progress)).encode()  # errors in logs may hold any byte
 
 
 def as_csv(data: Gathered) -> bytes:
@@ -176,7 +176,7 @@ def _describe_run(summary: Summary) -> str:
 
 def escape_text(text: str) -> str:
     """Escape the characters of a text that Markdown interprets."""
-    return "".join(f"\\{char}" if char in "\\|`*_<>[]#" else char for char in " ".join(text.split()))
+    return "".join(f"\\{char}" if char in "\\|`*_<>[]#" else char for char in " ".join(escape_controls(text).split()))
 
 
 FORMATS: Final[dict[str, Callable[[Gathered], bytes]]] = {

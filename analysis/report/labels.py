@@ -10,7 +10,7 @@ from typing import Final
 from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.comparison.matching import find_path_names
 from analysis.summary.run_summary import Summary
-from tracegen.errors import InputError
+from tracegen.errors import InputError, escape_controls, format_count, quote_value
 
 LONGEST: Final = 28
 """Most characters of a name; legends have no room for more."""
@@ -19,12 +19,12 @@ System = tuple[Sequence[Path], Summary]
 
 _UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE)
 """Names of directories that say nothing about a system, and names of a sweep's cases."""
+_COUNTED: Final = {"workers": "worker", "users": "user", "ranks": "rank", "cycles": "cycle"}
+"""What a condition counts."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Characters that neither XML nor a line of text may hold; undecodable bytes are surrogates."""
 _PATTERNS: Final = {
-    "workers": "{} workers",
-    "users": "{} users",
     "speedup": "{} × speed",
-    "ranks": "{} ranks",
-    "cycles": "{} cycles",
     "arrangement": "{}",
     "model": "{}",
     "layout": "layout {}",
@@ -39,15 +39,28 @@ def parse_label(text: str) -> tuple[str, str]:
     """Split NAME=DIRECTORY.
 
     Raises:
-        InputError: it has another form, or the name is too long.
+        InputError: it has another form, or the name is too long or has control characters.
     """
     name, equals, place = text.partition("=")
-    if not (name.strip() and equals and place):
+    name = name.strip()
+    if not (name and equals and place):
         raise InputError("not NAME=DIR", "write `label=old=runs/old`", subject=text, setting="label")
+    check_text(name, "label")
     if len(name) > LONGEST:
         problem = f"the name has {len(name)} characters, and charts have room for {LONGEST}"
         raise InputError(problem, "shorten it", subject=text, setting="label")
-    return name.strip(), place
+    return name, place
+
+
+def check_text(text: str, setting: str) -> None:
+    """Check that a text can stand on one line of a page and in a chart.
+
+    Raises:
+        InputError: it has control characters, which no chart can hold.
+    """
+    if _CONTROL.search(text):
+        problem, remedy = "has a control character or a line break", "leave it out"
+        raise InputError(problem, remedy, subject=quote_value(text), setting=setting)
 
 
 def assign_labels(paths: Sequence[Path], labels: Sequence[tuple[str, str]]) -> list[str | None]:
@@ -90,7 +103,7 @@ def name_systems(systems: Sequence[System], labels: Sequence[str | None]) -> lis
         group = [systems[number] for number in own]
         found = _name_unlabelled(group) if label is None else _name_labelled(label, group)
         for number, name in zip(own, found, strict=True):
-            names[number] = _shorten(name)
+            names[number] = _shorten(escape_controls(name))  # paths may hold any byte
     return list(_number_equal(names))
 
 
@@ -150,6 +163,8 @@ def _flatten_condition(name: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, part in value.items():
             yield from _flatten_condition(f"{name}.{key}", part)
+    elif isinstance(value, int) and (noun := _COUNTED.get(name)):
+        yield name, format_count(value, noun)
     elif value is not None:
         text = f"{value:g}" if isinstance(value, float) else str(value)
         words = name.rpartition(".")[2].replace("_", " ")

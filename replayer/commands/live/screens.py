@@ -108,4 +108,5 @@ def choose_screen() -> Screen:
 def _can_redraw() -> bool:
     """Return whether stderr is a terminal of a person, by the usual conventions."""
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not is_ci
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()  # a closed one is None
+    return is_terminal and os.environ.get("TERM", "dumb") != "dumb" and not is_ci

@@ -23,6 +23,11 @@ def test_directories_that_say_nothing_are_replaced_by_what_differs(replay: Path,
     assert gather([few, many], Targets()).systems == ["3 workers", "12 workers"]
 
 
+def test_one_is_singular(replay: Path, tmp_path: Path) -> None:
+    runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (1, 2)]
+    assert gather(runs, Targets()).systems == ["1 worker", "2 workers"]
+
+
 def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tmp_path: Path) -> None:
     """No single condition tells the three apart: the first two share workers, the last two verify."""
     settings = [{"workers": 3, "verify": "full"}, {"workers": 3}, {"workers": 5}]
@@ -62,6 +67,8 @@ def test_configurations_under_one_label_are_told_apart(replay: Path, tmp_path: P
         ("old", "--label old: not NAME=DIR; write --label old=runs/old."),
         ("=runs", "--label =runs: not NAME=DIR"),
         ("x=nowhere", "--label x=nowhere: no run of this report is there; name its runs as arguments, too."),
+        ("a\x1b[31m=.", r"'a\x1b[31m': has a control character or a line break; leave it out."),
+        ("a\nb=.", "a control character or a line break"),
         (f"{'x' * 29}=.", "the name has 29 characters, and charts have room for 28; shorten it."),
     ],
 )
@@ -70,6 +77,21 @@ def test_wrong_labels_end_in_one_sentence(replay: Path, label: str, words: str) 
     assert done.exit_code == 2
     assert words in done.output
     assert len(done.output.strip().splitlines()) == 1
+
+
+def test_a_title_is_one_line_of_text(replay: Path) -> None:
+    done = CliRunner().invoke(main, ["report", str(replay), "--title", "a\tb", "--format", "md"])
+    assert done.exit_code == 2
+    assert "--title" in done.output
+    assert "has a control character or a line break; leave it out." in done.output
+
+
+def test_control_characters_of_directories_are_escaped(replay: Path, tmp_path: Path) -> None:
+    """A renderer of SVG aborts on them, and a terminal obeys them."""
+    strange = altered(replay, tmp_path / "evil\x1b[31m", workers=3)
+    data = gather([replay, strange], Targets())
+    assert data.systems == [replay.name, r"evil\x1b[31m"]
+    assert data.runs[1].name == r"evil\x1b[31m"
 
 
 def test_a_run_has_one_label(replay: Path) -> None:

@@ -168,6 +168,17 @@ def test_the_screen_fits_where_stderr_goes(
         assert type(choose_screen()) is screen
 
 
+def test_a_closed_stderr_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a program that was started with 2>&-."""
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setenv("TERM", "xterm")
+    with click.Context(click.Command("run")) as context:
+        context.meta[PROGRESS_KEY] = "auto"
+        screen = choose_screen()
+    assert type(screen) is PlainLines
+    screen.say("nobody reads this")
+
+
 def test_a_terminal_that_has_gone_away_ends_nothing() -> None:
     class Gone(io.StringIO):
         def write(self, _text: str) -> int:
