@@ -153,7 +153,7 @@ def open_search(path: Path) -> SearchReading:
     """Read what `replayer autoscale` recorded.
 
     Raises:
-        InputError: the file is no such record.
+        InputError: the file is no such record, or the search took no step.
     """
     try:
         text = path.read_bytes()
@@ -161,6 +161,8 @@ def open_search(path: Path) -> SearchReading:
     except (OSError, msgspec.MsgspecError) as error:
         problem = f"is not a record that `replayer autoscale` wrote: {error}"
         raise InputError(problem, "name its autoscale.json", subject=path) from None
+    if not content.autoscaling_stats:
+        raise InputError("its search took no step", "repeat the search", subject=path)
     return SearchReading(path, content, msgspec.json.decode(text))
 
 

@@ -13,6 +13,7 @@ from analysis.cli import main
 from analysis.searches.answer import compose_search_answer, make_search_screen
 from analysis.searches.search import open_search
 from tests.analysis.searches.searches import make_step, write_search
+from tracegen.errors import InputError
 
 STEPS = [
     make_step(8, 150.0, decision="down"),
@@ -161,3 +162,9 @@ def test_wrong_usage_ends_in_one_sentence(search: Path, tmp_path: Path, words: l
     assert done.exit_code == 2
     assert expected in done.output
     assert len(done.output.strip().splitlines()) == 1
+
+
+def test_a_search_without_steps_is_refused(search: Path) -> None:
+    search.write_text(json.dumps(json.loads(search.read_text()) | {"autoscaling_stats": []}))
+    with pytest.raises(InputError, match="its search took no step"):
+        open_search(search)
