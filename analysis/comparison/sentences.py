@@ -130,7 +130,7 @@ def explain_no_interval(trials: Mapping[str, int], predicted: Iterable[str] = ()
         predicted: the systems that were predicted, not measured.
     """
     if found := [system for system in trials if system in {*predicted}]:
-        return f"{' and '.join(found)} predicted"
+        return f"{' and '.join(found)} {'is a prediction' if len(found) == 1 else 'are predictions'}"
     single = [system for system, count in trials.items() if count == 1]
     if len(single) == len(trials):
         return "one trial each"

@@ -135,7 +135,7 @@ def as_markdown(data: Gathered) -> bytes:
 def _write_card(card: Card) -> str:
     value = f"**{escape_text(f'{card.value} {card.unit}'.strip())}**" if card.value else "not measured"
     remarks = escape_text("; ".join(filter(None, (card.range, card.hint))))
-    return f"- {card.label}: {value} ({remarks})"
+    return f"- {escape_text(card.label)}: {value} ({remarks})"
 
 
 def _write_doubt(doubt: DoubtLine) -> str:

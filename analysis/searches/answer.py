@@ -96,7 +96,7 @@ def _list_tested(search: SearchReading) -> Iterator[str]:
     elif machine := search.describe_machine():
         yield machine
     users = [step.users for step in search.steps]
-    tried = f"{users[0]:,} to {users[-1]:,} users" if users else "no users"
+    tried = f"{users[0]:,} to {users[-1]:,} users" if len(users) > 1 else format_count(sum(users), "user")
     yield f"{content.trace.path}; {tried} in a closed loop, {content.duration_s:g} s each"
     yield f"flags: {' '.join(content.flags)}"
 

@@ -11,7 +11,7 @@ import polars as pl
 from analysis.report.chart_kinds import HEADER, ROWS, Plot
 from analysis.report.svg import INK, TEXT_SIZE, WIDTH, get_colour
 from analysis.sweeps.choices import FUTURE
-from analysis.sweeps.sweep import MEMORY, RATES, TIMES, Curve, Point, SweepTable
+from analysis.sweeps.sweep import MEMORY, RATES, TIMES, Curve, Point, SweepTable, get_direction
 from tracegen.errors import format_count
 
 BOUND: Final = "unlimited memory"
@@ -75,7 +75,7 @@ def _choose_labels(curves: list[Curve]) -> list[str]:
     for curve in curves:
         top = max(point.rate for point in curve.points)
         reached[curve.label] = max(top, reached.get(curve.label, top))
-    sign = -1 if curves and curves[0].by.endswith("_ms") else 1
+    sign = get_direction(curves[0].by) if curves else 1
     best = sorted(labels, key=lambda label: -sign * reached[label])[:DRAWN_LINES]
     return [label for label in labels if label in best]
 

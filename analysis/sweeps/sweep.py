@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from analysis.metrics.catalogue import describe
 from replayer.schema import SimulationInfo, read_simulation
 
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
@@ -151,9 +152,14 @@ class SweepTable:
         return [curve for curve in curves if curve.points]
 
 
+def get_direction(by: str) -> int:
+    """Return 1 if a higher rate of a curve is better, -1 if a lower one is."""
+    return -1 if by in TIMES and describe(by).better == "lower" else 1
+
+
 def _best_of_each(points: Iterator[Point], by: str) -> Iterator[Point]:
     """Yield one point per capacity: the best, where cells differ in nothing that is named."""
-    sign = -1 if by.endswith("_ms") else 1
+    sign = get_direction(by)
     best: dict[float, Point] = {}
     for point in points:
         if point.gib not in best or sign * point.rate > sign * best[point.gib].rate:

@@ -89,7 +89,8 @@ def _format_wait(trials: list[Subject]) -> str:
     if any(is_thin(name, run.summary.metrics) for run in trials):
         return ""
     wait = _format_mean(name, trials)
-    return wait and f"95% of requests waited {wait} ms or less for storage before their first token"
+    verb = "would wait" if trials[0].summary.prediction is not None else "waited"
+    return wait and f"95% of requests {verb} {wait} ms or less for storage before their first token"
 
 
 def _describe_worth(trials: list[Subject]) -> str:

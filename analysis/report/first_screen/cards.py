@@ -111,9 +111,14 @@ def compute_over_trials(name: str, trials: list[Subject]) -> Statistics:
     return compute_statistics(run.summary.metrics[name] for run in trials)
 
 
+def _is_measured(figure: _Figure, mean: float) -> bool:
+    """Return whether a mean is a measurement: a share of 0 is one, a rate or a time of 0 is not."""
+    return mean != 0 or describe(figure.name).is_share
+
+
 def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     stats = compute_over_trials(figure.name, trials)
-    if not stats.mean:
+    if stats.mean is None or not _is_measured(figure, stats.mean):
         return Card(figure.label, None, "", figure.missing)
     low, high = stats.low, stats.high
     prediction = trials[0].summary.prediction
@@ -159,7 +164,7 @@ def _describe_overall(figure: _Figure, ratio: Ratio, side: Side) -> Card:
 def _describe_best(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
     """Return the card of the best of several systems, beside the worst."""
     all_means = {system: compute_over_trials(figure.name, trials).mean for system, trials in systems.items()}
-    means = {system: mean for system, mean in all_means.items() if mean}
+    means = {system: mean for system, mean in all_means.items() if mean is not None and _is_measured(figure, mean)}
     if not means:
         return Card(figure.label, None, "", figure.missing)
     better = describe(figure.name).better

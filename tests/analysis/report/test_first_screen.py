@@ -86,3 +86,12 @@ def test_a_figure_that_one_system_lacks_names_the_other() -> None:
 def test_commands_in_an_advice_are_code() -> None:
     text = keep_flags_whole("use `replayer run --force` <b>")
     assert text == 'use <code>replayer run <span class="flag">--force</span></code> &lt;b&gt;'
+
+
+def test_a_hit_rate_of_0_is_measured_and_a_read_rate_of_0_is_not() -> None:
+    metrics = dict.fromkeys(CATALOGUE) | {"hit_rate_prompt_tokens": 0.0, "nvme_read_gib_s": 0.0}
+    cards = make_cards(gathered_of(summary_of(**metrics), systems=("cold",)))
+    assert [(card.label, card.value) for card in (cards[1], cards[3])] == [
+        ("Reads from NVMe", None),
+        ("Hit rate of prompt tokens", "0.0%"),
+    ]
