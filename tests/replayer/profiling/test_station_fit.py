@@ -102,8 +102,10 @@ def test_times_that_fall_with_size_have_no_negative_cost() -> None:
     assert fitted.remove_us == ()
 
 
-@given(stations, st.floats(0, 4))
-def test_the_weight_that_made_mixed_times_is_found(station: Station, weight: float) -> None:
+@given(stations, st.integers(0, 200))
+def test_the_weight_that_made_mixed_times_is_found(station: Station, steps: int) -> None:
+    """A weight is a multiple of 0.02; between two of them a steep station can differ by a quarter."""
+    weight = 0.02 * steps
     medians = []
     for size in SIZES:
         for load, others in ((1.0, 1.0), (1.7, 2.3), (3.0, 5.0)):
@@ -114,7 +116,7 @@ def test_the_weight_that_made_mixed_times_is_found(station: Station, weight: flo
         float(predict_us(station, one.sample.bytes, np.array([one.sample.load + found * one.others]))[0])
         for one in medians
     ]
-    assert times == pytest.approx([one.sample.time_us for one in medians], rel=0.06)
+    assert times == pytest.approx([one.sample.time_us for one in medians], rel=1e-6)
 
 
 def test_without_mixed_visits_nothing_is_known_of_weights() -> None:
