@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.comparison.trials import Interval
+from analysis.summary.run_summary import Interval
 
 
 @dataclass(frozen=True)

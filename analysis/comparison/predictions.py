@@ -16,12 +16,8 @@ from analysis.comparison.matching import (
     name_configurations,
 )
 from analysis.comparison.selection import select_metrics
-from analysis.comparison.trials import (
-    Trial,
-    check_common_plan,
-    compute_statistics,
-    load_trials,
-)
+from analysis.comparison.intervals import compute_statistics
+from analysis.comparison.trials import Trial, check_common_plan, load_trials
 from analysis.comparison.warnings import count_doubts, warn_of_machines
 from analysis.doubts.predictions import describe_profile, identify_profile
 from analysis.log.plan_order import kind_of

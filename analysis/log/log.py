@@ -181,6 +181,20 @@ class Log:
         self._cells = cells
         self._within: dict[tuple[int, int], pl.LazyFrame] = {}
 
+    def cut(self, rows: pl.DataFrame, bounds_ns: tuple[int, int]) -> "Log":
+        """Return a log of some of the rows, as though the run had been measured from one time to another."""
+        return Log(
+            [rows.lazy()],
+            token_ns=self.token_ns,
+            bounds_ns=bounds_ns,
+            timed=self.timed,
+            workers=self.workers,
+            device=self.device,
+            ranks=self.ranks,
+            cores=(self.cores, self.host_cores),
+            targets=self.targets,
+        )
+
     @property
     def ranks(self) -> int:
         """The number of ranks."""

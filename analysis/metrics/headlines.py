@@ -105,9 +105,7 @@ QUOTED: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
 """The metrics that systems may be ranked by; which of them to quote first depends on the CPU tier."""
 COMPARED: Final = (
     "wall_clock_tok_s",
-    "storage_tok_s",
     "decode_read_gib_s",
-    "elapsed_s",
     "nvme_read_gib_s",
     "nvme_write_gib_s",
     "nvme_read_p95_ms",

@@ -5,8 +5,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from analysis.comparison.ratios import find_same_ratios
-from analysis.comparison.trials import compute_statistics
+from analysis.comparison.intervals import compute_statistics
 from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.bar_charts import stack_panels
 from analysis.report.chart_kinds import ROWS, Axis, Plot, measure_labels
@@ -64,13 +63,10 @@ def draw_qos(data: Gathered, width: int) -> Plot | None:
 def compare_trials(data: Gathered) -> pl.DataFrame:
     """Return each trial's value by metric and system, with the mean of the valid trials.
 
-    The mean has its 95% interval. If the work is equal, metrics that are in proportion over all runs
-    share a panel; `in_proportion` names the others.
+    The mean has its 95% interval.
     """
     found = []
-    same = find_same_ratios([data.summaries], CHARTED)
-    others = {other for alike in same.values() for other in alike}
-    for metric in (name for name in CHARTED if name not in others):
+    for metric in CHARTED:
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
             stats = compute_statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
@@ -79,7 +75,6 @@ def compare_trials(data: Gathered) -> pl.DataFrame:
             found += [
                 {
                     "metric": metric,
-                    "in_proportion": ", ".join(same.get(metric, [])),
                     "panel": heading(metric),
                     "system": system,
                     "run": run.name,

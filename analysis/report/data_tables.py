@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.report.numbers import choose_decimals
+from analysis.summary.numbers import choose_decimals
 from analysis.report.text import format_number
 
 _EXACT: Final = ("t_s", "share")

@@ -20,9 +20,8 @@ from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
-from analysis.report.sides.ranking import rank_systems
-from analysis.report.sides.remarks import write_sides
-from analysis.report.sides.tables import convert_sides
+from analysis.comparison.compare import Comparison
+from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison
 from analysis.sql.csv_cells import as_text
 from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
@@ -78,10 +77,8 @@ def as_json(data: Gathered) -> bytes:
         "cards": [vars(card) for card in screen.cards],
         "runs": runs,
     }
-    if data.sides:
-        content["sides"] = convert_sides(data.sides)
-        if data.sides.is_given:
-            content["ranking"] = [vars(rank) for rank in rank_systems(data.sides)]
+    if data.comparison:
+        content["comparison"] = convert_comparison(data.comparison)
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
@@ -123,13 +120,28 @@ def as_markdown(data: Gathered) -> bytes:
     lines = [f"## {escape_text(screen.title)}", "", *map(escape_text, screen.tested), ""]
     lines += [f"**{screen.state}** {escape_text(screen.answer)}", ""]
     lines += [_write_card(card) for card in screen.cards]
-    lines += ["", *write_sides(data.sides, escape_text)] if data.sides and not is_one_curve(data) else []
+    lines += ["", *_write_comparison(data.comparison)] if data.comparison and not is_one_curve(data) else []
     lines += ["", *map(_write_doubt, screen.doubts)] if screen.doubts else []
     lines += ["", *_write_headlines(data)]
     lines += ["", *told] if (told := note(REPORT, [one.metrics for one in data.summaries])) else []
     lines += ["", f"- {escape_text(format_verdicts(data.summaries)[-1])}"] if data.runs[1:] else [""]
     lines += [f"- {escape_text(f'{run.name}: {_describe_run(run.summary)}')}" for run in data.runs]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _write_comparison(comparison: Comparison) -> list[str]:
+    """Return ratios and remarks; the sentence is the answer of the report."""
+    lines: list[str] = []
+    if groups := tabulate_comparison(comparison):
+        name = comparison.compared[0].name if len(comparison.compared) == 1 else "system"
+        head = ["", comparison.baseline, name, "ratio", "95% interval", ""]
+        lines += [f"| {' | '.join(map(escape_text, head))} |", "|---|---:|---:|---:|---:|---|"]
+    for group in groups:
+        for row in group.rows:
+            label = ": ".join(filter(None, (group.title, row.head)))
+            cells = [label, row.old, row.new, row.times, row.interval, row.words]
+            lines.append(f"| {' | '.join(map(escape_text, cells))} |")
+    return [*lines, "", *(f"- {escape_text(remark)}" for remark in list_remarks(comparison)), ""]
 
 
 def _write_card(card: Card) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.comparison.trials import compute_statistics
+from analysis.comparison.intervals import compute_statistics
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
-from analysis.report.numbers import format_alike
+from analysis.summary.numbers import format_alike
 from analysis.report.text import unit
 from analysis.summary.percentiles import bracketed, is_thin
 from replayer.schema import TIERS

@@ -253,9 +253,9 @@ class Run:
                 apart.
         """
         return Log(
-            self._shifted_rows(),
+            self.shifted_rows(),
             token_ns=round((self.conditions.token_ms or 0) * 1e6),
-            bounds_ns=self._bounds_ns(),
+            bounds_ns=self.bounds_ns,
             timed=self.conditions.pace != "asap",
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
@@ -268,7 +268,7 @@ class Run:
             cells=self._shifted_cells(),
         )
 
-    def _shifted_rows(self) -> list[pl.LazyFrame]:
+    def shifted_rows(self) -> list[pl.LazyFrame]:
         """Return the rows of all ranks on the common clock, in stretches."""
         return [
             _shift(stretch, rank, self.shifts[place])
@@ -281,13 +281,20 @@ class Run:
         stamps = pl.col("start_ns", "last_start_ns", "end_ns")
         return pl.concat(cells.with_columns(stamps + self.shifts[place]) for place, cells in self.cells.items())
 
-    def _bounds_ns(self) -> tuple[int | None, int | None]:
-        """Return the last end of a warm-up and the first cut, on the common clock."""
+    @property
+    def bounds_ns(self) -> tuple[int | None, int | None]:
+        """The last end of a warm-up and the first cut, in ns on the common clock."""
         shifts = self.shifts.values()
         ends = [info.warmup_end_ns for info in self.infos]
         warm_ends = [end + shift for end, shift in zip(ends, shifts, strict=True) if end is not None]
         cuts = [round(cut_s * 1e9) + shift for cut_s, shift in zip(self.cuts, shifts, strict=True) if cut_s is not None]
         return max(warm_ends, default=None), min(cuts, default=None)
+
+    @property
+    def has_warmup(self) -> bool:
+        """Whether metrics leave out a start of the run."""
+        warmup = self.conditions.warmup
+        return warmup is not None and bool(warmup.ops or warmup.s)
 
     @cached_property
     def shifts(self) -> dict[Path, int]:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from analysis.comparison.compare import compare
-from analysis.comparison.ratios import Ratio, estimate_false_alarms
+from analysis.comparison.compare import Comparison, compare_as_found
+from analysis.comparison.rows import convert_comparison, list_remarks
+from analysis.comparison.sentences import describe_pair
+from analysis.comparison.trials import load_sets
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import RANKED
 from analysis.submission.display import SILENT, Display
@@ -42,19 +44,16 @@ class Ranking:
 
     Attributes:
         option: the option.
-        names: names of the entries, the best first by the option's primary metric.
-        is_cut: whether runs were cut, so that each is judged over its own window.
-        ratios: ratios of the primary metric, best to other; of more than two, others to best.
-        reason: why there are no ratios; None if there are.
-        false_alarm: share of cases in which so few trials tell equal systems apart.
+        names: names of the entries: the best first at equal work, then those that cannot be compared, by the option's
+            primary metric.
+        comparison: the entries against the one with the best primary metric; None if they cannot be compared at all.
+        reason: why not; empty if they can.
     """
 
     option: Option
     names: list[str]
-    is_cut: bool
-    ratios: list[Ratio]
-    reason: str | None
-    false_alarm: float | None
+    comparison: Comparison | None
+    reason: str = ""
 
 
 def rank_packages(
@@ -118,18 +117,14 @@ def _make_entry(name: str, package: Package, display: Display) -> Entry:
 def _rank_option(option: Option, entries: Sequence[Entry]) -> Ranking:
     order = sorted(entries, key=lambda entry: -(entry.claims[option.name][option.primary] or 0.0))
     names = [entry.name for entry in order]
-    runs = {}
-    for entry in order:
-        trials = entry.trials[option.name]
-        runs[entry.name] = [find_run_directory(trial.path) for trial in trials]
+    paths = {entry.name: [find_run_directory(trial.path) for trial in entry.trials[option.name]] for entry in order}
     try:
-        comparison = compare(runs, metrics=[option.primary])
-    except InputError as error:  # e.g. different numbers of ranks, or different conditions in OPEN
-        return Ranking(option, names, False, [], error.problem, None)
-    ratios = [pair.ratios[option.primary] for pair in comparison.pairs]
-    alarm = estimate_false_alarms(comparison.configurations)
-    is_cut = comparison.configurations[0].cut
-    return Ranking(option, names, is_cut, ratios, None, alarm[-1] if alarm else None)
+        trials, _ = load_sets(paths)
+    except InputError as error:
+        return Ranking(option, names, None, error.problem)
+    comparison = compare_as_found(trials, names[0], [option.primary], is_given=False)
+    ranked = comparison.ranking
+    return Ranking(option, [*ranked, *(name for name in names if name not in ranked)], comparison)
 
 
 def rankings_to_json(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> dict[str, Any]:
@@ -151,10 +146,8 @@ def _ranking_to_json(entries: Sequence[Entry], ranking: Ranking) -> dict[str, An
         "option": option.name,
         "primary": option.primary,
         "ranking": rows,
-        "cut": ranking.is_cut,
-        "ratios": [vars(ratio) for ratio in ranking.ratios],
-        "unlike": ranking.reason,
-        "false_alarm_share": ranking.false_alarm,
+        "comparison": None if ranking.comparison is None else convert_comparison(ranking.comparison),
+        "not_compared": ranking.reason or None,
     }
 
 
@@ -169,7 +162,7 @@ def render_rankings(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> st
         option = ranking.option
         lines += [
             "",
-            f"{option.name}, {option.title}: ranked by {option.primary}, summed over ranks, mean of trials",
+            f"{option.name}, {option.title}: ranked by equal work; beside it the rules' figures, of own windows",
         ]
         lines.append(f"  #  {'system':{width}} ranks" + "".join(f"  {name:>11}" for name in _HEADS))
         for place, system in enumerate(ranking.names, 1):
@@ -181,25 +174,10 @@ def render_rankings(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> st
 
 
 def _render_ratios(ranking: Ranking) -> list[str]:
-    if ranking.reason:
-        return [f"  no ratios: {ranking.reason}"]
-    span = "each over its own window" if ranking.is_cut else "over all of the work"
-    ratios = [ratio for ratio in ranking.ratios if ratio.ratio is not None]
-    lines = [f"  {span}: {_phrase_ratio(ratio)}" for ratio in ratios]
-    if ranking.false_alarm and lines:
-        share = f"{ranking.false_alarm:.0%}"
-        lines.append(
-            f"  this few trials tell equal systems apart in {share} of cases: docs/comparing.md",
-        )
-    return lines
-
-
-def _phrase_ratio(ratio: Ratio) -> str:
-    interval = ""
-    if ratio.low is not None and ratio.high is not None:
-        interval = f" ({ratio.low:.3f} to {ratio.high:.3f})"
-    verdict = "told apart" if ratio.verdict == "apart" else "not told apart"
-    return f"{ratio.a} has {ratio.ratio:.3f} × the value of {ratio.b}{interval}: {verdict}"
+    if ranking.comparison is None:
+        return [f"  not compared: {ranking.reason}"]
+    sentences = [describe_pair(pair) for pair in ranking.comparison.pairs]
+    return [f"  {line}" for line in (*sentences, *list_remarks(ranking.comparison))]
 
 
 def _number(value: float | None) -> str:

@@ -134,15 +134,19 @@ class Summary:
         """The metrics and the bottleneck by name."""
         return {**self.metrics, "bottleneck": self.bottleneck}
 
-    @cached_property
-    def numbers(self) -> Metrics:
-        """The metrics and the other numbers of the summary by name."""
-        others: Metrics = {
+    @property
+    def facts(self) -> Metrics:
+        """The numbers of the summary that no log gives."""
+        return {
             "executed_ops": self.provenance.executed_ops,
             "users": self.provenance.users,
             "host_cores": self.provenance.host_cores,
         }
-        return others | self.metrics
+
+    @cached_property
+    def numbers(self) -> Metrics:
+        """The metrics and the other numbers of the summary by name."""
+        return self.facts | self.metrics
 
     def with_doubts(self, *, before: Sequence[Doubt] = (), after: Sequence[Doubt] = ()) -> "Summary":
         """Return the summary with more doubts before and after its own."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from analysis.comparison.conditions import format_condition
-from analysis.comparison.trials import Statistics, compute_statistics
+from analysis.comparison.intervals import Statistics, compute_statistics
 from analysis.report.data import Gathered, Subject
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, to_plain
@@ -129,7 +129,7 @@ def find_load(data: Gathered) -> LoadCurves | None:
 
 def _list_sides(data: Gathered) -> dict[str, str]:
     """List the side of each valid run by its path; none if a report compares no sides."""
-    sides = {} if data.sides is None else data.sides.trials
+    sides = {} if data.comparison is None else data.comparison.trials
     return {trial.summary.run: name for name, trials in sides.items() for trial in trials}
 
 

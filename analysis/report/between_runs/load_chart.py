@@ -6,7 +6,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from analysis.comparison.trials import Statistics
+from analysis.comparison.intervals import Statistics
 from analysis.report.between_runs.load import LoadAxis, LoadCurve, LoadCurves, LoadPoint, find_load
 from analysis.report.between_runs.load_words import choose_targets, format_load
 from analysis.report.chart_kinds import HEADER, PREDICTED_DASHES, ROWS, Axis, Look, Plot

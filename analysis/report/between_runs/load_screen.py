@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from analysis.comparison.trials import Statistics
+from analysis.comparison.intervals import Statistics
 from analysis.report.between_runs.load import LoadAxis, LoadCurve, LoadCurves, LoadPoint, find_load
 from analysis.report.between_runs.load_words import find_limit, format_load, format_short
 from analysis.report.data import Gathered

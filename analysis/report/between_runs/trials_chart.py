@@ -10,7 +10,7 @@ from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot
 from analysis.report.charts import SYSTEMS, add_notes
 from analysis.report.comparison_charts import compare_trials
 from analysis.report.data import DRAWN, Gathered
-from analysis.report.numbers import format_alike
+from analysis.summary.numbers import format_alike
 from analysis.report.svg import INK, MUTED, TEXT_SIZE
 from analysis.report.text import format_number
 

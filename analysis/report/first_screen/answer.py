@@ -2,11 +2,12 @@
 
 from typing import Final
 
+from analysis.comparison.sentences import describe_comparison
 from analysis.report.between_runs.load_words import describe_load_curve
 from analysis.report.between_runs.predicted import describe_predicted
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import compute_over_trials, pick_valid
-from analysis.report.numbers import format_alike
+from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count
@@ -32,7 +33,7 @@ def describe_answer(data: Gathered) -> str:
     """Answer in plain words what the runs showed, and say so if figures are not valid."""
     findings = list(dict.fromkeys(text for summary in data.summaries for text in summary.findings))
     told = describe_predicted(data) or _describe_all(data)
-    if data.sides is None or not data.sides.has_configurations:
+    if data.comparison is None or not data.comparison.has_configurations:
         told = describe_load_curve(data) or told
     if not findings:
         return told
@@ -41,8 +42,8 @@ def describe_answer(data: Gathered) -> str:
 
 
 def _describe_all(data: Gathered) -> str:
-    if data.sides and data.sides.compared:
-        return data.sides.describe().replace(" ×", "\u00a0×")
+    if data.comparison and data.comparison.compared:
+        return describe_comparison(data.comparison).replace(" ×", "\u00a0×")
     return _describe_system(data) if len(data.systems) == 1 else _describe_systems(data)
 
 

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from analysis.comparison.ratios import Ratio
+from analysis.comparison.rows import format_means
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
-from analysis.comparison.trials import Statistics, compute_statistics
+from analysis.comparison.compare import Pair
+from analysis.comparison.intervals import Statistics, compute_statistics
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
 from analysis.report.between_runs.load_screen import make_load_cards
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
-from analysis.report.numbers import format_alike
-from analysis.report.sides.sides import Side
+from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import is_thin
 from tracegen.errors import format_count
 
@@ -79,7 +80,7 @@ _DIRECTIONS: Final[dict[Better | None, str]] = {
 
 def make_cards(data: Gathered) -> list[Card]:
     """Return the cards of a report: of one system, of two with their ratio, or of the best one."""
-    has_configurations = data.sides is not None and data.sides.has_configurations
+    has_configurations = data.comparison is not None and data.comparison.has_configurations
     if not has_configurations and (cards := make_load_cards(data)):
         return cards
     systems = {system: pick_valid(data.trials(system)) for system in data.systems}
@@ -87,14 +88,14 @@ def make_cards(data: Gathered) -> list[Card]:
     figures = _FIGURES if has_dwpd else (*_FIGURES[:-1], _PER_DAY)
     if len(systems) == 1:
         return [_describe_one(figure, *systems.values()) for figure in figures]
-    side = data.sides.compared[0] if data.sides and len(data.sides.compared) == 1 else None
+    side = data.comparison.compared[0] if data.comparison and len(data.comparison.compared) == 1 else None
     if side is not None and side.each:
         found = ((figure, side.ratios.get(figure.name)) for figure in figures)
         return [_describe_overall(figure, ratio, side) for figure, ratio in found if ratio]
     if side is None or len(systems) > 2:
         return [_describe_best(figure, systems) for figure in figures]
     return [
-        _describe_ratio(figure, ratio, systems, side.no_interval)
+        _describe_ratio(figure, ratio, side)
         if (ratio := side.ratios.get(figure.name)) and ratio.ratio is not None
         else _describe_best(figure, systems)
         for figure in figures
@@ -137,26 +138,25 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     return Card(figure.label, value, _unit(figure.name), between, _hint(figure, trials))
 
 
-def _describe_ratio(figure: _Figure, ratio: Ratio, systems: dict[str, list[Subject]], no_interval: str) -> Card:
-    """Return the card of the ratio of two systems, with their means."""
+def _describe_ratio(figure: _Figure, ratio: Ratio, side: Pair) -> Card:
+    """Return the card of the ratio of two systems, with their means over equal work."""
     ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
-    pair = (ratio.a, ratio.b)
-    means = [compute_over_trials(figure.name, systems[system]).mean for system in pair]
-    named = zip(pair, _scale(figure.name, means), strict=True)
+    old, new = format_means(side, ratio)
+    named = ((ratio.a, new), (ratio.b, old))
     told = ", ".join(f"{system} {value}" for system, value in named)
     return Card(
         figure.label,
         format_times(ratio),
         "",
-        f"{ends}{describe_verdict(ratio, no_interval)}",
+        f"{ends}{describe_verdict(ratio)}",
         f"{told} {_unit(figure.name)}".strip(),
     )
 
 
-def _describe_overall(figure: _Figure, ratio: Ratio, side: Side) -> Card:
+def _describe_overall(figure: _Figure, ratio: Ratio, side: Pair) -> Card:
     """Return the card of the ratio of two systems over several configurations."""
     ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
-    verdict = describe_verdict(ratio, side.no_interval)
+    verdict = describe_verdict(ratio)
     count = f"mean over {format_count(ratio.configurations, 'configuration')}"
     return Card(figure.label, format_times(ratio), "", f"{ends}{verdict}", count)
 

@@ -29,15 +29,15 @@ def make_first_screen(data: Gathered) -> FirstScreen:
 
 def _make_load_title(data: Gathered) -> str | None:
     """Return the title of a load curve; None if two systems are compared under several loads."""
-    has_configurations = data.sides is not None and data.sides.has_configurations
+    has_configurations = data.comparison is not None and data.comparison.has_configurations
     return None if has_configurations else make_load_title(data)
 
 
 def make_title(data: Gathered) -> str:
     """Make a title of what was compared, or of what was tested."""
     systems = data.systems
-    if data.sides and len(data.sides.sides) == 1:
-        return f"{data.sides.sides[0].name} against {data.sides.baseline}"
+    if data.comparison and len(data.comparison.pairs) == 1:
+        return f"{data.comparison.pairs[0].name} against {data.comparison.baseline}"
     if len(systems) == 2:
         return f"{systems[1]} against {systems[0]}"
     if len(systems) > 2:

@@ -9,8 +9,8 @@ import polars as pl
 from analysis.comparison.sentences import count_better
 from analysis.report.chart_kinds import ROWS, Chart, Plot
 from analysis.report.sides.forest import ForestAxis, fit_axis
-from analysis.report.sides.sides import Sides
-from analysis.report.sides.tables import Row, tabulate_sides
+from analysis.comparison.compare import Comparison
+from analysis.comparison.rows import Row, tabulate_comparison
 from analysis.report.svg import INK, MUTED, WIDTH, get_colour
 
 _COLUMNS: Final = {"old": 70, "new": 70, "ratio": 75, "interval": 110, "words": 130}
@@ -24,9 +24,9 @@ _TIMES: Final = "(datum.value < 0.999 ? 1 / datum.value : datum.value)"
 _LABEL: Final = f"abs(datum.value - 1) < 0.001 ? '1' : format({_TIMES}, '.3~g') + '×'"
 
 
-def draw_forest(sides: Sides) -> Plot | None:
+def draw_forest(sides: Comparison) -> Plot | None:
     """Draw each ratio with its interval beside the values of both systems; None without ratios."""
-    groups = tabulate_sides(sides)
+    groups = tabulate_comparison(sides)
     listed = [(": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows]
     if not listed:
         return None

@@ -7,15 +7,14 @@ import jinja2
 from markupsafe import Markup
 
 from analysis.report.sides.forest import fit_axis
-from analysis.report.sides.remarks import list_remarks
-from analysis.report.sides.sides import Sides
-from analysis.report.sides.tables import tabulate_side_trials, tabulate_sides
+from analysis.comparison.compare import Comparison
+from analysis.comparison.rows import list_remarks, tabulate_comparison, tabulate_trials
 from tracegen.errors import format_count
 
 _HERE: Final = Path(__file__).parent
 
 
-def render_sides(sides: Sides) -> Markup:
+def render_sides(comparison: Comparison) -> Markup:
     """Return the section: the verdict, a forest plot as a table, doubts, and the trials folded."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
@@ -24,13 +23,13 @@ def render_sides(sides: Sides) -> Markup:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    groups = tabulate_sides(sides)
+    groups = tabulate_comparison(comparison)
     text = environment.get_template("sides.html.jinja").render(
-        sides=sides,
+        sides=comparison,
         groups=groups,
         axis=fit_axis(row.ratio for group in groups for row in group.rows),
-        trials=tabulate_side_trials(sides),
-        remarks=list_remarks(sides),
+        trials=tabulate_trials(comparison),
+        remarks=list_remarks(comparison),
         count=format_count,
     )
     return Markup(text)  # noqa: S704 (escaped by the template)

@@ -1,0 +1,181 @@
+"""Equal work: the spans in which the runs of a pair of systems did as much, and whether these may be compared.
+
+A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ from earlier ones. So
+rates over own windows divide different work. Here W is the least work in any window of the set, t(W) the time in which
+a run did it, and every rate is one over the span up to t(W). docs/comparing.md derives it and says where it fails.
+"""
+
+import math
+import statistics as exact
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+import polars as pl
+
+from analysis.comparison.work import IDENTITY, Unit, Work
+
+OVERLAP: Final = 0.90
+"""Least share of W that is the same moves in both runs."""
+UNDER_WAY: Final = 0.10
+"""Most of W that belongs to moves under way at t(W)."""
+BUSY: Final = 0.99
+"""Least share of a span in which the drive of a cut run had something to do."""
+SATURATED: Final = 0.85
+"""Least rate of the drive with few moves in flight, as a share of that with many."""
+MIX: Final = 0.05
+"""Most by which tokens per unit of work may differ."""
+HALVES: Final = 0.25
+"""Most by which the ratios of the two halves of W may differ."""
+CUT_ERROR: Final = math.log(1.02)
+"""Systematic half-width of the ratio of cut runs, on the log scale: the most seen on loads that were accepted."""
+SAME: Final = 0.02
+"""Most by which amounts may differ that count as the same: tokens, or what was asked of a tier."""
+LIMITING: Final = 0.8
+"""Least busy share of a drive that limits its run."""
+
+_LONGER: Final = "replay longer"
+_LOAD: Final = "replay with more users or without pauses, or compare whole runs (--duration unlimited)"
+
+
+@dataclass(frozen=True)
+class EqualWork:
+    """The spans of equal work of two systems in one configuration.
+
+    Attributes:
+        unit: what counts as work.
+        amount: W, in that unit.
+        spans_s: t(W) of each trial by system, in s since its warm-up.
+        ends_ns: the same on the clock of the trial's log.
+        is_cut: whether a run was cut.
+        busy: mean busy share of the nvme tier over the spans by system; None without that tier.
+        reason: why runs that were cut cannot be compared; empty if they can.
+        remedy: what would make it possible.
+        same_tokens: whether tokens per unit of work agree within SAME.
+    """
+
+    unit: Unit
+    amount: float
+    spans_s: dict[str, list[float]]
+    ends_ns: dict[str, list[int]]
+    is_cut: bool
+    busy: dict[str, float | None]
+    reason: str = ""
+    remedy: str = ""
+    same_tokens: bool = True
+
+    def has_ends_before(self, works: Mapping[str, Sequence[Work]]) -> bool:
+        """Return whether a span ends before its run does, so that metrics of the whole run are not those of the span."""
+        return any(
+            end_ns < work.last_ns
+            for system, own in works.items()
+            for work, end_ns in zip(own, self.ends_ns[system], strict=True)
+        )
+
+    @property
+    def is_limited_by_load(self) -> bool:
+        """Whether the drive of a system had nothing to do for much of the time."""
+        return any(share is not None and share < LIMITING for share in self.busy.values())
+
+
+def find_equal_work(works: Mapping[str, Sequence[Work]], unit: Unit) -> EqualWork:
+    """Find the spans in which the trials of two systems did equal work.
+
+    Args:
+        works: the work of each trial by system, in one unit.
+        unit: that unit.
+    """
+    amount = min(work.total for work in chain.from_iterable(works.values()))
+    spans = {system: [work.find_time(amount) for work in own] for system, own in works.items()}
+    busy = {system: _mean_busy(own, spans[system]) for system, own in works.items()}
+    is_cut = any(work.is_cut for work in chain.from_iterable(works.values()))
+    tokens = [
+        exact.fmean(work.sum_until(span, "tokens") for work, span in zip(own, spans[system], strict=True))
+        for system, own in works.items()
+    ]
+    mix = math.inf if min(tokens) <= 0 < max(tokens) else max(tokens) / min(tokens) - 1 if max(tokens) > 0 else 0.0
+    reason, remedy = "", ""
+    if is_cut:
+        found = _find_reasons(works, spans, amount, mix, unit)
+        reason, remedy = next(found, ("", ""))
+    return EqualWork(
+        unit,
+        amount,
+        spans_s=spans,
+        ends_ns={
+            system: [work.begin_ns + round(span * 1e9) for work, span in zip(own, spans[system], strict=True)]
+            for system, own in works.items()
+        },
+        is_cut=is_cut,
+        busy=busy,
+        reason=reason,
+        remedy=remedy,
+        same_tokens=mix <= SAME,
+    )
+
+
+def _mean_busy(works: Sequence[Work], spans: Sequence[float]) -> float | None:
+    shares = [work.measure_busy(span) for work, span in zip(works, spans, strict=True)]
+    known = [share for share in shares if share is not None]
+    return exact.fmean(known) if known else None
+
+
+def _find_reasons(
+    works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]], amount: float, mix: float, unit: Unit
+) -> Iterator[tuple[str, str]]:
+    """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
+    each = [(system, work, span) for system, own in works.items() for work, span in zip(own, spans[system], strict=True)]
+    if amount <= 0 or min(span for *_, span in each) <= 0:
+        yield "a run did no work in its window", _LONGER
+        return
+    under_way = max(work.sum_under_way(span) for _, work, span in each) / amount
+    if under_way > UNDER_WAY:
+        yield f"{under_way:.0%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
+    for system, work, span in each:
+        busy = work.measure_busy(span)
+        if busy is not None and busy < BUSY:
+            text = f"the load limits, not the drive: the drive of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
+            yield text, _LOAD
+        saturation = 1.0 if busy is None else work.measure_saturation(span)
+        if saturation < SATURATED:
+            text = f"the load limits, not the drive: with few moves in flight the drive of {system} delivers"
+            yield f"{text} {saturation:.0%} of what it does with many ({SATURATED:.0%} needed)", _LOAD
+    if mix > MIX:
+        yield f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%}): the runs were cut in different parts of the plan", _LONGER
+    overlap = _measure_overlap(each, amount, unit)
+    if overlap < OVERLAP:
+        yield f"only {overlap:.1%} of the work is the same in both ({OVERLAP:.0%} needed)", _LONGER
+    first, second = _compare_halves(works, spans, amount)
+    if max(first, second) > (1 + HALVES) * min(first, second):
+        text = f"the ratio moves: {first:.2f} in the first half of the work, {second:.2f} in the second"
+        yield text, f"{_LONGER}, or compare whole runs (--duration unlimited)"
+
+
+def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, unit: Unit) -> float:
+    """Return the least share of the work that a trial has in common with the first one."""
+    _, first, span = each[0]
+    names = list(IDENTITY[unit])
+    base = first.list_done(span).select(*names, "done")
+    shares = [
+        base.join(work.list_done(end).select(*names, other="done"), on=names)
+        .select(pl.min_horizontal("done", "other").sum())
+        .item()
+        for _, work, end in each[1:]
+    ]
+    return float(min(shares)) / amount
+
+
+def _compare_halves(
+    works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]], amount: float
+) -> tuple[float, float]:
+    """Return the ratios of the systems' mean times for the first and the second half of the work."""
+    halves = [
+        [
+            (half := exact.fmean(work.find_time(amount / 2) for work in own)),
+            exact.fmean(spans[system]) - half,
+        ]
+        for system, own in works.items()
+    ]
+    (first, second), (other_first, other_second) = halves
+    return first / other_first, second / other_second
