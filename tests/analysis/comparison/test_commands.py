@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from analysis.comparison.compare import compare
+from tests.analysis.comparison.crafting import compare
 from analysis.comparison.text import as_json
 from tests.analysis.comparison.crafting import Craft, three, typed
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.comparison.compare import compare
+from tests.analysis.comparison.crafting import compare
 from analysis.comparison.matching import name_sets
-from analysis.comparison.text import render
+from tests.analysis.comparison.crafting import render
 from tests.analysis.comparison.crafting import Craft, resampled_means, three
 from tracegen.errors import InputError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.comparison.compare import compare
+from tests.analysis.comparison.crafting import compare
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import Ratio, compute_ratio
 from analysis.comparison.sentences import (
@@ -19,7 +19,7 @@ from analysis.comparison.sentences import (
     format_ends,
     format_times,
 )
-from analysis.comparison.text import as_json, render
+from tests.analysis.comparison.crafting import render
 from tests.analysis.comparison.crafting import Craft, three, typed
 from tests.support.summaries import summary_of
 

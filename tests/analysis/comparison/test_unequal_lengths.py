@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from analysis.comparison.compare import compare
-from analysis.comparison.text import render
+from tests.analysis.comparison.crafting import compare
+from tests.analysis.comparison.crafting import render
 from analysis.comparison.trials import Trial, check_common_plan
 from analysis.runs.run import RankDirectory
 from analysis.runs.run import Run as RunOf

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.compare import compare
-from analysis.comparison.text import as_json, render
+from tests.analysis.comparison.crafting import compare
+from tests.analysis.comparison.crafting import render
 from tests.analysis.comparison.crafting import Craft
 from tests.support import traces
 from tests.support.command_line import Run

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.compare import compare
-from analysis.comparison.text import render
+from tests.analysis.comparison.crafting import compare
+from tests.analysis.comparison.crafting import render
 from tests.analysis.comparison.crafting import CPU, Craft, three
 
 
