@@ -15,15 +15,22 @@ from typing import Final
 import polars as pl
 
 from analysis.comparison.work import IDENTITY, Unit, Work
+from analysis.log.columns import TOUCHES
 
-OVERLAP: Final = 0.90
-"""Least share of W that is the same moves in both runs."""
+OVERLAP: Final = 0.75
+"""Least share of W that is the same moves in both runs; what the drives did for W must agree more closely, see DRIVE."""
 UNDER_WAY: Final = 0.10
 """Most of W that belongs to moves under way at t(W)."""
 BUSY: Final = 0.99
 """Least share of a span in which the drive of a cut run had something to do."""
-SATURATED: Final = 0.85
-"""Least rate of the drive with few moves in flight, as a share of that with many."""
+STARVED: Final = 0.02
+"""Most that a drive may lose because fewer moves are in flight at it than at the other one.
+
+Delivery grows at most in proportion to the moves in flight, so equal numbers need no more proof; a saturated drive needs
+no equal numbers.
+"""
+DRIVE: Final = 0.03
+"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them: what they do is the ratio."""
 MIX: Final = 0.05
 """Most by which tokens per unit of work may differ."""
 HALVES: Final = 0.25
@@ -137,10 +144,12 @@ def _find_reasons(
         if busy is not None and busy < BUSY:
             text = f"the load limits, not the drive: the drive of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
             yield text, _LOAD
-        saturation = 1.0 if busy is None else work.measure_saturation(span)
-        if saturation < SATURATED:
-            text = f"the load limits, not the drive: with few moves in flight the drive of {system} delivers"
-            yield f"{text} {saturation:.0%} of what it does with many ({SATURATED:.0%} needed)", _LOAD
+    if (starved := _measure_starved(works, spans)) > STARVED:
+        text = f"the load limits, not the drive: with fewer moves in flight a drive may have lost {starved:.1%}"
+        yield f"{text} (at most {STARVED:.0%})", _LOAD
+    if unit == "bytes" and (unlike := _compare_drives(works, spans)) > DRIVE:
+        text = f"the drives' own part of the work differs by {unlike:.1%} (at most {DRIVE:.0%})"
+        yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     if mix > MIX:
         yield f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%}): the runs were cut in different parts of the plan", _LONGER
     overlap = _measure_overlap(each, amount, unit)
@@ -150,6 +159,41 @@ def _find_reasons(
     if max(first, second) > (1 + HALVES) * min(first, second):
         text = f"the ratio moves: {first:.2f} in the first half of the work, {second:.2f} in the second"
         yield text, f"{_LONGER}, or compare whole runs (--duration unlimited)"
+
+
+def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:
+    """Return the share of its rate that a drive may have lost because fewer moves were in flight at it.
+
+    Reads, writes or both may limit: that which is always busy and lost least.
+    """
+    lost = []
+    for sides in (("read",), ("write",), TOUCHES):
+        loads = {
+            system: [work.measure_load(sides, span) for work, span in zip(own, spans[system], strict=True)]
+            for system, own in works.items()
+        }
+        known = {system: [load for load in own if load] for system, own in loads.items()}
+        if not any(known.values()):
+            continue
+        lost.append(1.0)
+        if all(load.busy >= BUSY for own in known.values() for load in own):
+            depths = [exact.fmean(load.depth for load in own) for own in known.values() if own]
+            sensitivity = max(load.sensitivity for own in known.values() for load in own)
+            lost.append(1 - (min(depths) / max(depths)) ** sensitivity)
+    return min(lost, default=0.0)
+
+
+def _compare_drives(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:
+    """Return by how much the bytes that the drives read and wrote differ, as a share of what one moved."""
+    moved = [
+        [
+            exact.fmean(work.sum_until(span, f"{side}_bytes") for work, span in zip(own, spans[system], strict=True))
+            for side in TOUCHES
+        ]
+        for system, own in works.items()
+    ]
+    most = max(sum(sides) for sides in moved)
+    return sum(abs(one - other) for one, other in zip(*moved, strict=True)) / most if most else 0.0
 
 
 def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, unit: Unit) -> float:

@@ -1,6 +1,7 @@
 """The work of a run over time: what it had done by when, and whether its drive was the limit."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -26,8 +27,26 @@ _ACTIVE: Final = 0.9
 """Users begin to run out when fewer than this share of them have requests left."""
 _LEAST_MOVES: Final = 20
 """Fewer moves of a drive say nothing about its rate at different loads."""
+_SPREAD: Final = 1.2
+"""Loads that differ by less say nothing about the rate at different loads either."""
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DriveLoad:
+    """How a drive was loaded in a span.
+
+    Attributes:
+        busy: the share of the time in which it had something to do.
+        depth: mean moves in flight at it.
+        sensitivity: by which power of the moves in flight it delivers more: 0 if it is saturated, 1 if it delivers in
+            proportion to them, or if too little is known.
+    """
+
+    busy: float
+    depth: float
+    sensitivity: float
 
 
 @dataclass(frozen=True)
@@ -36,7 +55,7 @@ class Work:
 
     Attributes:
         moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work, new `tokens`, and
-            the bytes that it read from and wrote to the nvme tier.
+            for the nvme tier read_bytes, write_bytes, read_ns and write_ns: the times in the device.
         begin_ns: the end of the warm-up; without one the first start.
         end_ns: the cut; in a run that was not cut the last end, or the time when users began to run out.
         is_cut: whether the run was cut.
@@ -110,52 +129,64 @@ class Work:
         return float(self.moves["amount"].to_numpy() @ shares)
 
     def measure_busy(self, seconds: float) -> float | None:
-        """Return the share of the time until then in which at least one move was at the nvme tier; None without one."""
-        at_drive = self._list_at_drive(("read_bytes", "write_bytes"), seconds)
-        if not at_drive.any():
-            return None
-        start = np.clip(self._starts[at_drive], 0.0, seconds)
-        end = np.clip(self._ends[at_drive], 0.0, seconds)
-        order = np.argsort(start, kind="stable")
-        start, end = start[order], np.maximum.accumulate(end[order])
-        idle = float(start[0] + np.maximum(start[1:] - end[:-1], 0.0).sum() + seconds - end[-1])
-        return 1 - idle / seconds
+        """Return the share of the time until then in which the nvme tier had something to do; None without one."""
+        load = self.measure_load(TOUCHES, seconds)
+        return None if load is None else load.busy
 
-    def measure_saturation(self, seconds: float) -> float:
-        """Return how little more the drive delivers when more moves are in flight, from 0 to about 1.
+    def measure_load(self, sides: Collection[str], seconds: float) -> DriveLoad | None:
+        """Return the load of the nvme tier until then by reads, writes or both; None without any.
 
-        It is bytes/s in the third of the time with the fewest moves in flight, over that with the most; of reads,
-        writes or both, whichever is highest. Below 1 more load would have brought more.
+        A demotion is at the drive only while it writes there, so times are those in the device: reads come first in a
+        move, writes last.
         """
-        kinds = (("read_bytes",), ("write_bytes",), ("read_bytes", "write_bytes"))
-        return max(self._measure_saturation(columns, seconds) for columns in kinds)
-
-    def _measure_saturation(self, columns: Sequence[str], seconds: float) -> float:
-        at_drive = self._list_at_drive(columns, seconds)
-        if at_drive.sum() < _LEAST_MOVES:
-            return 0.0
-        start, end = self._starts[at_drive], self._ends[at_drive]
-        rate = self._sum_columns(columns)[at_drive] / (end - start)
-        at = np.concatenate([np.clip(start, 0.0, seconds), np.clip(end, 0.0, seconds)])
+        start, end, size = self._list_visits(sides, seconds)
+        if not len(start):
+            return None
+        rate = size / (end - start)
+        at = np.clip(np.concatenate([start, end]), 0.0, seconds)
         order = np.argsort(at, kind="stable")
         ones = np.ones(len(start))
         flying = np.rint(np.cumsum(np.concatenate([ones, -ones])[order])).astype(np.int64)
         delivered = np.cumsum(np.concatenate([rate, -rate])[order])
         length = np.diff(np.concatenate([at[order], [seconds]]))
         time_at = np.bincount(flying, length)
-        bytes_at = np.bincount(flying, delivered * length)
         time_at[0] += at[order][0]
-        time = np.concatenate([[0.0], np.cumsum(time_at)])
-        moved = np.concatenate([[0.0], np.cumsum(bytes_at)])
-        few, many = np.interp([time[-1] / 3, time[-1] * 2 / 3], time, moved)
-        return float(few / (moved[-1] - many))
+        sums = [time_at, np.bincount(flying, delivered * length), np.arange(len(time_at)) * time_at]
+        time, moved, queued = (np.concatenate([[0.0], np.cumsum(each)]) for each in sums)
+        thirds = np.array([time[-1] / 3, time[-1] * 2 / 3])
+        few, many = (
+            (low, line[-1] - high) for line in (moved, queued) for low, high in [np.interp(thirds, time, line)]
+        )
+        return DriveLoad(
+            busy=float(1 - time_at[0] / seconds),
+            depth=float(queued[-1] / seconds),
+            sensitivity=_find_sensitivity(*few, *many) if len(start) >= _LEAST_MOVES else 1.0,
+        )
 
-    def _list_at_drive(self, columns: Sequence[str], seconds: float) -> NDArray[np.bool_]:
-        use: NDArray[np.bool_] = (self._sum_columns(columns) > 0) & (self._ends > 0) & (self._starts < seconds)
-        return use
+    def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
+        """Return when moves came to the nvme tier and left it until then, in s since `begin_ns`, and their bytes."""
+        size = {side: self.moves[f"{side}_bytes"].to_numpy() for side in sides}
+        time_s = {side: np.maximum(self.moves[f"{side}_ns"].to_numpy(), 1) / 1e9 for side in sides}
+        spans = {"read": (self._starts, self._starts + time_s.get("read", 0.0)), "write": (self._ends - time_s.get("write", 0.0), self._ends)}
+        use = {side: (size[side] > 0) & (spans[side][1] > 0) & (spans[side][0] < seconds) for side in sides}
+        start, end = (np.concatenate([spans[side][edge][use[side]] for side in sides]) for edge in (0, 1))
+        return start, end, np.concatenate([size[side][use[side]] for side in sides]).astype(np.float64)
 
-    def _sum_columns(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        return self.moves.select(pl.sum_horizontal(columns)).to_series().to_numpy()
+
+def _find_sensitivity(least: float, most: float, shallow: float, deep: float) -> float:
+    """Return by which power of its moves in flight a drive delivers more, from 0 to 1.
+
+    Args:
+        least: bytes in the third of the time with the fewest moves in flight.
+        most: bytes in the third with the most.
+        shallow: moves in flight in the first of these, times s.
+        deep: the same in the second.
+    """
+    if least >= most:
+        return 0.0
+    if min(least, shallow) <= 0 or deep < _SPREAD * shallow:
+        return 1.0
+    return min(math.log(most / least) / math.log(deep / shallow), 1.0)
 
 
 def read_work(run: Run, unit: Unit) -> Work:
@@ -177,6 +208,7 @@ def read_work(run: Run, unit: Unit) -> Work:
             amounts[unit].cast(pl.Float64).alias("amount"),
             pl.col("new_tokens").cast(pl.Float64).alias("tokens"),
             *((SIZE * SIDES[f"nvme_{side}"].fill_null(False)).alias(f"{side}_bytes") for side in TOUCHES),
+            *(pl.col(f"device_{side}_ns").alias(f"{side}_ns") for side in TOUCHES),
         )
         for rank, place in enumerate(run.info_of)
     ).collect(engine="streaming")
