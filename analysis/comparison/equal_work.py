@@ -7,14 +7,14 @@ a run did it, and every rate is one over the span up to t(W). docs/comparing.md 
 
 import math
 import statistics as exact
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 import polars as pl
 
-from analysis.comparison.work import IDENTITY, Unit, Work
+from analysis.comparison.work import IDENTITY, Load, Unit, Work
 from analysis.log.columns import TOUCHES
 
 OVERLAP: Final = 0.75
@@ -23,7 +23,7 @@ UNDER_WAY: Final = 0.10
 """Most of W that belongs to moves under way at t(W)."""
 BUSY: Final = 0.99
 """Least share of a span in which the drive of a cut run had something to do."""
-STARVED: Final = 0.02
+STARVED: Final = 0.03
 """Most that a drive may lose because fewer moves are in flight at it than at the other one.
 
 Delivery grows at most in proportion to the moves in flight, so equal numbers need no more proof; a saturated drive needs
@@ -140,9 +140,10 @@ def _find_reasons(
     if under_way > UNDER_WAY:
         yield f"{under_way:.0%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
     for system, work, span in each:
-        busy = work.measure_busy(span)
-        if busy is not None and busy < BUSY:
-            text = f"the load limits, not the drive: the drive of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
+        load = _measure_load(work, TOUCHES, span)
+        if load is not None and load.busy < BUSY:
+            where = "drive" if work.has_drive else "memory"
+            text = f"the load limits, not the {where}: that of {system} was busy {load.busy:.1%} of the time ({BUSY:.0%} needed)"
             yield text, _LOAD
     if (starved := _measure_starved(works, spans)) > STARVED:
         text = f"the load limits, not the drive: with fewer moves in flight a drive may have lost {starved:.1%}"
@@ -164,23 +165,22 @@ def _find_reasons(
 def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:
     """Return the share of its rate that a drive may have lost because fewer moves were in flight at it.
 
-    Reads, writes or both may limit: that which is always busy and lost least.
+    Reads, writes or both may limit: that which is always busy and lost least. A system without a drive is limited by
+    its other tiers.
     """
-    lost = []
+    lost = [1.0]
     for sides in (("read",), ("write",), TOUCHES):
-        loads = {
-            system: [work.measure_load(sides, span) for work, span in zip(own, spans[system], strict=True)]
-            for system, own in works.items()
-        }
-        known = {system: [load for load in own if load] for system, own in loads.items()}
-        if not any(known.values()):
-            continue
-        lost.append(1.0)
-        if all(load.busy >= BUSY for own in known.values() for load in own):
-            depths = [exact.fmean(load.depth for load in own) for own in known.values() if own]
-            sensitivity = max(load.sensitivity for own in known.values() for load in own)
-            lost.append(1 - (min(depths) / max(depths)) ** sensitivity)
-    return min(lost, default=0.0)
+        loads = {system: [_measure_load(work, sides, span) for work, span in zip(own, spans[system], strict=True)] for system, own in works.items()}
+        if all(load is not None and load.busy >= BUSY for own in loads.values() for load in own):
+            known = {system: [load for load in own if load] for system, own in loads.items()}
+            depths = [exact.fmean(load.depth for load in own) for own in known.values()]
+            power = max(load.power for own in known.values() for load in own)
+            lost.append(1 - (min(depths) / max(depths)) ** power)
+    return min(lost)
+
+
+def _measure_load(work: Work, sides: Collection[str], span: float) -> Load | None:
+    return work.measure_load(sides if work.has_drive else (), span)
 
 
 def _compare_drives(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:

@@ -25,28 +25,32 @@ IDENTITY: Final[dict[Unit, tuple[str, ...]]] = {
 _TRANSFERS: Final = OK & pl.col("move").is_in(["hit", "store", "demote", "promote", "copy"])
 _ACTIVE: Final = 0.9
 """Users begin to run out when fewer than this share of them have requests left."""
-_LEAST_MOVES: Final = 20
-"""Fewer moves of a drive say nothing about its rate at different loads."""
-_SPREAD: Final = 1.2
-"""Loads that differ by less say nothing about the rate at different loads either."""
+_VISITS: Final = 2.0
+"""Windows in which a drive is watched, in mean times of a move at it: within a move its rate is not known."""
+_WINDOWS: Final = 1000
+"""Most of these windows."""
+_LEAST_WINDOWS: Final = 8
+"""Fewer say nothing about its rate at different loads."""
+_HALF: Final = 0.5
+"""Less than one move in flight, in a sum of floats."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class DriveLoad:
+class Load:
     """How a drive was loaded in a span.
 
     Attributes:
         busy: the share of the time in which it had something to do.
         depth: mean moves in flight at it.
-        sensitivity: by which power of the moves in flight it delivers more: 0 if it is saturated, 1 if it delivers in
-            proportion to them, or if too little is known.
+        power: of the moves in flight by which it delivers more: 0 if it is saturated, 1 if it delivers in proportion to
+            them, or if too little is known.
     """
 
     busy: float
     depth: float
-    sensitivity: float
+    power: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,11 @@ class Work:
     @cached_property
     def _ends(self) -> Floats:
         return (self.moves["end_ns"].to_numpy() - self.begin_ns) / 1e9
+
+    @cached_property
+    def has_drive(self) -> bool:
+        """Whether a move touched the nvme tier."""
+        return any(self.moves[f"{side}_bytes"].to_numpy().any() for side in TOUCHES)
 
     @property
     def last_ns(self) -> int:
@@ -133,60 +142,52 @@ class Work:
         load = self.measure_load(TOUCHES, seconds)
         return None if load is None else load.busy
 
-    def measure_load(self, sides: Collection[str], seconds: float) -> DriveLoad | None:
+    def measure_load(self, sides: Collection[str], seconds: float) -> Load | None:
         """Return the load of the nvme tier until then by reads, writes or both; None without any.
 
-        A demotion is at the drive only while it writes there, so times are those in the device: reads come first in a
-        move, writes last.
+        Without `sides` it is the load of all tiers. A demotion is at the drive only while it writes there, so the times
+        are those in the device: reads come first in a move, writes last.
         """
         start, end, size = self._list_visits(sides, seconds)
         if not len(start):
             return None
-        rate = size / (end - start)
-        at = np.clip(np.concatenate([start, end]), 0.0, seconds)
-        order = np.argsort(at, kind="stable")
-        ones = np.ones(len(start))
-        flying = np.rint(np.cumsum(np.concatenate([ones, -ones])[order])).astype(np.int64)
-        delivered = np.cumsum(np.concatenate([rate, -rate])[order])
-        length = np.diff(np.concatenate([at[order], [seconds]]))
-        time_at = np.bincount(flying, length)
-        time_at[0] += at[order][0]
-        sums = [time_at, np.bincount(flying, delivered * length), np.arange(len(time_at)) * time_at]
-        time, moved, queued = (np.concatenate([[0.0], np.cumsum(each)]) for each in sums)
-        thirds = np.array([time[-1] / 3, time[-1] * 2 / 3])
-        few, many = (
-            (low, line[-1] - high) for line in (moved, queued) for low, high in [np.interp(thirds, time, line)]
-        )
-        return DriveLoad(
-            busy=float(1 - time_at[0] / seconds),
-            depth=float(queued[-1] / seconds),
-            sensitivity=_find_sensitivity(*few, *many) if len(start) >= _LEAST_MOVES else 1.0,
-        )
+        order = np.argsort(np.concatenate([start, end]), kind="stable")
+        at = np.concatenate([start, end])[order]
+        steps = np.diff(at)
+        rate, one = size / (end - start), np.ones(len(start))
+        moved, flying = (np.cumsum(np.concatenate([each, -each])[order])[:-1] for each in (rate, one))
+        idle = np.diff(np.clip(at, 0.0, seconds))[flying < _HALF].sum() + max(at[0], 0.0) + max(seconds - at[-1], 0.0)
+        windows = min(int(seconds / (_VISITS * np.mean(end - start))), _WINDOWS)
+        edges = np.linspace(0.0, seconds, max(windows, 1) + 1)
+        sums = (np.concatenate([[0.0], np.cumsum(each * steps)]) for each in (moved, flying))
+        moved, depths = (np.diff(np.interp(edges, at, each)) for each in sums)
+        return Load(float(1 - idle / seconds), float(depths.sum() / seconds), _fit_power(depths, moved))
 
     def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
         """Return when moves came to the nvme tier and left it until then, in s since `begin_ns`, and their bytes."""
+        if not sides:
+            use = (self.moves["amount"].to_numpy() > 0) & (self._ends > 0) & (self._starts < seconds)
+            return self._starts[use], self._ends[use], self.moves["amount"].to_numpy()[use]
         size = {side: self.moves[f"{side}_bytes"].to_numpy() for side in sides}
         time_s = {side: np.maximum(self.moves[f"{side}_ns"].to_numpy(), 1) / 1e9 for side in sides}
         spans = {"read": (self._starts, self._starts + time_s.get("read", 0.0)), "write": (self._ends - time_s.get("write", 0.0), self._ends)}
-        use = {side: (size[side] > 0) & (spans[side][1] > 0) & (spans[side][0] < seconds) for side in sides}
-        start, end = (np.concatenate([spans[side][edge][use[side]] for side in sides]) for edge in (0, 1))
-        return start, end, np.concatenate([size[side][use[side]] for side in sides]).astype(np.float64)
+        within = {side: (size[side] > 0) & (spans[side][1] > 0) & (spans[side][0] < seconds) for side in sides}
+        start, end = (np.concatenate([spans[side][edge][within[side]] for side in sides]) for edge in (0, 1))
+        return start, end, np.concatenate([size[side][within[side]] for side in sides]).astype(np.float64)
 
 
-def _find_sensitivity(least: float, most: float, shallow: float, deep: float) -> float:
-    """Return by which power of its moves in flight a drive delivers more, from 0 to 1.
-
-    Args:
-        least: bytes in the third of the time with the fewest moves in flight.
-        most: bytes in the third with the most.
-        shallow: moves in flight in the first of these, times s.
-        deep: the same in the second.
-    """
-    if least >= most:
-        return 0.0
-    if min(least, shallow) <= 0 or deep < _SPREAD * shallow:
+def _fit_power(depths: Floats, moved: Floats) -> float:
+    """Return the power of the moves in flight by which bytes grow over windows, two standard errors added, from 0 to 1."""
+    use = (depths > 0) & (moved > 0)
+    if use.sum() < _LEAST_WINDOWS:
         return 1.0
-    return min(math.log(most / least) / math.log(deep / shallow), 1.0)
+    x, y = (np.log(each[use]) - np.log(each[use]).mean() for each in (depths, moved))
+    spread = x @ x
+    if spread <= 0:
+        return 1.0
+    power = x @ y / spread
+    error = math.sqrt(float(((y - power * x) ** 2).sum()) / (len(x) - 2) / spread)
+    return float(np.clip(power + 2 * error, 0.0, 1.0))
 
 
 def read_work(run: Run, unit: Unit) -> Work:

@@ -23,11 +23,11 @@ SEED: Final = 77
 """Of the cells that docs/comparing.md quotes; no threshold was chosen by them."""
 RIGHT: Final = 0.02
 """Most by which a right ratio is off the factor."""
-MOST_GB: Final = 1000.0
+MOST_GB: Final = 600.0
 """Most that the faster drive of a cell can move, so that a cell takes seconds and its trace outlasts the cut."""
 REQUESTS: Final = {
-    "chat": 4000, "agentic": 200, "rag": 4000, "burst": 4000, "mixed": 2000,
-    "mlperf_option_1": 6000, "mlperf_option_2": 6000, "mlperf_option_3": 6000, "excerpt": 600,
+    "chat": 2000, "agentic": 120, "rag": 2000, "burst": 1500, "mixed": 1500,
+    "mlperf_option_1": 2500, "mlperf_option_2": 2500, "mlperf_option_3": 2500, "excerpt": 600,
 }  # fmt: skip
 """Requests in a trace of each recipe, and of the shipped excerpt of Mooncake's: seconds for a cell."""
 DRIVE: Final = """
@@ -44,8 +44,8 @@ read = {{ latency_us = 0.0, stream_gb_s = 80.0, bandwidth_gb_s = 80.0 }}
 write = {{ latency_us = 0.0, stream_gb_s = 80.0, bandwidth_gb_s = 80.0 }}
 {common}
 [nvme]
-read = {{ latency_us = 0.0, stream_gb_s = {gb_s}, bandwidth_gb_s = {gb_s} }}
-write = {{ latency_us = 0.0, stream_gb_s = {gb_s}, bandwidth_gb_s = {gb_s} }}
+read = {{ latency_us = 0.0, stream_gb_s = {stream_gb_s}, bandwidth_gb_s = {gb_s} }}
+write = {{ latency_us = 0.0, stream_gb_s = {stream_gb_s}, bandwidth_gb_s = {gb_s} }}
 {common}
 """
 COMMON: Final = """
@@ -60,7 +60,8 @@ largest_bytes = 1_099_511_627_776
 
 @dataclass(frozen=True)
 class Cell:
-    """A pair of runs: the trace's recipe, users and seed, the drives, and flags of both replays."""
+    """A pair of runs: the trace's recipe, users and seed, the drives, the moves in flight that saturate
+    them, and flags of both replays."""
 
     recipe: str
     users: int
@@ -68,12 +69,13 @@ class Cell:
     factor: float
     base_gb_s: float
     is_joint: bool
+    streams: int
     flags: Mapping[str, str] = field(hash=False)
 
     def __str__(self) -> str:
         limits = "joint" if self.is_joint else "separate"
         flags = " ".join(f"{flag.removeprefix('--')} {value}" for flag, value in self.flags.items())
-        return f"{self.recipe}, {self.users} users, {self.base_gb_s:g} GB/s × {self.factor:g} {limits}, {flags}"
+        return f"{self.recipe}, {self.users} users, {self.base_gb_s:g} GB/s × {self.factor:g} {limits}, {self.streams} streams, {flags}"
 
 
 def draw_cells(seed: int) -> Iterator[Cell]:
@@ -98,6 +100,7 @@ def draw_cells(seed: int) -> Iterator[Cell]:
             factor=draws.choice((1.25, 2.0, 3.3, 4.7, 8.0)),
             base_gb_s=draws.choice((0.5, 1.0, 3.0, 7.0)),
             is_joint=draws.random() < 0.5,
+            streams=draws.choice((1, 1, 1, 4, 16)),
             flags={flag: value for flag, value in flags.items() if value},
         )
         is_all_warmup = flags["--warmup"] == "20s" and cut <= 20
@@ -114,7 +117,7 @@ def compare_cell(cell: Cell, folder: Path) -> EqualWork | str:
     for system, gb_s in (("slow", cell.base_gb_s), ("fast", cell.base_gb_s * cell.factor)):
         profile, run = folder / f"{system}.toml", folder / system
         common = COMMON.format(weight=float(cell.is_joint))
-        profile.write_text(DRIVE.format(gb_s=gb_s, common=common))
+        profile.write_text(DRIVE.format(gb_s=gb_s, stream_gb_s=gb_s / cell.streams, common=common))
         shutil.rmtree(run, ignore_errors=True)
         flags = [*("predict", trace, "--profile", profile, "--no-bounds", "--progress", "off", "-o", run)]
         result = CliRunner().invoke(replayer, [*map(str, flags), *(word for flag in cell.flags.items() for word in flag)])
