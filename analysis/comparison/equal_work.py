@@ -132,7 +132,9 @@ def _find_reasons(
     works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]], amount: float, mix: float, unit: Unit
 ) -> Iterator[tuple[str, str]]:
     """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
-    each = [(system, work, span) for system, own in works.items() for work, span in zip(own, spans[system], strict=True)]
+    each = [
+        (system, work, span) for system, own in works.items() for work, span in zip(own, spans[system], strict=True)
+    ]
     if amount <= 0 or min(span for *_, span in each) <= 0:
         yield "a run did no work in its window", _LONGER
         return
@@ -152,7 +154,10 @@ def _find_reasons(
         text = f"the drives' own part of the work differs by {unlike:.1%} (at most {DRIVE:.0%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     if mix > MIX:
-        yield f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%}): the runs were cut in different parts of the plan", _LONGER
+        yield (
+            f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%}): the runs were cut in different parts of the plan",
+            _LONGER,
+        )
     overlap = _measure_overlap(each, amount, unit)
     if overlap < OVERLAP:
         yield f"only {overlap:.1%} of the work is the same in both ({OVERLAP:.0%} needed)", _LONGER
@@ -170,7 +175,10 @@ def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Se
     """
     lost = [1.0]
     for sides in (("read",), ("write",), TOUCHES):
-        loads = {system: [_measure_load(work, sides, span) for work, span in zip(own, spans[system], strict=True)] for system, own in works.items()}
+        loads = {
+            system: [_measure_load(work, sides, span) for work, span in zip(own, spans[system], strict=True)]
+            for system, own in works.items()
+        }
         if all(load is not None and load.busy >= BUSY for own in loads.values() for load in own):
             known = {system: [load for load in own if load] for system, own in loads.items()}
             depths = [exact.fmean(load.depth for load in own) for own in known.values()]
@@ -199,10 +207,9 @@ def _compare_drives(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Seq
 def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, unit: Unit) -> float:
     """Return the least share of the work that a trial has in common with the first one."""
     _, first, span = each[0]
-    names = list(IDENTITY[unit])
-    base = first.list_done(span).select(*names, "done")
+    base = first.list_done(span, unit)
     shares = [
-        base.join(work.list_done(end).select(*names, other="done"), on=names)
+        base.join(work.list_done(end, unit).rename({"done": "other"}), on=IDENTITY[unit])
         .select(pl.min_horizontal("done", "other").sum())
         .item()
         for _, work, end in each[1:]

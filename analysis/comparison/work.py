@@ -127,10 +127,10 @@ class Work:
         """Sum a column over moves until then, each by the share of its time."""
         return float(self.moves[column].to_numpy() @ self.share_until(seconds))
 
-    def list_done(self, seconds: float) -> pl.DataFrame:
-        """Return identity and amount of each piece of work that was done until then, in part or whole."""
+    def list_done(self, seconds: float, unit: Unit) -> pl.DataFrame:
+        """Return identity and `done` amount of each piece of work that was done until then, in part or whole."""
         done = pl.Series("done", self.moves["amount"].to_numpy() * self.share_until(seconds))
-        return self.moves.drop("start_ns", "end_ns").with_columns(done).filter(pl.col("done") > 0)
+        return self.moves.select(*IDENTITY[unit], done).filter(pl.col("done") > 0)
 
     def sum_under_way(self, seconds: float) -> float:
         """Sum the work of the moves that were under way at a time, as far as it was done."""
@@ -154,13 +154,13 @@ class Work:
         order = np.argsort(np.concatenate([start, end]), kind="stable")
         at = np.concatenate([start, end])[order]
         steps = np.diff(at)
-        rate, one = size / (end - start), np.ones(len(start))
-        moved, flying = (np.cumsum(np.concatenate([each, -each])[order])[:-1] for each in (rate, one))
+        each = (size / (end - start), np.ones(len(start)))
+        rate, flying = (np.cumsum(np.concatenate([one, -one])[order])[:-1] for one in each)
         idle = np.diff(np.clip(at, 0.0, seconds))[flying < _HALF].sum() + max(at[0], 0.0) + max(seconds - at[-1], 0.0)
         windows = min(int(seconds / (_VISITS * np.mean(end - start))), _WINDOWS)
         edges = np.linspace(0.0, seconds, max(windows, 1) + 1)
-        sums = (np.concatenate([[0.0], np.cumsum(each * steps)]) for each in (moved, flying))
-        moved, depths = (np.diff(np.interp(edges, at, each)) for each in sums)
+        sums = (np.concatenate([[0.0], np.cumsum(line * steps)]) for line in (rate, flying))
+        moved, depths = (np.diff(np.interp(edges, at, done)) for done in sums)
         return Load(float(1 - idle / seconds), float(depths.sum() / seconds), _fit_power(depths, moved))
 
     def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
@@ -168,12 +168,15 @@ class Work:
         if not sides:
             use = (self.moves["amount"].to_numpy() > 0) & (self._ends > 0) & (self._starts < seconds)
             return self._starts[use], self._ends[use], self.moves["amount"].to_numpy()[use]
-        size = {side: self.moves[f"{side}_bytes"].to_numpy() for side in sides}
-        time_s = {side: np.maximum(self.moves[f"{side}_ns"].to_numpy(), 1) / 1e9 for side in sides}
-        spans = {"read": (self._starts, self._starts + time_s.get("read", 0.0)), "write": (self._ends - time_s.get("write", 0.0), self._ends)}
-        within = {side: (size[side] > 0) & (spans[side][1] > 0) & (spans[side][0] < seconds) for side in sides}
-        start, end = (np.concatenate([spans[side][edge][within[side]] for side in sides]) for edge in (0, 1))
-        return start, end, np.concatenate([size[side][within[side]] for side in sides]).astype(np.float64)
+        visits = []
+        for side in sides:
+            size = self.moves[f"{side}_bytes"].to_numpy()
+            time_s = np.maximum(self.moves[f"{side}_ns"].to_numpy(), 1) / 1e9
+            start = self._starts if side == "read" else self._ends - time_s
+            use = (size > 0) & (start + time_s > 0) & (start < seconds)
+            visits.append((start[use], (start + time_s)[use], size[use].astype(np.float64)))
+        start, end, size = (np.concatenate(each) for each in zip(*visits, strict=True))
+        return start, end, size
 
 
 def _fit_power(depths: Floats, moved: Floats) -> float:

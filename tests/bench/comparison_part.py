@@ -120,7 +120,9 @@ def compare_cell(cell: Cell, folder: Path) -> EqualWork | str:
         profile.write_text(DRIVE.format(gb_s=gb_s, stream_gb_s=gb_s / cell.streams, common=common))
         shutil.rmtree(run, ignore_errors=True)
         flags = [*("predict", trace, "--profile", profile, "--no-bounds", "--progress", "off", "-o", run)]
-        result = CliRunner().invoke(replayer, [*map(str, flags), *(word for flag in cell.flags.items() for word in flag)])
+        result = CliRunner().invoke(
+            replayer, [*map(str, flags), *(word for flag in cell.flags.items() for word in flag)]
+        )
         if result.exit_code != 0:
             return result.output.strip().splitlines()[-1]
         works[system] = [read_work(open_run(run), "bytes")]
@@ -129,10 +131,25 @@ def compare_cell(cell: Cell, folder: Path) -> EqualWork | str:
 
 def _make_trace(cell: Cell, path: Path) -> None:
     if cell.recipe == "excerpt":
-        flags = ["import", "mooncake", "traces/mooncake_excerpt.jsonl", "--jitter", "3", "--seed", str(cell.seed), "-o", str(path)]
+        flags = [
+            "import",
+            "mooncake",
+            "traces/mooncake_excerpt.jsonl",
+            "--jitter",
+            "3",
+            "--seed",
+            str(cell.seed),
+            "-o",
+            str(path),
+        ]
         CliRunner().invoke(tracegen, flags, catch_exceptions=False)
         return
-    changes: dict[str, Any] = {"users": cell.users, "requests": REQUESTS[cell.recipe], "duration_s": 86400, "seed": cell.seed}
+    changes: dict[str, Any] = {
+        "users": cell.users,
+        "requests": REQUESTS[cell.recipe],
+        "duration_s": 86400,
+        "seed": cell.seed,
+    }
     generate(load_recipe(Path(f"tracegen/recipes/{cell.recipe}.toml"), changes), path)
 
 
