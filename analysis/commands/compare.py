@@ -21,7 +21,7 @@ from analysis.comparison.rows import convert_comparison
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
 from analysis.comparison.trials import load_sets
-from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines
+from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines, warn_of_predictions
 from analysis.progress import Advance
 from analysis.sql.csv_cells import as_text
 from tracegen.errors import InputError
@@ -182,13 +182,14 @@ def _compare_sets(
         together = {"the set of workloads": [trial for own in trials.values() for trial in own]}
         warnings = [*warn_of_machines(together), *warn_of_conditions(trials, vary)]
         body = render_workloads(configurations, names, warnings)
-        found["warnings"] = warnings
     else:
         (system,) = trials
         configurations, _ = match_configurations(trials, vary)
-        body = render_trials(configurations, system, names)
+        warnings = [*warn_of_machines(trials), *warn_of_predictions(trials)]
+        body = [*(f"WARNING: {warning}" for warning in warnings), *render_trials(configurations, system, names)]
         if len(configurations) > 1:
             say(_SEVERAL.format(len(configurations)))
+    found["warnings"] = warnings
     found["configurations"] = convert_statistics(configurations, names)
     return Forms(
         lambda: "\n".join([*head, *body]),

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 CONFIDENCE: Final = 0.95
-_ANGLES: Final = np.linspace(0.0, math.pi / 2, 100_001)
+_ANGLES: Final = np.linspace(0.0, math.pi / 2, 4_001)
 
 Stratum = tuple[Sequence[float], Sequence[float]]
 """Positive values of one metric in one configuration: the trials of one system, and those of the other."""
@@ -153,9 +154,9 @@ def _find_tail(t: float, freedom: float) -> float:
     return (1 - float(np.interp(angle, _ANGLES, _integrate(freedom)))) / 2
 
 
-def _integrate(freedom: float) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _integrate(freedom: float) -> NDArray[np.float64]:
     """Return the share of |t| below √freedom × tan θ, at _ANGLES."""
     density = np.cos(_ANGLES) ** (freedom - 1)
     area = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-    shares: np.ndarray[tuple[int], np.dtype[np.float64]] = area / area[-1]
+    shares: NDArray[np.float64] = area / area[-1]
     return shares

@@ -175,13 +175,13 @@ def _format_trial(metric: str, summary: Summary) -> str:
 
 
 def list_remarks(comparison: Comparison) -> list[str]:
-    """Return what a reader must know of a comparison: the spans, what differs, what is left out, doubts."""
+    """Return what a reader must know of a comparison: the spans, what differs, what is left out."""
     pairs = comparison.compared
     spans = [text for pair in pairs for one in pair.measured for text in describe_span(one, named=bool(pair.each))]
     varied = [f"They differ in {'; '.join(pair.varied)}." for pair in pairs if pair.varied]
     refused = [describe_pair(pair) for pair in comparison.pairs if pair.why] if len(comparison.pairs) > 1 else []
     unmatched = [f"Left out: {why}." for pair in pairs for why in pair.unmatched]
-    return list(dict.fromkeys([*spans, *varied, *refused, *unmatched, *comparison.warnings]))
+    return list(dict.fromkeys([*spans, *varied, *refused, *unmatched]))
 
 
 def describe_span(measured: Measured, *, named: bool) -> list[str]:

@@ -50,7 +50,7 @@ def render_comparison(comparison: Comparison) -> list[str]:
                 [indent + row.head, row.old, row.new, row.times, row.interval, row.words] for row in group.rows
             ]
         lines += [*align_columns(rows, left=(0, 5)), ""]
-    lines += list_remarks(comparison)
+    lines += [*list_remarks(comparison), *(f"WARNING: {warning}" for warning in comparison.warnings)]
     trials = [trial for own in comparison.trials.values() for trial in own]
     if doubts := count_doubts(trials):
         lines.append(list_doubt_kinds(doubts, len(trials)))

@@ -141,7 +141,7 @@ def _write_comparison(comparison: Comparison) -> list[str]:
             label = ": ".join(filter(None, (group.title, row.head)))
             cells = [label, row.old, row.new, row.times, row.interval, row.words]
             lines.append(f"| {' | '.join(map(escape_text, cells))} |")
-    return [*lines, "", *(f"- {escape_text(remark)}" for remark in list_remarks(comparison)), ""]
+    return [*lines, "", *(f"- {escape_text(remark)}" for remark in (*list_remarks(comparison), *comparison.warnings)), ""]
 
 
 def _write_card(card: Card) -> str:

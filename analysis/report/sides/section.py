@@ -29,7 +29,7 @@ def render_sides(comparison: Comparison) -> Markup:
         groups=groups,
         axis=fit_axis(row.ratio for group in groups for row in group.rows),
         trials=tabulate_trials(comparison),
-        remarks=list_remarks(comparison),
+        remarks=[*list_remarks(comparison), *comparison.warnings],
         count=format_count,
     )
     return Markup(text)  # noqa: S704 (escaped by the template)
