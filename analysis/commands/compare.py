@@ -135,7 +135,7 @@ def compare(
     predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
         if predicted in ([False, True], [True, False]) and not vary and by is None:
-            forms = _check_predictions(*(sets if predicted[1] else sets[::-1]), metrics, advance)
+            forms = _check_predictions(sets if predicted[1] else sets[::-1], metrics, advance)
         else:
             forms = _compare_sets(sets, vary, metrics, is_by_workload=by is not None, advance=advance)
     if as_json:
@@ -147,7 +147,8 @@ def compare(
         echo(forms.render())
 
 
-def _check_predictions(measured: list[Path], predicted: list[Path], metrics: tuple[str, ...], advance: Advance) -> Forms:
+def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Forms:
+    measured, predicted = sets
     check = check_predictions(measured, predicted, metrics, advance)
     return Forms(
         lambda: render_check(check, every_metric=bool(metrics)),

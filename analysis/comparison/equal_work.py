@@ -125,7 +125,9 @@ def _find_reasons(
     works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]], amount: float, mix: float, unit: Unit
 ) -> Iterator[tuple[str, str]]:
     """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
-    each = [(system, work, span) for system, own in works.items() for work, span in zip(own, spans[system], strict=True)]
+    each = [
+        (system, work, span) for system, own in works.items() for work, span in zip(own, spans[system], strict=True)
+    ]
     if amount <= 0 or min(span for *_, span in each) <= 0:
         yield "a run did no work in its window", _LONGER
         return
@@ -142,7 +144,8 @@ def _find_reasons(
             text = f"the load limits, not the drive: with few moves in flight the drive of {system} delivers"
             yield f"{text} {saturation:.0%} of what it does with many ({SATURATED:.0%} needed)", _LOAD
     if mix > MIX:
-        yield f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%}): the runs were cut in different parts of the plan", _LONGER
+        text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"
+        yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     overlap = _measure_overlap(each, amount, unit)
     if overlap < OVERLAP:
         yield f"only {overlap:.1%} of the work is the same in both ({OVERLAP:.0%} needed)", _LONGER

@@ -94,8 +94,8 @@ def compute_statistics(values: Iterable[float | None]) -> Statistics:
 def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estimate:
     """Estimate the ratio of two systems from trials in one or several configurations.
 
-    Welch (1947) for unequal variances, Satterthwaite (1946) for the degrees of freedom. Configurations are strata: their
-    differences do not count as noise.
+    Welch (1947) for unequal variances, Satterthwaite (1946) for the degrees of freedom. Configurations are strata:
+    their differences do not count as noise.
 
     Args:
         strata: the values of both systems by configuration; at least one.

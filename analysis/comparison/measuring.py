@@ -55,7 +55,9 @@ class Measured:
             return "the spans have different tokens per unit of work"
         is_of_requests = metric in CATALOGUE and CATALOGUE[metric].group in _OF_REQUESTS
         if is_of_requests and self.requests is not None and self.requests < LEAST_REQUESTS:
-            return f"only {self.requests} requests ended in the spans of both, {LEAST_REQUESTS} are needed: replay longer"
+            return (
+                f"only {self.requests} requests ended in the spans of both, {LEAST_REQUESTS} are needed: replay longer"
+            )
         return ""
 
     def has_same_load(self, metric: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from analysis.comparison.equal_work import CUT_ERROR
-from analysis.comparison.intervals import CONFIDENCE, adjust_by_holm, estimate_ratio
+from analysis.comparison.intervals import CONFIDENCE, Stratum, adjust_by_holm, estimate_ratio
 from analysis.comparison.measuring import EQUAL_WORK, Measured
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
@@ -90,14 +90,16 @@ def _compute_ratio(measured: Sequence[Measured], a: str, b: str, metric: str) ->
         if better and not all(one.has_same_load(metric) for one in measured):
             better, why = None, _OTHER_LOAD
     empty = Ratio(metric, a, b, better, verdict="no verdict" if better else "not judged", why=why)
-    strata, means = [], (None, None)
+    strata: list[Stratum] = []
+    means: tuple[float | None, float | None] = (None, None)
     for one in measured:
         if missing := one.explain_missing(metric):
             empty = replace(empty, why=missing)
             continue
         values = [one.values(system, metric) for system in (a, b)]
         known = [[value for value in own if value is not None] for own in values]
-        means = tuple(exact.fmean(own) if own else None for own in known)
+        first, second = (exact.fmean(own) if own else None for own in known)
+        means = (first, second)
         if all(own and len(own) == len(all_of) and min(own) > 0 for own, all_of in zip(known, values, strict=True)):
             strata.append((known[0], known[1]))
     empty = replace(empty, means=means if len(measured) == 1 else (None, None))
@@ -128,5 +130,3 @@ def _explain_no_interval(measured: Sequence[Measured], a: str, b: str) -> str:
         return "predicted" if len(predicted) == 2 else f"{predicted[0]} is predicted"
     single = [system for system in (a, b) if any(len(one.configuration.trials[system]) == 1 for one in measured)]
     return "one trial each" if len(single) == 2 else f"one trial of {single[0]}"
-
-

@@ -15,7 +15,6 @@ from analysis.comparison.sentences import (
     describe_verdict,
     format_ends,
     format_times,
-    name_metric,
 )
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
@@ -165,7 +164,9 @@ def tabulate_trials(comparison: Comparison) -> list[list[str]]:
                 for summary in one.summaries[system]:
                     if summary.run not in seen:
                         seen.add(summary.run)
-                        rows.append([system, summary.run, one.name, *(_format_trial(each, summary) for each in metrics)])
+                        rows.append(
+                            [system, summary.run, one.name, *(_format_trial(each, summary) for each in metrics)]
+                        )
     return rows
 
 

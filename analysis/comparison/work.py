@@ -170,8 +170,8 @@ def read_work(run: Run, unit: Unit) -> Work:
         scan(run.files[place])
         .with_columns(*(pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()))
         .select(
-            *(pl.lit(rank, pl.Int32).alias("rank"), *(name for name in IDENTITY[unit] if name != "rank")),
-            "user_id",
+            pl.lit(rank, pl.Int32).alias("rank"),
+            pl.col("user_id", *(name for name in IDENTITY[unit] if name != "rank")),
             pl.col("start_ns") + run.shifts[place],
             pl.max_horizontal("end_ns", pl.col("start_ns") + 1) + run.shifts[place],
             amounts[unit].cast(pl.Float64).alias("amount"),

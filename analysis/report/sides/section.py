@@ -6,9 +6,9 @@ from typing import Final
 import jinja2
 from markupsafe import Markup
 
-from analysis.report.sides.forest import fit_axis
 from analysis.comparison.compare import Comparison
 from analysis.comparison.rows import list_remarks, tabulate_comparison, tabulate_trials
+from analysis.report.sides.forest import fit_axis
 from tracegen.errors import format_count
 
 _HERE: Final = Path(__file__).parent

@@ -57,7 +57,9 @@ def test_the_interval_of_a_mean_worked_by_hand() -> None:
     half = 4.30265 * math.log(2) / math.sqrt(3)
     assert (found.low, found.high) == pytest.approx((20 * math.exp(-half), 20 * math.exp(half)), rel=1e-4)
     linear = compute_statistics([0.0, 1.0, 2.0])
-    assert (linear.low, linear.high) == pytest.approx((1 - 4.30265 / math.sqrt(3), 1 + 4.30265 / math.sqrt(3)), rel=1e-4)
+    assert (linear.low, linear.high) == pytest.approx(
+        (1 - 4.30265 / math.sqrt(3), 1 + 4.30265 / math.sqrt(3)), rel=1e-4
+    )
 
 
 def test_strata_are_averaged_and_their_differences_are_no_noise() -> None:
@@ -110,7 +112,8 @@ REPETITIONS = 200
 def draw(rng: random.Random, noise: Noise, trials: int, configurations: int, ratio: float) -> bool:
     """Draw trials of two systems; return whether their interval excludes the true ratio."""
     strata = [
-        ([ratio * noise(rng) for _ in range(trials)], [noise(rng) for _ in range(trials)]) for _ in range(configurations)
+        ([ratio * noise(rng) for _ in range(trials)], [noise(rng) for _ in range(trials)])
+        for _ in range(configurations)
     ]
     ends = estimate_ratio(strata).find_ends()
     assert ends is not None

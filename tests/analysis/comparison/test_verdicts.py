@@ -14,11 +14,16 @@ def test_a_tier_of_which_less_was_asked_is_not_called_slower(craft: Craft) -> No
     half = {"nvme_read_bytes": 2.0, "nvme_read_gib_s": 1.0, "nvme_read_p95_ms": 2.0}
     metrics = ["nvme_read_gib_s", "nvme_read_p95_ms"]
     whole = three(craft, "w", values=asked)
-    found = compare({"a": three(craft, "h", conditions=CPU, plan="q", values=half), "b": whole}, ["usable_bytes"], metrics)
+    found = compare(
+        {"a": three(craft, "h", conditions=CPU, plan="q", values=half), "b": whole}, ["usable_bytes"], metrics
+    )
     assert {found.pairs[0].ratios[name].verdict for name in metrics} == {"not judged"}
     assert "not judged: the systems asked different work of this tier" in render(found)
     slow = {"nvme_read_bytes": 4.04, "nvme_read_gib_s": 1.0, "nvme_read_p95_ms": 6.0}
-    runs = [craft(f"s-{i}", values=slow | {"nvme_read_gib_s": 1 + i / 100, "nvme_read_p95_ms": 6 + i / 100}) for i in range(3)]
+    runs = [
+        craft(f"s-{i}", values=slow | {"nvme_read_gib_s": 1 + i / 100, "nvme_read_p95_ms": 6 + i / 100})
+        for i in range(3)
+    ]
     found = compare({"a": runs, "b": whole}, metrics=metrics)
     assert {found.pairs[0].ratios[name].winner for name in metrics} == {"b"}, "1% more bytes are the same"
 
@@ -65,9 +70,14 @@ def test_metrics_judged_together_are_corrected_and_the_first_is_not(craft: Craft
         for side in "ab"
     }
     few = compare(runs, metrics=["wall_clock_tok_s"]).pairs[0].ratios
-    wider = {side: [craft(f"{side}{i}", 1.06 * speed if side == "a" else speed) for i, speed in enumerate(noise)] for side in "ab"}
+    wider = {
+        side: [craft(f"{side}{i}", 1.06 * speed if side == "a" else speed) for i, speed in enumerate(noise)]
+        for side in "ab"
+    }
     alone = compare(wider, metrics=["wall_clock_tok_s"]).pairs[0].ratios
-    many = compare(wider, metrics=["wall_clock_tok_s", "decode_read_gib_s", "storage_tok_s", "elapsed_s"]).pairs[0].ratios
+    many = (
+        compare(wider, metrics=["wall_clock_tok_s", "decode_read_gib_s", "storage_tok_s", "elapsed_s"]).pairs[0].ratios
+    )
     assert few["equal_work"].verdict == "not apart"
     assert (alone["equal_work"].verdict, alone["wall_clock_tok_s"].verdict) == ("apart", "apart")
     assert many["equal_work"].verdict == "apart"
@@ -77,7 +87,9 @@ def test_metrics_judged_together_are_corrected_and_the_first_is_not(craft: Craft
 
 def test_the_order_of_runs_does_not_matter(craft: Craft) -> None:
     a, b = three(craft, "a", (1.2, 1.3, 1.1)), three(craft, "b")
-    one, other = (compare(runs).pairs[0].ratios["equal_work"] for runs in ({"a": a[::-1], "b": b[1:] + b[:1]}, {"a": a, "b": b}))
+    one, other = (
+        compare(runs).pairs[0].ratios["equal_work"] for runs in ({"a": a[::-1], "b": b[1:] + b[:1]}, {"a": a, "b": b})
+    )
     assert (one.ratio, one.low, one.high) == pytest.approx((other.ratio, other.low, other.high))
 
 
