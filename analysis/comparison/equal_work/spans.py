@@ -1,8 +1,9 @@
 """Equal work: the spans in which the runs of a pair of systems did as much, and whether these may be compared.
 
-A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ from earlier ones. So
-rates over own windows divide different work. Here W is the least work in any window of the set, t(W) the time in which
-a run did it, and every rate is one over the span up to t(W). docs/comparing.md derives it and says where it fails.
+A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ
+from earlier ones. So rates over own windows divide different work. Here W is the least work in any
+window of the set, t(W) the time in which a run did it, and every rate is one over the span up to
+t(W). docs/comparing.md derives it and says where it fails.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.work import IDENTITY, Unit, Work
+from analysis.comparison.equal_work.work import IDENTITY, Unit, Work
 
 OVERLAP: Final = 0.90
 """Least share of W that is the same moves in both runs."""
@@ -35,6 +36,7 @@ SAME: Final = 0.02
 LIMITING: Final = 0.8
 """Least busy share of a drive that limits its run."""
 
+_LIMITS: Final = "the load limits, not the drive"
 _LONGER: Final = "replay longer"
 _LOAD: Final = "replay with more users or without pauses, or compare whole runs (--duration unlimited)"
 
@@ -66,7 +68,7 @@ class EqualWork:
     same_tokens: bool = True
 
     def has_ends_before(self, works: Mapping[str, Sequence[Work]]) -> bool:
-        """Return whether a span ends before its run does, so that metrics of the whole run are not those of the span."""
+        """Return whether a span ends before its run does, so that its metrics are not the run's."""
         return any(
             end_ns < work.last_ns
             for system, own in works.items()
@@ -137,12 +139,12 @@ def _find_reasons(
     for system, work, span in each:
         busy = work.measure_busy(span)
         if busy is not None and busy < BUSY:
-            text = f"the load limits, not the drive: the drive of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
-            yield text, _LOAD
+            text = f"the drive of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
+            yield f"{_LIMITS}: {text}", _LOAD
         saturation = 1.0 if busy is None else work.measure_saturation(span)
         if saturation < SATURATED:
-            text = f"the load limits, not the drive: with few moves in flight the drive of {system} delivers"
-            yield f"{text} {saturation:.0%} of what it does with many ({SATURATED:.0%} needed)", _LOAD
+            text = f"with few moves in flight the drive of {system} delivers {saturation:.0%}"
+            yield f"{_LIMITS}: {text} of what it does with many ({SATURATED:.0%} needed)", _LOAD
     if mix > MIX:
         text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER

@@ -35,10 +35,11 @@ class Work:
     """The moves of a run on a common clock, the warm-up included.
 
     Attributes:
-        moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work, new `tokens`, and
-            the bytes that it read from and wrote to the nvme tier.
+        moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work,
+            new `tokens`, and the bytes that it read from and wrote to the nvme tier.
         begin_ns: the end of the warm-up; without one the first start.
-        end_ns: the cut; in a run that was not cut the last end, or the time when users began to run out.
+        end_ns: the cut; in a run that was not cut the last end, or the time when users began to run
+            out.
         is_cut: whether the run was cut.
     """
 
@@ -89,7 +90,7 @@ class Work:
         return float(at[before] + min(share, 1.0) * (at[after] - at[before]))
 
     def share_until(self, seconds: float) -> Floats:
-        """Return the share of each move's time between `begin_ns` and so many seconds after it."""
+        """Return the share of each move's time between `begin_ns` and a time after it."""
         length = self._ends - self._starts
         inside = np.minimum(self._ends, seconds) - np.maximum(self._starts, 0.0)
         shares: Floats = np.clip(inside / length, 0.0, 1.0)
@@ -124,8 +125,9 @@ class Work:
     def measure_saturation(self, seconds: float) -> float:
         """Return how little more the drive delivers when more moves are in flight, from 0 to about 1.
 
-        It is bytes/s in the third of the time with the fewest moves in flight, over that with the most; of reads,
-        writes or both, whichever is highest. Below 1 more load would have brought more.
+        It is bytes/s in the third of the time with the fewest moves in flight, over that with the
+        most; of reads, writes or both, whichever is highest. Below 1 more load would have brought
+        more.
         """
         kinds = (("read_bytes",), ("write_bytes",), ("read_bytes", "write_bytes"))
         return max(self._measure_saturation(columns, seconds) for columns in kinds)
@@ -189,8 +191,8 @@ def read_work(run: Run, unit: Unit) -> Work:
 def _find_end(moves: pl.DataFrame, *, has_users: bool) -> int:
     """Return the last end; of users who wait for their own requests the time when they began to run out.
 
-    After that fewer and fewer users share the system, so that it is judged under another load. If less than half of the
-    work is done by then, the last end counts.
+    After that fewer and fewer users share the system, so that it is judged under another load. If
+    less than half of the work is done by then, the last end counts.
     """
     last = int(moves["end_ns"].to_numpy().max())
     if not has_users:
