@@ -15,13 +15,13 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.comparison.compare import compare_systems
 from analysis.comparison.export import convert_statistics, tabulate_statistics
 from analysis.comparison.matching import match_configurations, match_workloads, name_sets
-from analysis.comparison.prediction_text import check_to_json, render_check, tabulate_check
-from analysis.comparison.predictions import check_predictions, find_predictions
+from analysis.comparison.predicted.prediction_text import check_to_json, render_check, tabulate_check
+from analysis.comparison.predicted.predictions import check_predictions, find_predictions
 from analysis.comparison.rows import convert_comparison
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
 from analysis.comparison.trials import load_sets
-from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines
+from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines, warn_of_predictions
 from analysis.progress import Advance
 from analysis.sql.csv_cells import as_text
 from tracegen.errors import InputError
@@ -135,7 +135,7 @@ def compare(
     predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
         if predicted in ([False, True], [True, False]) and not vary and by is None:
-            forms = _check_predictions(*(sets if predicted[1] else sets[::-1]), metrics, advance)
+            forms = _check_predictions(sets if predicted[1] else sets[::-1], metrics, advance)
         else:
             forms = _compare_sets(sets, vary, metrics, is_by_workload=by is not None, advance=advance)
     if as_json:
@@ -147,7 +147,8 @@ def compare(
         echo(forms.render())
 
 
-def _check_predictions(measured: list[Path], predicted: list[Path], metrics: tuple[str, ...], advance: Advance) -> Forms:
+def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Forms:
+    measured, predicted = sets
     check = check_predictions(measured, predicted, metrics, advance)
     return Forms(
         lambda: render_check(check, every_metric=bool(metrics)),
@@ -182,13 +183,14 @@ def _compare_sets(
         together = {"the set of workloads": [trial for own in trials.values() for trial in own]}
         warnings = [*warn_of_machines(together), *warn_of_conditions(trials, vary)]
         body = render_workloads(configurations, names, warnings)
-        found["warnings"] = warnings
     else:
         (system,) = trials
         configurations, _ = match_configurations(trials, vary)
-        body = render_trials(configurations, system, names)
+        warnings = [*warn_of_machines(trials), *warn_of_predictions(trials)]
+        body = [*(f"WARNING: {warning}" for warning in warnings), *render_trials(configurations, system, names)]
         if len(configurations) > 1:
             say(_SEVERAL.format(len(configurations)))
+    found["warnings"] = warnings
     found["configurations"] = convert_statistics(configurations, names)
     return Forms(
         lambda: "\n".join([*head, *body]),

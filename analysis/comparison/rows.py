@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from analysis.comparison.compare import Comparison, Pair
-from analysis.comparison.equal_work import EqualWork
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
+from analysis.comparison.equal_work.spans import EqualWork
 from analysis.comparison.export import convert_statistics
-from analysis.comparison.measuring import EQUAL_WORK, Measured
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.sentences import (
     describe_comparison,
@@ -15,7 +15,6 @@ from analysis.comparison.sentences import (
     describe_verdict,
     format_ends,
     format_times,
-    name_metric,
 )
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
@@ -165,7 +164,9 @@ def tabulate_trials(comparison: Comparison) -> list[list[str]]:
                 for summary in one.summaries[system]:
                     if summary.run not in seen:
                         seen.add(summary.run)
-                        rows.append([system, summary.run, one.name, *(_format_trial(each, summary) for each in metrics)])
+                        rows.append(
+                            [system, summary.run, one.name, *(_format_trial(each, summary) for each in metrics)]
+                        )
     return rows
 
 
@@ -175,13 +176,13 @@ def _format_trial(metric: str, summary: Summary) -> str:
 
 
 def list_remarks(comparison: Comparison) -> list[str]:
-    """Return what a reader must know of a comparison: the spans, what differs, what is left out, doubts."""
+    """Return what a reader must know of a comparison: the spans, what differs, what is left out."""
     pairs = comparison.compared
     spans = [text for pair in pairs for one in pair.measured for text in describe_span(one, named=bool(pair.each))]
     varied = [f"They differ in {'; '.join(pair.varied)}." for pair in pairs if pair.varied]
     refused = [describe_pair(pair) for pair in comparison.pairs if pair.why] if len(comparison.pairs) > 1 else []
     unmatched = [f"Left out: {why}." for pair in pairs for why in pair.unmatched]
-    return list(dict.fromkeys([*spans, *varied, *refused, *unmatched, *comparison.warnings]))
+    return list(dict.fromkeys([*spans, *varied, *refused, *unmatched]))
 
 
 def describe_span(measured: Measured, *, named: bool) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
-from analysis.comparison.measuring import EQUAL_WORK, Measured
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
 from analysis.comparison.ratios import Ratio
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
@@ -129,7 +129,7 @@ def _count_decimals(ratio: Ratio) -> int:
         size = ratio.ratio or 1.0
         return min(max(2 - math.floor(math.log10(size)), 0), 4)
     half = max((ratio.high - ratio.low) / 2, 1e-4)
-    decimals = min(max(-math.floor(math.log10(half)), 0), 4)
+    decimals = min(max(-math.floor(math.log10(half)), 0), 3)
     ends = (ratio.low, ratio.high) if ratio.verdict == "apart" else ()
     return next((n for n in range(decimals, 5) if all(round(end, n) != 1 for end in ends)), 5)
 

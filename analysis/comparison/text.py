@@ -1,6 +1,7 @@
 """Comparisons, trials and workloads as text."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from analysis.comparison.compare import Comparison
@@ -17,7 +18,7 @@ LISTED: Final = 12
 """Most configurations that are listed with a line each."""
 
 
-def render_sets(systems: Systems, left_out: Mapping[object, str]) -> list[str]:
+def render_sets(systems: Systems, left_out: Mapping[Path, str]) -> list[str]:
     """Return lines on the runs of each system, and on those that were left out.
 
     Args:
@@ -46,11 +47,9 @@ def render_comparison(comparison: Comparison) -> list[str]:
         for group in groups:
             rows += [[group.title, "", "", "", "", ""]] if group.title else []
             indent = "  " if group.title else ""
-            rows += [
-                [indent + row.head, row.old, row.new, row.times, row.interval, row.words] for row in group.rows
-            ]
+            rows += [[indent + row.head, row.old, row.new, row.times, row.interval, row.words] for row in group.rows]
         lines += [*align_columns(rows, left=(0, 5)), ""]
-    lines += list_remarks(comparison)
+    lines += [*list_remarks(comparison), *(f"WARNING: {warning}" for warning in comparison.warnings)]
     trials = [trial for own in comparison.trials.values() for trial in own]
     if doubts := count_doubts(trials):
         lines.append(list_doubt_kinds(doubts, len(trials)))
@@ -77,10 +76,14 @@ def _describe_configuration(one: Configuration) -> str:
     return f"{one.name}; trace {one.trace[:12]}, {trials}{cut}"
 
 
-def render_workloads(configurations: Sequence[Configuration], metrics: Sequence[str], warnings: Sequence[str]) -> list[str]:
+def render_workloads(
+    configurations: Sequence[Configuration], metrics: Sequence[str], warnings: Sequence[str]
+) -> list[str]:
     """Return the metrics of different workloads next to each other."""
     rows = [["", *(one.name for one in configurations)]]
-    rows += [[metric, *(_format_mean(one.statistics(one.name, metric)) for one in configurations)] for metric in metrics]
+    rows += [
+        [metric, *(_format_mean(one.statistics(one.name, metric)) for one in configurations)] for metric in metrics
+    ]
     lines = [*(f"WARNING: {warning}" for warning in warnings), "", *align_columns(rows, left=(0,)), ""]
     return [*lines, "The work differs: no ratio of these numbers says which system is faster."]
 

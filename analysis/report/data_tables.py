@@ -4,8 +4,8 @@ from typing import Final
 
 import polars as pl
 
-from analysis.summary.numbers import choose_decimals
 from analysis.report.text import format_number
+from analysis.summary.numbers import choose_decimals
 
 _EXACT: Final = ("t_s", "share")
 """Columns that name rows, so that no digit may be missing."""

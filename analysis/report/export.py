@@ -11,6 +11,8 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import asdict
 
+from analysis.comparison.compare import Comparison
+from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison
 from analysis.log import plan_order as orders
 from analysis.metrics.headlines import REPORT
 from analysis.progress import Progress, ignore_progress
@@ -20,8 +22,6 @@ from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
-from analysis.comparison.compare import Comparison
-from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison
 from analysis.sql.csv_cells import as_text
 from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
@@ -141,7 +141,12 @@ def _write_comparison(comparison: Comparison) -> list[str]:
             label = ": ".join(filter(None, (group.title, row.head)))
             cells = [label, row.old, row.new, row.times, row.interval, row.words]
             lines.append(f"| {' | '.join(map(escape_text, cells))} |")
-    return [*lines, "", *(f"- {escape_text(remark)}" for remark in list_remarks(comparison)), ""]
+    return [
+        *lines,
+        "",
+        *(f"- {escape_text(remark)}" for remark in (*list_remarks(comparison), *comparison.warnings)),
+        "",
+    ]
 
 
 def _write_card(card: Card) -> str:

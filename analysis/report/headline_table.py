@@ -9,8 +9,8 @@ from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
-from analysis.summary.numbers import format_alike
 from analysis.report.text import unit
+from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import bracketed, is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count

@@ -10,9 +10,9 @@ from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot
 from analysis.report.charts import SYSTEMS, add_notes
 from analysis.report.comparison_charts import compare_trials
 from analysis.report.data import DRAWN, Gathered
-from analysis.summary.numbers import format_alike
 from analysis.report.svg import INK, MUTED, TEXT_SIZE
 from analysis.report.text import format_number
+from analysis.summary.numbers import format_alike
 
 _LABEL: Final = 380
 """Most pixels for the names of rows."""

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
+from analysis.comparison.compare import Pair
+from analysis.comparison.intervals import Statistics, compute_statistics
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.rows import format_means
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
-from analysis.comparison.compare import Pair
-from analysis.comparison.intervals import Statistics, compute_statistics
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
 from analysis.report.between_runs.load_screen import make_load_cards
@@ -91,7 +91,7 @@ def make_cards(data: Gathered) -> list[Card]:
     side = data.comparison.compared[0] if data.comparison and len(data.comparison.compared) == 1 else None
     if side is not None and side.each:
         found = ((figure, side.ratios.get(figure.name)) for figure in figures)
-        return [_describe_overall(figure, ratio, side) for figure, ratio in found if ratio]
+        return [_describe_overall(figure, ratio) for figure, ratio in found if ratio]
     if side is None or len(systems) > 2:
         return [_describe_best(figure, systems) for figure in figures]
     return [
@@ -153,7 +153,7 @@ def _describe_ratio(figure: _Figure, ratio: Ratio, side: Pair) -> Card:
     )
 
 
-def _describe_overall(figure: _Figure, ratio: Ratio, side: Pair) -> Card:
+def _describe_overall(figure: _Figure, ratio: Ratio) -> Card:
     """Return the card of the ratio of two systems over several configurations."""
     ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
     verdict = describe_verdict(ratio)

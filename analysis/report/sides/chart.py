@@ -6,11 +6,11 @@ from typing import Final
 import altair as alt
 import polars as pl
 
+from analysis.comparison.compare import Comparison
+from analysis.comparison.rows import Row, tabulate_comparison
 from analysis.comparison.sentences import count_better
 from analysis.report.chart_kinds import ROWS, Chart, Plot
 from analysis.report.sides.forest import ForestAxis, fit_axis
-from analysis.comparison.compare import Comparison
-from analysis.comparison.rows import Row, tabulate_comparison
 from analysis.report.svg import INK, MUTED, WIDTH, get_colour
 
 _COLUMNS: Final = {"old": 70, "new": 70, "ratio": 75, "interval": 110, "words": 130}

@@ -6,9 +6,9 @@ from typing import Final
 import jinja2
 from markupsafe import Markup
 
-from analysis.report.sides.forest import fit_axis
 from analysis.comparison.compare import Comparison
 from analysis.comparison.rows import list_remarks, tabulate_comparison, tabulate_trials
+from analysis.report.sides.forest import fit_axis
 from tracegen.errors import format_count
 
 _HERE: Final = Path(__file__).parent
@@ -29,7 +29,7 @@ def render_sides(comparison: Comparison) -> Markup:
         groups=groups,
         axis=fit_axis(row.ratio for group in groups for row in group.rows),
         trials=tabulate_trials(comparison),
-        remarks=list_remarks(comparison),
+        remarks=[*list_remarks(comparison), *comparison.warnings],
         count=format_count,
     )
     return Markup(text)  # noqa: S704 (escaped by the template)

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from analysis.comparison.trials import load_trials
 from analysis.report.sides.sides import Sides, build_sides
+
+from analysis.comparison.trials import load_trials
 
 
 def sides_of(systems: dict[str, list[Path]], *, is_given: bool = False) -> Sides:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from analysis.report.sides.ranking import rank_systems
 from analysis.report.sides.remarks import list_remarks, write_sides
-from analysis.report.sides.section import render_sides
 from analysis.report.sides.tables import convert_sides, tabulate_side_trials, tabulate_sides
+
+from analysis.report.sides.section import render_sides
 from tests.analysis.comparison.crafting import CPU, Craft, resampled_means, three
 from tests.analysis.report.sides.comparing import sides_of
 

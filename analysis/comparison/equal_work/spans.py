@@ -1,8 +1,9 @@
 """Equal work: the spans in which the runs of a pair of systems did as much, and whether these may be compared.
 
-A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ from earlier ones. So
-rates over own windows divide different work. Here W is the least work in any window of the set, t(W) the time in which
-a run did it, and every rate is one over the span up to t(W). docs/comparing.md derives it and says where it fails.
+A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ
+from earlier ones. So rates over own windows divide different work. Here W is the least work in any
+window of the set, t(W) the time in which a run did it, and every rate is one over the span up to
+t(W). docs/comparing.md derives it and says where it fails.
 """
 
 import math
@@ -14,23 +15,23 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.work import IDENTITY, Load, Unit, Work
+from analysis.comparison.equal_work.work import IDENTITY, Load, Unit, Work
 from analysis.log.columns import TOUCHES
 
 OVERLAP: Final = 0.75
-"""Least share of W that is the same moves in both runs; what the drives did for W must agree more closely, see DRIVE."""
+"""Least share of W that is the same moves in both runs; DRIVE is stricter about what matters."""
 UNDER_WAY: Final = 0.10
 """Most of W that belongs to moves under way at t(W)."""
 BUSY: Final = 0.99
 """Least share of a span in which the drive of a cut run had something to do."""
 STARVED: Final = 0.03
-"""Most that a drive may lose because fewer moves are in flight at it than at the other one.
+"""Most that a drive may have lost because fewer moves were in flight at it than at the other one.
 
-Delivery grows at most in proportion to the moves in flight, so equal numbers need no more proof; a saturated drive needs
-no equal numbers.
+A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
+and a saturated drive needs no equal numbers.
 """
 DRIVE: Final = 0.03
-"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them: what they do is the ratio."""
+"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them."""
 MIX: Final = 0.05
 """Most by which tokens per unit of work may differ."""
 HALVES: Final = 0.25
@@ -42,6 +43,7 @@ SAME: Final = 0.02
 LIMITING: Final = 0.8
 """Least busy share of a drive that limits its run."""
 
+_LIMITS: Final = "the load limits, not the drive"
 _LONGER: Final = "replay longer"
 _LOAD: Final = "replay with more users or without pauses, or compare whole runs (--duration unlimited)"
 
@@ -73,7 +75,7 @@ class EqualWork:
     same_tokens: bool = True
 
     def has_ends_before(self, works: Mapping[str, Sequence[Work]]) -> bool:
-        """Return whether a span ends before its run does, so that metrics of the whole run are not those of the span."""
+        """Return whether a span ends before its run does, so that its metrics are not the run's."""
         return any(
             end_ns < work.last_ns
             for system, own in works.items()
@@ -144,20 +146,18 @@ def _find_reasons(
     for system, work, span in each:
         load = _measure_load(work, TOUCHES, span)
         if load is not None and load.busy < BUSY:
-            where = "drive" if work.has_drive else "memory"
-            text = f"the load limits, not the {where}: that of {system} was busy {load.busy:.1%} of the time ({BUSY:.0%} needed)"
-            yield text, _LOAD
+            where = "the drive" if work.has_drive else "the memory"
+            text = f"{where} of {system} was busy {load.busy:.1%} of the time"
+            yield f"{_LIMITS}: {text} ({BUSY:.0%} needed)", _LOAD
     if (starved := _measure_starved(works, spans)) > STARVED:
-        text = f"the load limits, not the drive: with fewer moves in flight a drive may have lost {starved:.1%}"
-        yield f"{text} (at most {STARVED:.0%})", _LOAD
+        text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
+        yield f"{_LIMITS}: {text} (at most {STARVED:.0%})", _LOAD
     if unit == "bytes" and (unlike := _compare_drives(works, spans)) > DRIVE:
-        text = f"the drives' own part of the work differs by {unlike:.1%} (at most {DRIVE:.0%})"
+        text = f"what the drives did for it differs by {unlike:.1%} (at most {DRIVE:.0%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     if mix > MIX:
-        yield (
-            f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%}): the runs were cut in different parts of the plan",
-            _LONGER,
-        )
+        text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"
+        yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     overlap = _measure_overlap(each, amount, unit)
     if overlap < OVERLAP:
         yield f"only {overlap:.1%} of the work is the same in both ({OVERLAP:.0%} needed)", _LONGER

@@ -44,8 +44,8 @@ class Load:
     Attributes:
         busy: the share of the time in which it had something to do.
         depth: mean moves in flight at it.
-        power: of the moves in flight by which it delivers more: 0 if it is saturated, 1 if it delivers in proportion to
-            them, or if too little is known.
+        power: of the moves in flight by which it delivers more: 0 if it is saturated, 1 if it
+            delivers in proportion to them, or if too little is known.
     """
 
     busy: float
@@ -58,10 +58,12 @@ class Work:
     """The moves of a run on a common clock, the warm-up included.
 
     Attributes:
-        moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work, new `tokens`, and
-            for the nvme tier read_bytes, write_bytes, read_ns and write_ns: the times in the device.
+        moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work,
+            new `tokens`, and for the nvme tier read_bytes, write_bytes, and the times in the
+            device, read_ns and write_ns.
         begin_ns: the end of the warm-up; without one the first start.
-        end_ns: the cut; in a run that was not cut the last end, or the time when users began to run out.
+        end_ns: the cut; in a run that was not cut the last end, or the time when users began to run
+            out.
         is_cut: whether the run was cut.
     """
 
@@ -117,7 +119,7 @@ class Work:
         return float(at[before] + min(share, 1.0) * (at[after] - at[before]))
 
     def share_until(self, seconds: float) -> Floats:
-        """Return the share of each move's time between `begin_ns` and so many seconds after it."""
+        """Return the share of each move's time between `begin_ns` and a time after it."""
         length = self._ends - self._starts
         inside = np.minimum(self._ends, seconds) - np.maximum(self._starts, 0.0)
         shares: Floats = np.clip(inside / length, 0.0, 1.0)
@@ -138,15 +140,15 @@ class Work:
         return float(self.moves["amount"].to_numpy() @ shares)
 
     def measure_busy(self, seconds: float) -> float | None:
-        """Return the share of the time until then in which the nvme tier had something to do; None without one."""
+        """Return the share of the time until then in which the nvme tier was busy; None without one."""
         load = self.measure_load(TOUCHES, seconds)
         return None if load is None else load.busy
 
     def measure_load(self, sides: Collection[str], seconds: float) -> Load | None:
         """Return the load of the nvme tier until then by reads, writes or both; None without any.
 
-        Without `sides` it is the load of all tiers. A demotion is at the drive only while it writes there, so the times
-        are those in the device: reads come first in a move, writes last.
+        Without `sides` it is the load of all tiers. A demotion is at the drive only while it writes
+        there, so the times are those in the device: reads come first in a move, writes last.
         """
         start, end, size = self._list_visits(sides, seconds)
         if not len(start):
@@ -164,7 +166,7 @@ class Work:
         return Load(float(1 - idle / seconds), float(depths.sum() / seconds), _fit_power(depths, moved))
 
     def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
-        """Return when moves came to the nvme tier and left it until then, in s since `begin_ns`, and their bytes."""
+        """Return when moves came to the nvme tier and left it until then, and their bytes."""
         if not sides:
             use = (self.moves["amount"].to_numpy() > 0) & (self._ends > 0) & (self._starts < seconds)
             return self._starts[use], self._ends[use], self.moves["amount"].to_numpy()[use]
@@ -180,7 +182,10 @@ class Work:
 
 
 def _fit_power(depths: Floats, moved: Floats) -> float:
-    """Return the power of the moves in flight by which bytes grow over windows, two standard errors added, from 0 to 1."""
+    """Return by which power of the moves in flight bytes grow over windows, from 0 to 1.
+
+    Two standard errors are added; without enough windows it is 1.
+    """
     use = (depths > 0) & (moved > 0)
     if use.sum() < _LEAST_WINDOWS:
         return 1.0
@@ -205,8 +210,8 @@ def read_work(run: Run, unit: Unit) -> Work:
         scan(run.files[place])
         .with_columns(*(pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()))
         .select(
-            *(pl.lit(rank, pl.Int32).alias("rank"), *(name for name in IDENTITY[unit] if name != "rank")),
-            "user_id",
+            pl.lit(rank, pl.Int32).alias("rank"),
+            pl.col("user_id", *(name for name in IDENTITY[unit] if name != "rank")),
             pl.col("start_ns") + run.shifts[place],
             pl.max_horizontal("end_ns", pl.col("start_ns") + 1) + run.shifts[place],
             amounts[unit].cast(pl.Float64).alias("amount"),
@@ -225,8 +230,8 @@ def read_work(run: Run, unit: Unit) -> Work:
 def _find_end(moves: pl.DataFrame, *, has_users: bool) -> int:
     """Return the last end; of users who wait for their own requests the time when they began to run out.
 
-    After that fewer and fewer users share the system, so that it is judged under another load. If less than half of the
-    work is done by then, the last end counts.
+    After that fewer and fewer users share the system, so that it is judged under another load. If
+    less than half of the work is done by then, the last end counts.
     """
     last = int(moves["end_ns"].to_numpy().max())
     if not has_users:
