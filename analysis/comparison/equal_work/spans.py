@@ -105,7 +105,7 @@ def find_equal_work(works: Mapping[str, Sequence[Work]], unit: Unit) -> EqualWor
     ]
     mix = math.inf if min(tokens) <= 0 < max(tokens) else max(tokens) / min(tokens) - 1 if max(tokens) > 0 else 0.0
     reason, remedy = "", ""
-    if is_cut:
+    if is_cut or amount <= 0:
         found = _find_reasons(works, spans, amount, mix, unit)
         reason, remedy = next(found, ("", ""))
     return EqualWork(

@@ -151,7 +151,7 @@ class Work:
         there, so the times are those in the device: reads come first in a move, writes last.
         """
         start, end, size = self._list_visits(sides, seconds)
-        if not len(start):
+        if not len(start) or seconds <= 0:
             return None
         order = np.argsort(np.concatenate([start, end]), kind="stable")
         at = np.concatenate([start, end])[order]
