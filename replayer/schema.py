@@ -38,6 +38,7 @@ from replayer.record.run_info import (
     Status,
     Totals,
     TraceInfo,
+    Unfinished,
     Window,
 )
 from replayer.record.simulation import (
@@ -82,6 +83,7 @@ __all__ = [
     "Storage",
     "Totals",
     "TraceInfo",
+    "Unfinished",
     "Window",
     "causes_of",
     "check_file",

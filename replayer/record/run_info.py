@@ -232,6 +232,23 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     stopped_s: Seconds | None = None
 
 
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests that were due before the cut and are not done: a value each in every column.
+
+    `in_prefill`: 1 if ops of its prefill are not done, else 0.
+    """
+
+    request_id: tuple[Count, ...] = ()
+    qos: tuple[Count, ...] = ()
+    due_ns: tuple[Count, ...] = ()
+    in_prefill: tuple[Count, ...] = ()
+
+    def __post_init__(self) -> None:
+        columns = (self.request_id, self.qos, self.due_ns, self.in_prefill)
+        if len({len(column) for column in columns}) > 1:
+            raise ValueError("unfinished has columns of unequal lengths")
+
+
 class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.json's word)
     """Something that the replayer noticed; `kind` is None in files of older releases."""
 
@@ -273,6 +290,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     executed: Totals | None = None
     warmup: Warmup | None = None
     window: Window | None = None
+    unfinished: Unfinished | None = None
 
     @property
     def cut_s(self) -> float | None:
