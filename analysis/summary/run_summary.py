@@ -1,7 +1,7 @@
 """The summary of a run: its doubts, its provenance and its metrics, as an immutable value and as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -110,6 +110,7 @@ class Summary:
         metrics: all metrics of all ranks together, without the warm-up.
         bottleneck: the part of the system that held the run back; None if nothing was measured.
         prediction: None if the run was measured.
+        more_than: by metric that unfinished requests leave unknown, the value that it exceeds.
     """
 
     run: str
@@ -118,6 +119,7 @@ class Summary:
     metrics: Metrics
     bottleneck: str | None
     prediction: Prediction | None = None
+    more_than: dict[str, float] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[str]:
@@ -170,6 +172,7 @@ class Summary:
             "machine": [machine.host, machine.cpu, machine.cores, machine.device],
             "host_cores": provenance.host_cores,
             "storage": None if provenance.storage is None else to_plain(provenance.storage),
+            "more_than": self.more_than,
             **self.values,
         }
 

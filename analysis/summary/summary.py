@@ -18,6 +18,7 @@ from analysis.doubts.predictions import identify_profile
 from analysis.log.log import Log, Targets
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
+from analysis.metrics.waits import find_lower_bounds
 from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
@@ -141,7 +142,9 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     own = [*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)]
     found = doubts.sort_doubts(own)
     bottleneck = values.pop("bottleneck")
-    return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction)
+    return Summary(
+        str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction, find_lower_bounds(log)
+    )
 
 
 def _predict(run: Run, values: Metrics, targets: Targets) -> tuple[Prediction | None, list[Doubt]]:

@@ -1,7 +1,7 @@
 """A run directory, read as docs/run-directory.md describes it, and the constants of the definitions."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ QUANTILES = {"p50": 5000, "p90": 9000, "p95": 9500, "p99": 9900, "p999": 9990, "
 
 CURVE = [*range(0, 10_000, 200), 9900, 9950, 9990, 9995, 9999, 10_000]
 DATA = Path(__file__).parent.parent.parent / "data"
+OPENED = ("request_id", "due_ns", "qos", "in_prefill")
 GOLDEN_TARGETS: dict[str, Any] = {
     "qos_ms_per_gib": 100.0, "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
     "tbw": 600.0, "drive_tb": 3.84,
@@ -53,6 +54,8 @@ class Facts:
     cut_ns: int | None = None
     timed: bool = True
     workers: int = 1
+    due_from_ns: int | None = None
+    unfinished: Rows | None = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rows = [row for row in self.every if not row["warmup"]]
@@ -77,6 +80,7 @@ def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
     every: Rows = []
     device: Rows = []
     warm_ends, cuts, sampled, cores, host_cores = [], [], {}, {}, {}
+    unfinished: Rows | None = []
     for rank, (place, info, zero) in enumerate(zip(places, infos, zeros, strict=True)):
         shift = zero - known[0] if zero is not None else 0
         for part in sorted((place / "moves").glob("part-*.parquet")):
@@ -86,6 +90,14 @@ def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
                 every.append(older | row | stamps | {"rank": rank})
         if (cut_s := (info.get("window") or {}).get("cut_s")) is not None:
             cuts.append(round(cut_s * 1e9) + shift)
+        listed = info.get("unfinished")
+        if listed is None and cut_s is not None:
+            unfinished = None
+        elif listed is not None and unfinished is not None:
+            for request, due, qos, prefill in zip(*(listed[n] for n in OPENED), strict=True):
+                unfinished.append(
+                    {"rank": rank, "request_id": request, "due_ns": due + shift, "qos": QOS[qos], "in_prefill": prefill}
+                )
         if (end := (info.get("warmup") or {}).get("end_ns")) is not None:
             warm_ends.append(end + shift)
         machine = info.get("machine") or {}
@@ -114,17 +126,22 @@ def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
         "qos_ms": {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}, "qos_ms_per_gib": 0.0, "tbw": None,
         "tier_gib_s": {}, "drive_tb": None,
     }  # fmt: skip
+    warm_end = max(warm_ends, default=None)
+    timed = infos[0]["conditions"]["pace"] != "asap"
+    by_time = timed and (infos[0]["conditions"].get("warmup") or {}).get("s")
     return Facts(
         every,
         round(infos[0]["conditions"].get("token_ms", 0) * 1e6),
-        max(warm_ends, default=None),
+        warm_end,
         device,
         len(infos),
         sum(cores.values()),
         None if None in host_cores.values() else sum(host_cores.values()),
         max((info.get("window") or {}).get("drain_s", 0.0) for info in infos),
         cut_ns=min(cuts, default=None),
-        timed=infos[0]["conditions"]["pace"] != "asap",
+        timed=timed,
+        due_from_ns=(10**18 if warm_end is None else warm_end) if by_time else None,
+        unfinished=unfinished,
         workers=sum(info["conditions"]["workers"] for info in infos),
         **(settings | (targets or {})),
     )

@@ -75,7 +75,7 @@ def assert_same_table(found: pl.DataFrame, expected: Rows) -> None:
 
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
-    "machine", "host_cores", "storage", "zero_ns", "cut", "users", "ended_ns", "predicted",
+    "machine", "host_cores", "storage", "zero_ns", "cut", "users", "ended_ns", "predicted", "more_than",
 }  # fmt: skip
 
 
