@@ -17,7 +17,7 @@ _KEPT_SHARE = 0.95
 
 
 def waits(log: Log) -> pl.LazyFrame:
-    """Times per request without its evictions and copies (Requests of cut runs); null under pace asap except two.
+    """Times per request without its evictions and copies; null under pace asap except two.
 
     requests: requests that were due inside elapsed_s, those that never began included; under pace
         asap, requests whose first op is past the warm-up.

@@ -129,8 +129,8 @@ def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: 
 def write_requests(place: Path, opened: dict[int, bool], warm_until_s: int | None = None) -> Path:
     """Ten requests, one due each second, each 1 s of prefill; cut at 10 s, when those of `opened` are not done.
 
-    Of `opened`, one that is marked has moved for 0.5 s, and the others have not begun. Rows that started before
-    `warm_until_s` are warm-up.
+    Of `opened`, one that is marked has moved for 0.5 s, and the others have not begun. Rows that were due more
+    than 1 s before `warm_until_s` are marked as warm-up.
     """
     rows = []
     for n in range(10):
@@ -138,7 +138,7 @@ def write_requests(place: Path, opened: dict[int, bool], warm_until_s: int | Non
         at = {"due_ns": n * S, "ready_ns": n * S, "start_ns": n * S, "end_ns": n * S + took, "new_tokens": 0}
         if opened.get(n, True):
             row = by_hand()[1] | at | {"op_id": n, "position": n, "request_id": n, "phase": "prefill"}
-            rows.append(row | {"warmup": n < (warm_until_s or 0)})
+            rows.append(row | {"warmup": n < (warm_until_s or 0) - 1})
     listed = {"request_id": list(opened), "due_ns": [n * S for n in opened]}
     listed |= {"qos": [0] * len(opened), "in_prefill": [1] * len(opened)}
     about: dict[str, Any] = {"window": {"duration_s": 10, "cut_s": 10.0, "drain_s": 0.0}, "unfinished": listed}
