@@ -150,7 +150,7 @@ def _check_plan_wait(run: Evidence) -> Found:
     if waited <= PLAN_WAIT_SHARE:
         return
     shares = ", ".join(f"{name} {wait:.1%}" for name, wait in parts.items() if wait >= 0.0005)
-    text = f"waiting for the plan's order is {waited:.1%} of the requests' time ({shares})"
+    text = f"waiting for the plan's order is {waited:.1%} of the mean end to end time ({shares})"
     if known["window"] > waited / 2:
         advice = "the replayer's window held back ops that a server would have begun: widen --window"
     else:

@@ -626,10 +626,10 @@ int64_t core_sizes(int64_t *out) {
         sizeof(TraceOp),     sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload),
         sizeof(PlannedMove), sizeof(TierRules),    sizeof(Rules),    sizeof(Account),
         sizeof(Totals),      sizeof(Load),         sizeof(Op),       sizeof(Move),
-        sizeof(Device),      sizeof(PlannedOp),    sizeof(Counts),   sizeof(Fault),
-        sizeof(BlockIO),     sizeof(Extent),       sizeof(Object),   sizeof(Settings),
-        sizeof(Job),         sizeof(Record),       sizeof(State),    sizeof(Figures),
-        sizeof(Station),     sizeof(Profile),      sizeof(Unfinished),
+        sizeof(Unfinished),  sizeof(Device),       sizeof(PlannedOp), sizeof(Counts),
+        sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
+        sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),
+        sizeof(Figures),     sizeof(Station),      sizeof(Profile),
     };
     memcpy(out, sizes, sizeof sizes);
     return sizeof sizes / sizeof *sizes;
