@@ -48,7 +48,7 @@ from replayer.record.simulation import (
     read_simulation,
 )
 from replayer.record.warning_kinds import typed_warnings
-from replayer.record.wording import causes_of, commonest, drive, plain_model
+from replayer.record.wording import causes_of, commonest, describe_cut, drive, plain_model
 
 __all__ = [
     "ADDED",
@@ -90,6 +90,7 @@ __all__ = [
     "code_digests",
     "commonest",
     "counters",
+    "describe_cut",
     "drive",
     "parts",
     "plain_model",

@@ -52,6 +52,7 @@ class Provenance:
         machine: the machine of the first rank.
         host_cores: the cores of all hosts; None if run.json does not name them.
         storage: the drive of the first rank; None without an nvme tier.
+        cut: where the run was cut, and by what; None if it was not.
     """
 
     status: Status
@@ -66,6 +67,7 @@ class Provenance:
     machine: MachineName
     host_cores: int | None
     storage: Storage | None
+    cut: str | None = None
 
     @property
     def origin(self) -> tuple[str | int | None, ...] | None:

@@ -24,7 +24,7 @@ from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.bounds import read_intervals
 from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
-from replayer.schema import Machine
+from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -180,7 +180,13 @@ def _provenance(run: Run) -> Provenance:
         machine=name,
         host_cores=run.host_cores if is_measured else None,
         storage=first.storage if is_measured else None,
+        cut=next((_describe_cut(info) for info in run.infos if info.cut_s is not None), None),
     )
+
+
+def _describe_cut(info: RunInfo) -> str:
+    window = info.window or Window()
+    return describe_cut(window.duration_s or window.cut_s or 0.0, window.duration_by)
 
 
 def measure(log: Log, progress: Progress = ignore_progress) -> dict[str, Any]:

@@ -217,11 +217,12 @@ def _conditions(summary: Summary) -> str:
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions.direct]
     drive_of_tier = describe_drive(summary.provenance.storage)
     storage = f"; {drive_of_tier}" if drive_of_tier else ""
+    cut = f"; {summary.provenance.cut}" if summary.provenance.cut else ""
     return (
         f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
         f" {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)}{direct},"
-        f" verify {conditions.verify}{storage}"
+        f" verify {conditions.verify}{storage}{cut}"
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replayer.bindings.compiled import Load
-from replayer.record.options import PaceKind
+from replayer.record.options import DurationOrigin, PaceKind
 from tracegen.errors import InputError, format_count
 
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
@@ -105,6 +105,7 @@ class Span:
         warmup_ops: ops below this position are warm-up.
         warmup_s: seconds; ops up to the highest one issued by then are warm-up, too.
         max_errors: failed moves that a run survives; one more ends it.
+        duration_by: what set duration_s.
 
     Raises:
         InputError: the warm-up is as long as the run.
@@ -116,6 +117,7 @@ class Span:
     warmup_ops: int = 0
     warmup_s: float = 0
     max_errors: int = 100
+    duration_by: DurationOrigin = "user"
 
     def __post_init__(self) -> None:
         if self.duration_s is not None and self.warmup_s >= self.duration_s:

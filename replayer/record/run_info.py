@@ -24,6 +24,7 @@ from replayer.record.options import (
     DEVICE_LAYOUTS,
     Bound,
     Decode,
+    DurationOrigin,
     Layout,
     Lookup,
     PaceKind,
@@ -225,6 +226,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """Times of the execution since the log's time 0: the limit, the cut, the last start, the drain, the stop."""
 
     duration_s: Seconds | None = None
+    duration_by: DurationOrigin | None = None
     cut_s: Seconds | None = None
     issued_s: Seconds | None = None
     drain_s: Seconds | None = None

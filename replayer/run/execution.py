@@ -199,6 +199,7 @@ class Execution:
             drain_s = max(0.0, state.ended_ns / 1e9 - span.duration_s)
         return Window(
             duration_s=span.duration_s,
+            duration_by=None if span.duration_s is None else span.duration_by,
             cut_s=state.cut_ns / 1e9 if state.cut else None,
             issued_s=state.issued_ns / 1e9,
             drain_s=drain_s,

@@ -12,6 +12,7 @@ from replayer.flags.run_flags import LoadFlags, RunFlags, TierFlags
 from replayer.planning.pace import Pace, PlanWindow, Span
 from replayer.planning.plan_settings import UNLIMITED, resolve_demand, resolve_setting
 from replayer.profiles.profile import Profile
+from replayer.record.options import DurationOrigin
 from replayer.run.predicted import assume_settings
 from replayer.run.settings import Settings, choose_request_bytes
 from replayer.tiers.disk import BlockIO, uring_error
@@ -117,7 +118,8 @@ def _resolve_span(trace: Trace, flags: LoadFlags) -> Span:
     if flags.drain is not None and duration_s is None:
         raise InputError("there is no `duration` after which to drain", "pass `duration`, too", setting="drain")
     warmup_ops, warmup_s = flags.warmup
-    return Span(duration_s, drain_s, flags.ops, warmup_ops, warmup_s)
+    origin: DurationOrigin = "recipe" if flags.duration is None else "user"
+    return Span(duration_s, drain_s, flags.ops, warmup_ops, warmup_s, duration_by=origin)
 
 
 def _resolve_window(flags: LoadFlags, pace: Pace) -> PlanWindow:
