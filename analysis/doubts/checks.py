@@ -159,7 +159,7 @@ def _check_plan_wait(run: Evidence) -> Found:
 
 
 def _check_unfinished(run: Evidence) -> Found:
-    """Doubt times of requests of which many were stopped, or nobody knows how many."""
+    """Doubt times of requests if many were not done, or nobody knows how many."""
     if run.conditions.pace == "asap" or not run.values["requests"]:
         return
     unfinished = run.values["unfinished_requests"]

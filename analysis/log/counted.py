@@ -1,13 +1,15 @@
 """The requests whose times count, and what is known of the times of those that are not done."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
+from msgspec.structs import asdict
 
 from analysis.log.quantiles import sort
 from analysis.log.requests import REQUEST
-from replayer.schema import LOG_ENUMS
+from replayer.schema import LOG_ENUMS, RunInfo, Unfinished
 
 UNTIMED: Final = ("generation",)
 """The measures that exist under pace asap, which makes all requests due at once."""
@@ -23,6 +25,7 @@ REQUEST_TIMES: Final = {
 """The measures of a request, in ns."""
 _OPEN: Final = {"ttfb": pl.col("in_prefill"), "lateness": ~pl.col("has_begun")}
 """Whether a measure of a request may still grow; all others may until the request is done."""
+_ENDLESS: Final = 1 << 62
 _QOS: Final = dict(enumerate(LOG_ENUMS["qos"]))
 OPEN_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     **dict.fromkeys(("rank", "request_id", "qos", "due_ns"), pl.Int64),
@@ -32,7 +35,7 @@ OPEN_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class RequestBounds:
     """The requests that count, as far as the rows do not say it.
 
     Attributes:
@@ -48,23 +51,55 @@ class Arrivals:
     unfinished: pl.DataFrame | None = None
 
 
-def select_counted(requests: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
+def bound_requests(
+    infos: Sequence[RunInfo], shifts: Sequence[int], bounds_ns: tuple[int | None, int | None]
+) -> RequestBounds:
+    """Return which requests of a run count, on the common clock.
+
+    Args:
+        infos: run.json of each rank.
+        shifts: the ns to add to each rank's clock.
+        bounds_ns: the end of the warm-up and the cut; None: there was none.
+    """
+    conditions = infos[0].conditions
+    timed = conditions.pace != "asap"
+    warm_end_ns, cut_ns = bounds_ns
+    due_from_ns = None
+    if timed and conditions.warmup is not None and conditions.warmup.s:
+        due_from_ns = _ENDLESS if warm_end_ns is None else warm_end_ns
+    if any(info.unfinished is None and info.cut_s is not None for info in infos):
+        return RequestBounds(timed, due_from_ns, cut_ns)
+    opened = [
+        pl.DataFrame(asdict(info.unfinished or Unfinished()) | {"rank": rank}, schema=OPEN_COLUMNS, strict=False)
+        for rank, info in enumerate(infos)
+    ]
+    moved = [table.with_columns(pl.col("due_ns") + shift) for table, shift in zip(opened, shifts, strict=True)]
+    return RequestBounds(timed, due_from_ns, cut_ns, pl.concat(moved))
+
+
+def select_counted(requests: pl.DataFrame, bounds: RequestBounds) -> pl.DataFrame:
     """Select the requests that were due inside the window, those that never began included.
 
     A request that is not done has the times that it had reached at the cut, or with a later move.
 
     Args:
         requests: all requests that have rows (`sum_by_request`).
-        arrivals: the requests that count.
+        bounds: the requests that count.
 
     Returns:
         The requests, flags (has_begun, unfinished, in_prefill), and a column `all` that is always 0.
     """
-    opened = pl.DataFrame(schema=OPEN_COLUMNS) if arrivals.unfinished is None else arrivals.unfinished
-    columns = {"open_qos": pl.col("qos").cast(pl.UInt8), "open_due_ns": pl.col("due_ns"), "unfinished": pl.lit(True)}  # noqa: FBT003
-    joined = requests.join(opened.select(REQUEST, "in_prefill", **columns), on="request", how="full", coalesce=True)
-    summed = [name for name in requests.columns if name not in ("session_id", "prefill_end_ns", "done_ns", "start_ns")]
-    reached = pl.lit(arrivals.cut_ns, pl.Int64)
+    opened = pl.DataFrame(schema=OPEN_COLUMNS) if bounds.unfinished is None else bounds.unfinished
+    opened = opened.select(
+        *(REQUEST, "in_prefill"),
+        open_qos=pl.col("qos").cast(pl.UInt8),
+        open_due_ns="due_ns",
+        unfinished=pl.lit(value=True),
+    )
+    joined = requests.join(opened, on="request", how="full", coalesce=True)
+    times = ("session_id", "prefill_end_ns", "done_ns", "start_ns")
+    summed = [name for name in requests.columns if name not in times]
+    reached = pl.lit(bounds.cut_ns, pl.Int64)
     counted = (
         joined.with_columns(
             pl.col("unfinished", "in_prefill").fill_null(value=False),
@@ -79,14 +114,14 @@ def select_counted(requests: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
             prefill_end_ns=_extend("prefill_end_ns", pl.col("in_prefill"), reached),
             done_ns=_extend("done_ns", pl.col("unfinished"), reached),
         )
-        .drop(list(columns)[:2])
+        .drop("open_qos", "open_due_ns")
     )
     is_past_warmup = ~pl.col("warmup").cast(pl.Boolean)
-    if not arrivals.timed:
+    if not bounds.timed:
         return counted.filter(is_past_warmup)
-    if arrivals.due_from_ns is not None:
-        is_past_warmup = pl.col("due_ns") >= arrivals.due_from_ns
-    in_time = pl.lit(1) == 1 if arrivals.cut_ns is None else pl.col("due_ns") < arrivals.cut_ns
+    if bounds.due_from_ns is not None:
+        is_past_warmup = pl.col("due_ns") >= bounds.due_from_ns
+    in_time = pl.lit(1) == 1 if bounds.cut_ns is None else pl.col("due_ns") < bounds.cut_ns
     return counted.filter(is_past_warmup & in_time)
 
 
@@ -137,9 +172,7 @@ def spread_measures(
     return pl.concat(complete), pl.concat(seen)
 
 
-def _spread(
-    rows: pl.DataFrame, value: pl.Expr, by: str, labels: dict[int, tuple[str, str]]
-) -> pl.DataFrame:
+def _spread(rows: pl.DataFrame, value: pl.Expr, by: str, labels: dict[int, tuple[str, str]]) -> pl.DataFrame:
     """Return the distribution of a measure by the values of a column."""
     columns = {"measure": pl.String, "qos": pl.String}
     measured = rows.lazy().filter(value.is_not_null())

@@ -9,11 +9,12 @@ from typing import Final
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.log import counted, requests
+from analysis.log import counted
 from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
 from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE, SIZE_CLASS, TOUCHES
-from analysis.log.counted import Arrivals
+from analysis.log.counted import RequestBounds
 from analysis.log.quantiles import Classes, Sorted, sort
+from analysis.log.requests import sum_by_request
 from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
@@ -139,7 +140,7 @@ class Log:
         token_ns: generation time per token in ns.
         bounds_ns: the end of the warm-up (None: there was none), and the time at which the run was
             cut (None: it was not), in ns.
-        arrivals: which requests count.
+        requests: which requests count.
         workers: the number of workers of all ranks together.
         device: samples of all ranks, with DEVICE_COLUMNS.
         ranks: the number of ranks.
@@ -158,7 +159,7 @@ class Log:
         *,
         token_ns: int = 0,
         bounds_ns: tuple[int | None, int | None] = (None, None),
-        arrivals: Arrivals | None = None,
+        requests: RequestBounds | None = None,
         workers: int = 1,
         device: pl.LazyFrame | None = None,
         ranks: int = 1,
@@ -170,7 +171,7 @@ class Log:
         self.token_ns = token_ns
         self.warm_end_ns = bounds_ns[0]
         self.cut_ns = bounds_ns[1]
-        self.arrivals = arrivals or Arrivals()
+        self.request_bounds = requests or RequestBounds()
         self.resources = Resources(ranks, workers, *cores)
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
@@ -195,7 +196,7 @@ class Log:
     @property
     def timed(self) -> bool:
         """Whether requests have times; False for pace asap."""
-        return self.arrivals.timed
+        return self.request_bounds.timed
 
     @property
     def ranks(self) -> int:
@@ -280,13 +281,13 @@ class Log:
 
     @cached_property
     def every_request(self) -> pl.DataFrame:
-        """One row per request of each rank that has rows (`requests.sum_by_request`)."""
-        return requests.sum_by_request(self.every_stretch, self.token_ns, timed=self.timed)
+        """One row per request of each rank that has rows (`sum_by_request`)."""
+        return sum_by_request(self.every_stretch, self.token_ns, timed=self.timed)
 
     @cached_property
     def requests(self) -> pl.DataFrame:
         """The requests whose times count (`counted.select_counted`)."""
-        return counted.select_counted(self.every_request, self.arrivals)
+        return counted.select_counted(self.every_request, self.request_bounds)
 
     @cached_property
     def waits(self) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -294,7 +295,7 @@ class Log:
         return counted.spread_measures(self.requests, self.window or (0, 0), timed=self.timed)
 
     def complete_requests(self, measure: str, by: str) -> pl.LazyFrame:
-        """Return the requests of which a measure is known (`counted.keep_complete`)."""
+        """Return the requests with a known measure (`counted.keep_complete`)."""
         return counted.keep_complete(self.requests, measure, self.window or (0, 0), by).lazy()
 
     @cached_property

@@ -45,7 +45,7 @@ def waits(log: Log) -> pl.LazyFrame:
     """
     values = _statistics(log.waits[0])
     values["other_mean_ms"] = _other(values)
-    is_known = log.timed and log.arrivals.unfinished is not None
+    is_known = log.timed and log.request_bounds.unfinished is not None
     unfinished = pl.col("unfinished").sum().cast(pl.Int64) if is_known else pl.lit(None, pl.Int64)
     requests = log.requests.lazy().select(requests=pl.len().cast(pl.Int64), unfinished_requests=unfinished)
     times = pl.LazyFrame(

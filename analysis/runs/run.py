@@ -14,7 +14,7 @@ from analysis.doubts.doubt import Doubt, Moved
 from analysis.doubts.integrity import MAX_NS, LogFacts, examine, explain_unreadable
 from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, SIDES, SIZE
-from analysis.log.counted import OPEN_COLUMNS, Arrivals
+from analysis.log.counted import bound_requests
 from analysis.log.log import Log, Targets, load_stretches, scan
 from analysis.runs.samples import pool_samples, read_samples, sum_samples
 from replayer.schema import (
@@ -24,7 +24,6 @@ from replayer.schema import (
     RanksInfo,
     RunInfo,
     Status,
-    Unfinished,
     causes_of,
     counters,
     parts,
@@ -258,7 +257,7 @@ class Run:
             self._shifted_rows(),
             token_ns=round((self.conditions.token_ms or 0) * 1e6),
             bounds_ns=self._bounds_ns(),
-            arrivals=self._arrivals(),
+            requests=bound_requests(self.infos, [*self.shifts.values()], self._bounds_ns()),
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
@@ -268,25 +267,6 @@ class Run:
             ),
             targets=targets,
             cells=self._shifted_cells(),
-        )
-
-    def _arrivals(self) -> Arrivals:
-        """Return which requests count, on the common clock."""
-        warm_end_ns, cut_ns = self._bounds_ns()
-        warmup = self.conditions.warmup
-        is_timed = self.conditions.pace != "asap"
-        opened = []
-        for rank, (place, info) in enumerate(self.info_of.items()):
-            columns = msgspec.structs.asdict(info.unfinished or Unfinished()) | {"rank": rank}
-            listed = pl.DataFrame(columns, schema=OPEN_COLUMNS, strict=False)
-            opened.append(listed.with_columns(pl.col("due_ns") + self.shifts[place]))
-        is_unknown = any(info.unfinished is None and info.cut_s is not None for info in self.infos)
-        by_time = is_timed and warmup is not None and bool(warmup.s)
-        return Arrivals(
-            is_timed,
-            (MAX_NS if warm_end_ns is None else warm_end_ns) if by_time else None,
-            cut_ns,
-            None if is_unknown else pl.concat(opened),
         )
 
     def _shifted_rows(self) -> list[pl.LazyFrame]:

@@ -238,9 +238,7 @@ RECORD: Final = np.dtype(
     align=True,
 )
 
-UNFINISHED: Final = np.dtype(
-    [("request", np.int64), ("due_ns", np.int64), ("qos", np.int32), ("in_prefill", np.int32)]
-)
+UNFINISHED: Final = np.dtype([("request", np.int64), ("due_ns", np.int64), ("qos", np.int32), ("in_prefill", np.int32)])
 
 
 _LIBRARY: Final = library("replayer._core")

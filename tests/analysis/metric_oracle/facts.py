@@ -70,6 +70,19 @@ class Facts:
             self.elapsed_s = (self.window[1] - begin) / 1e9
 
 
+def unfinished_of(infos: Rows, shifts: list[int]) -> Rows | None:
+    """Requests that are not done; None if a run that was cut does not list them."""
+    if any(info.get("unfinished") is None and (info.get("window") or {}).get("cut_s") is not None for info in infos):
+        return None
+    found = []
+    for rank, (info, shift) in enumerate(zip(infos, shifts, strict=True)):
+        listed = info.get("unfinished") or {}
+        for request, due, qos, prefill in zip(*(listed.get(name, ()) for name in OPENED), strict=True):
+            about = {"rank": rank, "request_id": request, "due_ns": due + shift}
+            found.append(about | {"qos": QOS[qos], "in_prefill": prefill})
+    return found
+
+
 def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
     """A run directory as docs/run-directory.md describes it."""
     above = json.loads((path / "run.json").read_text())
@@ -80,7 +93,6 @@ def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
     every: Rows = []
     device: Rows = []
     warm_ends, cuts, sampled, cores, host_cores = [], [], {}, {}, {}
-    unfinished: Rows | None = []
     for rank, (place, info, zero) in enumerate(zip(places, infos, zeros, strict=True)):
         shift = zero - known[0] if zero is not None else 0
         for part in sorted((place / "moves").glob("part-*.parquet")):
@@ -90,14 +102,6 @@ def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
                 every.append(older | row | stamps | {"rank": rank})
         if (cut_s := (info.get("window") or {}).get("cut_s")) is not None:
             cuts.append(round(cut_s * 1e9) + shift)
-        listed = info.get("unfinished")
-        if listed is None and cut_s is not None:
-            unfinished = None
-        elif listed is not None and unfinished is not None:
-            for request, due, qos, prefill in zip(*(listed[n] for n in OPENED), strict=True):
-                unfinished.append(
-                    {"rank": rank, "request_id": request, "due_ns": due + shift, "qos": QOS[qos], "in_prefill": prefill}
-                )
         if (end := (info.get("warmup") or {}).get("end_ns")) is not None:
             warm_ends.append(end + shift)
         machine = info.get("machine") or {}
@@ -141,7 +145,7 @@ def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
         cut_ns=min(cuts, default=None),
         timed=timed,
         due_from_ns=(10**18 if warm_end is None else warm_end) if by_time else None,
-        unfinished=unfinished,
+        unfinished=unfinished_of(infos, [0 if zero is None else zero - known[0] for zero in zeros]),
         workers=sum(info["conditions"]["workers"] for info in infos),
         **(settings | (targets or {})),
     )
