@@ -7,6 +7,7 @@ from analysis.doubts.devices import check_counters, check_foreign_io, check_page
 from analysis.doubts.doubt import Doubt, Evidence, Found
 from analysis.doubts.machine import check_busy_machine, check_cpu_waits, check_pauses, lacks_cpu
 from analysis.doubts.predictions import WIDER, check_profile
+from analysis.doubts.steady import check_steadiness
 from analysis.log.columns import CAUSES, GIB
 from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain, typed_warnings
 from tracegen.errors import format_count
@@ -328,6 +329,7 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     _check_schedule,
     _check_bottleneck,
     _check_drain,
+    check_steadiness,
     _check_plan_wait,
     _check_unfinished,
     _check_verification,

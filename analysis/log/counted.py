@@ -52,20 +52,20 @@ class RequestBounds:
 
 
 def bound_requests(
-    infos: Sequence[RunInfo], shifts: Sequence[int], bounds_ns: tuple[int | None, int | None]
+    infos: Sequence[RunInfo], shifts: Sequence[int], warm_end_ns: int | None, cut_ns: int | None
 ) -> RequestBounds:
     """Return which requests of a run count, on the common clock.
 
     Args:
         infos: run.json of each rank.
         shifts: the ns to add to each rank's clock.
-        bounds_ns: the end of the warm-up and the cut; None: there was none.
+        warm_end_ns: the end of the warm-up; None: nothing is past it, or there was none.
+        cut_ns: the cut; None: there was none.
     """
     conditions = infos[0].conditions
     timed = conditions.pace != "asap"
-    warm_end_ns, cut_ns = bounds_ns
     due_from_ns = None
-    if timed and conditions.warmup is not None and conditions.warmup.s:
+    if timed and conditions.warmup is not None and (conditions.warmup.s or conditions.begins_steady):
         due_from_ns = _ENDLESS if warm_end_ns is None else warm_end_ns
     if any(info.unfinished is None and info.cut_s is not None for info in infos):
         return RequestBounds(timed, due_from_ns, cut_ns)

@@ -16,6 +16,7 @@ from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, SIDES, SIZE
 from analysis.log.counted import bound_requests
 from analysis.log.log import Log, Targets, load_stretches, scan
+from analysis.log.steadiness import find_steadiness
 from analysis.runs.samples import pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
@@ -243,6 +244,17 @@ class Run:
         since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
         return sum_samples(self._sampled(), since_ns, len(self.ranks) if by_process else None)
 
+    @cached_property
+    def steady_ns(self) -> int | None:
+        """The time from which the run was steady, on the common clock, if its window begins then."""
+        if not self.conditions.begins_steady:
+            return None
+        bounds_ns = self._bounds_ns()
+        steadiness = find_steadiness(Log(self._shifted_rows(), bounds_ns=bounds_ns, cells=self._shifted_cells()))
+        if steadiness is None or steadiness.begin_s is None:
+            return None
+        return round(steadiness.begin_s * 1e9)
+
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.
 
@@ -253,11 +265,16 @@ class Run:
             InputError: a part is missing, damaged or not of a log, or the ranks' clocks are days
                 apart.
         """
+        warm_end_ns, cut_ns = self._bounds_ns()
+        rows = self._shifted_rows()
+        if self.steady_ns is not None:
+            warm_end_ns = self.steady_ns
+            rows = [stretch.with_columns(warmup=pl.col("start_ns") < warm_end_ns) for stretch in rows]
         return Log(
-            self._shifted_rows(),
+            rows,
             token_ns=round((self.conditions.token_ms or 0) * 1e6),
-            bounds_ns=self._bounds_ns(),
-            requests=bound_requests(self.infos, [*self.shifts.values()], self._bounds_ns()),
+            bounds_ns=(warm_end_ns, cut_ns),
+            requests=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
@@ -266,7 +283,7 @@ class Run:
                 self.host_cores,
             ),
             targets=targets,
-            cells=self._shifted_cells(),
+            cells=self._shifted_cells() if self.steady_ns is None else None,
         )
 
     def _shifted_rows(self) -> list[pl.LazyFrame]:

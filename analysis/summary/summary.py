@@ -16,6 +16,7 @@ from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import check_rows
 from analysis.doubts.predictions import identify_profile
 from analysis.log.log import Log, Targets
+from analysis.log.steadiness import find_steadiness
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.waits import find_lower_bounds
@@ -136,6 +137,8 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         host_cores=run.host_cores,
         causes=run.count_causes() if values["failed_moves"] else {},
         lost=sum_lost_time(cells),
+        steadiness=find_steadiness(log),
+        is_steady_window=run.steady_ns is not None,
     )
     contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
     prediction, unbounded = _predict(run, values, log.targets)

@@ -136,10 +136,11 @@ class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """The warm-up that was asked for."""
+    """The warm-up that was asked for; `steady`: until the run is steady, which its log says afterwards."""
 
     ops: Count | None = None
     s: Seconds | None = None
+    steady: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,6 +190,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     window_bytes: Count | None = None
     ranks: RankCount | None = None
     unknown: Table | None = None
+
+    @property
+    def begins_steady(self) -> bool:
+        """Whether the measured time begins when the run is steady."""
+        return self.warmup is not None and self.warmup.steady is True
 
     @property
     def has_simulated_nvme(self) -> bool:

@@ -98,7 +98,7 @@ def resolve_prediction(trace: Trace, flags: LoadFlags, profile: Profile) -> Sett
 
 def _note_warmup(flags: LoadFlags) -> tuple[str, ...]:
     """Return a note if a warm-up of ops was probably meant in seconds."""
-    ops, _ = flags.warmup
+    ops, *_ = flags.warmup
     if not 0 < ops < _FEW_OPS:
         return ()
     return (f"--warmup {ops} means {ops} ops; write {ops}s for seconds.",)
@@ -117,9 +117,8 @@ def _resolve_span(trace: Trace, flags: LoadFlags) -> Span:
         raise InputError("must be 0 or more, and below 1e9", setting="drain", subject=f"{drain_s:g}")
     if flags.drain is not None and duration_s is None:
         raise InputError("there is no `duration` after which to drain", "pass `duration`, too", setting="drain")
-    warmup_ops, warmup_s = flags.warmup
     origin: DurationOrigin = "recipe" if flags.duration is None else "user"
-    return Span(duration_s, drain_s, flags.ops, warmup_ops, warmup_s, duration_by=origin)
+    return Span(duration_s, drain_s, flags.ops, *flags.warmup, duration_by=origin)
 
 
 def _resolve_window(flags: LoadFlags, pace: Pace) -> PlanWindow:
