@@ -40,8 +40,7 @@ class Steadiness:
 def find_steadiness(log: Log) -> Steadiness | None:
     """Find the time from which the bytes moved and the P95 of reads of the slowest tier were steady.
 
-    In a run that was cut, every five rounds since then must be; in another, the first five that are
-    count, because its users run out towards its end.
+    It is the start of the first five rounds that are: users of a whole run end one after the other.
 
     Returns:
         The time; None if the window is too short, or has too few moves.
@@ -73,24 +72,18 @@ def find_steadiness(log: Log) -> Steadiness | None:
     series = [table["bytes"].to_numpy().astype(np.float64)]
     if table["reads"].sum() >= ROUNDS * LEAST_MOVES:
         series.append(table["p95_ns"].to_numpy().astype(np.float64))
-    first = _find_first(series, through_end=log.cut_ns is not None)
+    starts = range(ROUNDS - _JUDGED + 1)
+    steady = (at for at in starts if all(_is_steady(values[at : at + _JUDGED]) for values in series))
+    first = next(steady, None)
     begin_s = None if first is None else (begin + first * width) / 1e9
     return Steadiness(width / 1e9, begin_s, first == 0)
 
 
-def _find_first(series: list[Series], *, through_end: bool) -> int | None:
-    """Return the first round of steady ones; with `through_end`, all after it must be steady, too."""
-    steady = [
-        at for at in range(ROUNDS - _JUDGED + 1) if all(_is_steady(values[at : at + _JUDGED]) for values in series)
-    ]
-    if not through_end:
-        return steady[0] if steady else None
-    first = None
-    for at in reversed(range(ROUNDS - _JUDGED + 1)):
-        if at not in steady:
-            break
-        first = at
-    return first
+def find_steady_ns(log: Log) -> int | None:
+    """Return the time from which the run was steady, in ns; None: never, or not known."""
+    steadiness = find_steadiness(log)
+    is_known = steadiness is not None and steadiness.begin_s is not None
+    return round(steadiness.begin_s * 1e9) if is_known else None
 
 
 def _is_steady(values: Series) -> bool:

@@ -16,7 +16,7 @@ from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, SIDES, SIZE
 from analysis.log.counted import bound_requests
 from analysis.log.log import Log, Targets, load_stretches, scan
-from analysis.log.steadiness import find_steadiness
+from analysis.log.steadiness import find_steady_ns
 from analysis.runs.samples import pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
@@ -250,10 +250,7 @@ class Run:
         if not self.conditions.begins_steady:
             return None
         bounds_ns = self._bounds_ns()
-        steadiness = find_steadiness(Log(self._shifted_rows(), bounds_ns=bounds_ns, cells=self._shifted_cells()))
-        if steadiness is None or steadiness.begin_s is None:
-            return None
-        return round(steadiness.begin_s * 1e9)
+        return find_steady_ns(Log(self._shifted_rows(), bounds_ns=bounds_ns, cells=self._shifted_cells()))
 
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.
