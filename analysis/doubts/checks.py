@@ -165,13 +165,14 @@ def _check_unfinished(run: Evidence) -> Found:
         return
     unfinished = run.values["unfinished_requests"]
     if unfinished is None:
-        text = "the run does not say which requests its cut left unfinished: their times end at the cut"
+        text = "the run does not say which requests its cut left unfinished: they count as done"
         yield Doubt("unfinished requests", text, "replay it with this release, or quote rates")
     elif unfinished > UNFINISHED_SHARE * run.values["requests"]:
         of = f"{unfinished:,} of {format_count(run.values['requests'], 'request')}"
         share = f"{unfinished / run.values['requests']:.0%}"
-        text = f"{of} ({share}) were not done when the run ended: times are of those due before the first of them"
-        yield Doubt("unfinished requests", text, "replay much longer than a request takes, or quote rates")
+        text = f"{of} ({share}) were not done at the end: times are of those due before them"
+        advice = "replay much longer than a request takes, or quote rates"
+        yield Doubt("unfinished requests", text, advice)
 
 
 def _check_verification(run: Evidence) -> Found:

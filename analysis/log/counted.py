@@ -87,7 +87,7 @@ def select_counted(requests: pl.DataFrame, bounds: RequestBounds) -> pl.DataFram
         bounds: the requests that count.
 
     Returns:
-        The requests, flags (has_begun, unfinished, in_prefill), and a column `all` that is always 0.
+        The requests, flags (has_begun, unfinished, in_prefill), and `all`, which is always 0.
     """
     opened = pl.DataFrame(schema=OPEN_COLUMNS) if bounds.unfinished is None else bounds.unfinished
     opened = opened.select(
@@ -132,8 +132,8 @@ def _extend(column: str, is_open: pl.Expr, reached: pl.Expr) -> pl.Expr:
 def keep_complete(requests: pl.DataFrame, measure: str, window: tuple[int, int], by: str) -> pl.DataFrame:
     """Keep the requests that were due before the first one whose measure may still grow.
 
-    They are as good as all of the window, because nothing but their due time selects them. If that is
-    less than half of it, none is kept: the slow ones are among the others.
+    They stand for the window, because nothing but their due time selects them. If they cover less
+    than half of it, none is kept.
 
     Args:
         requests: the requests that count.
@@ -158,8 +158,8 @@ def spread_measures(
         timed: whether requests have times.
 
     Returns:
-        Two tables of a row per measure and qos (all, or a class), with count and STATS in ms: of the
-        complete requests (`keep_complete`), and of all, unfinished ones with the times they had reached.
+        Two tables of a row per measure and qos (all, or a class), with count and STATS in ms: of
+        the complete requests (`keep_complete`), and of all, unfinished ones as far as they got.
     """
     measures = {name: value for name, value in REQUEST_TIMES.items() if timed or name in UNTIMED}
     complete = []
@@ -167,7 +167,8 @@ def spread_measures(
     for measure, value in measures.items():
         for by, names in (("all", {0: "all"}), ("qos", _QOS)):
             labels = {code: (measure, name) for code, name in names.items()}
-            complete.append(_spread(keep_complete(requests, measure, window, by), value, by, labels))
+            kept = keep_complete(requests, measure, window, by)
+            complete.append(_spread(kept, value, by, labels))
             seen.append(_spread(requests, value, by, labels))
     return pl.concat(complete), pl.concat(seen)
 

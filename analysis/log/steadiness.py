@@ -14,7 +14,7 @@ from replayer.schema import TIERS
 ROUNDS: Final = 10
 LEAST_ROUND_S: Final = 1.0
 LEAST_MOVES: Final = 1000
-"""The moves of a mean round below which nothing is said: the P95 of fewer varies by 20% by chance."""
+"""Moves of a mean round; the P95 of fewer varies by 20% by chance."""
 _JUDGED: Final = 5
 _RANGE: Final = 0.20  # SNIA's Solid State Storage Performance Test Specification, "steady state"
 _SLOPE: Final = 0.10
@@ -38,7 +38,7 @@ class Steadiness:
 
 
 def find_steadiness(log: Log) -> Steadiness | None:
-    """Find the time from which the bytes moved and the P95 of reads of the slowest tier were steady.
+    """Find the time from which bytes moved and the P95 of the slowest tier's reads were steady.
 
     It is the start of the first five rounds that are: users of a whole run end one after the other.
 
@@ -51,12 +51,13 @@ def find_steadiness(log: Log) -> Steadiness | None:
     width = (end - begin) // ROUNDS
     if width < LEAST_ROUND_S * 1e9:
         return None
-    used = set(log.cells.filter(pl.col("from_tier").is_not_null()).select("from_tier").collect()["from_tier"])
+    used = set(log.cells.select("from_tier").collect()["from_tier"])
     slowest = next((tier for tier in reversed(TIERS) if tier in used), TIERS[-1])
     touching = pl.any_horizontal(moves for _, moves in TOUCHES.values())
     is_read = SIDES[f"{slowest}_read"]
+    is_inside = pl.col("end_ns").is_between(begin, begin + ROUNDS * width, closed="left")
     rounds = (
-        log.every_move.filter(pl.col("end_ns").is_between(begin, begin + ROUNDS * width, closed="left") & touching)
+        log.every_move.filter(is_inside & touching)
         .group_by(((pl.col("end_ns") - begin) // width).alias("round"))
         .agg(
             moves=pl.len(),
@@ -82,12 +83,12 @@ def find_steadiness(log: Log) -> Steadiness | None:
 def find_steady_ns(log: Log) -> int | None:
     """Return the time from which the run was steady, in ns; None: never, or not known."""
     steadiness = find_steadiness(log)
-    is_known = steadiness is not None and steadiness.begin_s is not None
-    return round(steadiness.begin_s * 1e9) if is_known else None
+    begin_s = None if steadiness is None else steadiness.begin_s
+    return None if begin_s is None else round(begin_s * 1e9)
 
 
 def _is_steady(values: Series) -> bool:
-    """Return whether the range is within 20% of the mean, and the fitted line within 10% over the rounds."""
+    """Return whether the range and the excursion of the fitted line are small."""
     mean = float(values.mean())
     slope = float(np.polyfit(np.arange(len(values)), values, 1)[0])
     excursion = abs(slope) * (len(values) - 1)

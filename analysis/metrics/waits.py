@@ -29,7 +29,7 @@ def waits(log: Log) -> pl.LazyFrame:
         buffer or permit was free.
     plan_wait_{stat}_ms: time in which none ran or was in the queue, and at least one was between
         due and ready; io + queue + plan_wait ≤ e2e.
-    plan_wait_share: Σ over requests of plan_wait / Σ over requests of e2e, of unfinished ones so far.
+    plan_wait_share: Σ over requests of plan_wait / Σ over requests of e2e, unfinished ones included.
     {wait}_wait_mean_ms: mean over requests of round(plan_wait × Σ waits of its moves for that cause
         / Σ (ready − due) of its moves).
     {wait}_wait_share: Σ over requests of the same term / Σ over requests of e2e.
@@ -66,7 +66,8 @@ def _statistics(table: pl.DataFrame) -> dict[str, float | None]:
 def find_lower_bounds(log: Log) -> dict[str, float]:
     """Return, by metric that unfinished requests leave unknown, the value that it exceeds."""
     known, seen = (_statistics(table) | _first_bytes(table) for table in log.waits)
-    return {name: least for name, least in seen.items() if known[name] is None and least is not None}
+    unknown = (name for name, value in known.items() if value is None)
+    return {name: least for name in unknown if (least := seen[name]) is not None}
 
 
 def _first_bytes(table: pl.DataFrame) -> dict[str, float | None]:

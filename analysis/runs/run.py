@@ -246,7 +246,7 @@ class Run:
 
     @cached_property
     def steady_ns(self) -> int | None:
-        """The time from which the run was steady, on the common clock, if its window begins then."""
+        """The time from which the run was steady, if its window begins then."""
         if not self.conditions.begins_steady:
             return None
         bounds_ns = self._bounds_ns()

@@ -90,9 +90,7 @@ def _notes(summaries: list[Summary]) -> list[str]:
     """Return notes on metrics that are in brackets, missing, or easily misread."""
     notes = note((line[1] for section in SECTIONS.values() for line in section), [s.metrics for s in summaries])
     if any(summary.more_than for summary in summaries):
-        notes.append(
-            "> …: requests that were not done at the end took more, and they were due in the first half of the window."
-        )
+        notes.append("> …: more than that: requests due in the first half of the window were not done.")
     if any(summary.provenance.conditions.pace == "asap" for summary in summaries):
         notes.append(
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"

@@ -110,7 +110,7 @@ class Span:
         duration_by: what set duration_s.
 
     Raises:
-        InputError: the warm-up is as long as the run, or the run is too short to tell when it is steady.
+        InputError: the warm-up is as long as the run, or the run too short to tell what is steady.
     """
 
     duration_s: float | None = None
@@ -133,7 +133,7 @@ class Span:
 
         if self.begins_steady and self.duration_s is not None and self.duration_s < LEAST_STEADY_S:
             raise InputError(
-                f"`duration` is {self.duration_s:g} s, and ten rounds of a second tell what is steady",
+                f"`duration` is {self.duration_s:g} s, and steady takes ten rounds of a second",
                 f"pass {LEAST_STEADY_S:g} s or more, or a warm-up in seconds",
                 subject="steady",
                 setting="warmup",

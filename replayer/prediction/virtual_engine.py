@@ -117,7 +117,7 @@ class VirtualEngine:
         return totals
 
     def unfinished(self) -> NDArray[Any]:
-        """Return the requests that were due before the cut and are not done, of dtype UNFINISHED."""
+        """Return the requests that were due and are not done, of dtype UNFINISHED."""
         return list_unfinished(_unfinished, self._handle)
 
     def close(self) -> None:

@@ -136,7 +136,7 @@ class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """The warm-up that was asked for; `steady`: until the run is steady, which its log says afterwards."""
+    """The warm-up that was asked for; `steady`: until the run is steady, as its log says."""
 
     ops: Count | None = None
     s: Seconds | None = None

@@ -208,7 +208,7 @@ class Execution:
         )
 
     def _list_unfinished(self) -> Unfinished | None:
-        """Return the requests that were due and are not done; None if requests are not timed, or too many."""
+        """Return the requests that were due and are not done; None if untimed, or too many."""
         if self._prepared.plan.options.demand.pace.kind == "asap":
             return None
         found = self._engine.unfinished()

@@ -35,7 +35,7 @@ class ExecutionEngine(Protocol):
         """Return sums over the ops executed so far."""
 
     def unfinished(self) -> NDArray[Any]:
-        """Return the requests that were due before the cut and are not done, of dtype UNFINISHED."""
+        """Return the requests that were due and are not done, of dtype UNFINISHED."""
 
     def close(self) -> None:
         """Free memory."""
