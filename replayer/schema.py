@@ -38,7 +38,6 @@ from replayer.record.run_info import (
     Status,
     Totals,
     TraceInfo,
-    Unfinished,
     Window,
 )
 from replayer.record.simulation import (
@@ -47,6 +46,7 @@ from replayer.record.simulation import (
     SimulationInfo,
     read_simulation,
 )
+from replayer.record.unfinished import Unfinished
 from replayer.record.warning_kinds import typed_warnings
 from replayer.record.wording import causes_of, commonest, describe_cut, drive, plain_model
 

@@ -22,4 +22,4 @@ def check_steadiness(run: Evidence) -> Found:
     else:
         since = f"only from {steadiness.begin_s:,.0f} s on {rounds}"
         text = f"throughput and the P95 of reads are steady {since}"
-        yield Doubt("not steady", text, "leave the ramp out with --warmup steady")
+        yield Doubt("not steady", text, "leave out what came before as a warm-up")

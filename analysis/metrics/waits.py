@@ -29,7 +29,7 @@ def waits(log: Log) -> pl.LazyFrame:
         buffer or permit was free.
     plan_wait_{stat}_ms: time in which none ran or was in the queue, and at least one was between
         due and ready; io + queue + plan_wait ≤ e2e.
-    plan_wait_share: Σ over requests of plan_wait / Σ over requests of e2e, unfinished ones included.
+    plan_wait_share: Σ over requests of plan_wait / Σ over requests of e2e, also of unfinished ones.
     {wait}_wait_mean_ms: mean over requests of round(plan_wait × Σ waits of its moves for that cause
         / Σ (ready − due) of its moves).
     {wait}_wait_share: Σ over requests of the same term / Σ over requests of e2e.

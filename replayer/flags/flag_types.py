@@ -114,7 +114,7 @@ class IoSize(click.ParamType[int]):
 
 
 class WarmUp(click.ParamType[tuple[int, float, bool]]):
-    """A number of ops, a time with its unit, or `steady`: (ops, seconds, whether it is `steady`)."""
+    """Ops, a time with its unit, or `steady`: (ops, seconds, is_steady)."""
 
     name = "warmup"
 

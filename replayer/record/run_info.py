@@ -33,6 +33,7 @@ from replayer.record.options import (
     Verify,
     WarningKind,
 )
+from replayer.record.unfinished import Unfinished
 
 Status = Literal["running", "complete", "incomplete", "failed"]
 Tier = Literal["gpu", "cpu", "nvme"]
@@ -238,23 +239,6 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: Seconds | None = None
     drain_limit_s: Seconds | None = None
     stopped_s: Seconds | None = None
-
-
-class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests that were due before the cut and are not done: a value each in every column.
-
-    `in_prefill`: 1 if ops of its prefill are not done, else 0.
-    """
-
-    request_id: tuple[Count, ...] = ()
-    qos: tuple[Count, ...] = ()
-    due_ns: tuple[Count, ...] = ()
-    in_prefill: tuple[Count, ...] = ()
-
-    def __post_init__(self) -> None:
-        columns = (self.request_id, self.qos, self.due_ns, self.in_prefill)
-        if len({len(column) for column in columns}) > 1:
-            raise ValueError("unfinished has columns of unequal lengths")
 
 
 class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.json's word)

@@ -31,8 +31,8 @@ def drive(storage: Storage) -> str:
 
 def describe_cut(duration_s: float, origin: DurationOrigin | None) -> str:
     """Describe where a run is cut, and by what as far as that is known."""
-    by = {"recipe": " by the trace's recipe", "user": " by the duration asked for", None: ""}[origin]
-    return f"cut at {duration_s:,.4g} s{by}"
+    by = {"recipe": " by the trace's recipe", "user": " by the duration asked for"}
+    return f"cut at {duration_s:,.4g} s{by.get(origin or '', '')}"
 
 
 def causes_of(errors: Iterable[str]) -> Counter[str]:
