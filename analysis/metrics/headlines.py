@@ -24,6 +24,7 @@ def heading(name: str) -> str:
 
 _WORK: Final = (
     "requests",
+    "  unfinished_requests",
     "tokens_generated",
     "decode_read_bytes",
     *(f"  {tier}_decode_read_bytes" for tier in TIERS),

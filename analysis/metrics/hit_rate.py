@@ -46,8 +46,12 @@ def hit_rate(log: Log) -> pl.LazyFrame:
     {tier}_hit_rate_reuse: the same, except ops of source user.
     """
     hit = OK & SERVED
-    per_request = log.requests.filter(pl.col("reads") > 0).select(
-        hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
+    per_request = (
+        log.every_request.lazy()
+        .filter(pl.col("reads") > 0)
+        .select(
+            hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
+        )
     )
     per_op = log.cells.select(
         prompt_tokens=_TOKENS.filter(PROMPT).sum(),
@@ -74,8 +78,12 @@ def hit_rate(log: Log) -> pl.LazyFrame:
 def _rate_sessions(log: Log) -> pl.LazyFrame:
     """Compute the distribution of hit rates over sessions."""
     rank = pl.col("request") // MAX_REQUESTS
-    sessions = log.requests.group_by(rank.alias("rank"), "session_id").agg(
-        pl.col("prompt_tokens", "prompt_hit_tokens").sum(),
+    sessions = (
+        log.every_request.lazy()
+        .group_by(rank.alias("rank"), "session_id")
+        .agg(
+            pl.col("prompt_tokens", "prompt_hit_tokens").sum(),
+        )
     )
     rate = pl.col("prompt_hit_tokens") / pl.col("prompt_tokens")
     return (

@@ -1,7 +1,7 @@
 """The summary of a run: its doubts, its provenance and its metrics, as an immutable value and as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class Provenance:
         machine: the machine of the first rank.
         host_cores: the cores of all hosts; None if run.json does not name them.
         storage: the drive of the first rank; None without an nvme tier.
+        cut: where the run was cut, and by what; None if it was not.
     """
 
     status: Status
@@ -66,6 +67,7 @@ class Provenance:
     machine: MachineName
     host_cores: int | None
     storage: Storage | None
+    cut: str | None = None
 
     @property
     def origin(self) -> tuple[str | int | None, ...] | None:
@@ -110,6 +112,7 @@ class Summary:
         metrics: all metrics of all ranks together, without the warm-up.
         bottleneck: the part of the system that held the run back; None if nothing was measured.
         prediction: None if the run was measured.
+        more_than: by metric that unfinished requests leave unknown, the value that it exceeds.
     """
 
     run: str
@@ -118,6 +121,7 @@ class Summary:
     metrics: Metrics
     bottleneck: str | None
     prediction: Prediction | None = None
+    more_than: dict[str, float] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[str]:
@@ -174,6 +178,7 @@ class Summary:
             "machine": [machine.host, machine.cpu, machine.cores, machine.device],
             "host_cores": provenance.host_cores,
             "storage": None if provenance.storage is None else to_plain(provenance.storage),
+            "more_than": self.more_than,
             **self.values,
         }
 

@@ -69,7 +69,7 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
     rules = describe_arrangement(options.arrangement)
     title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{_describe_order(options)}"
-    time = None if like is not None else Span(*resolve_time(opened))
+    time = None if like is not None else Span(*resolve_time(opened), duration_by="recipe")
     click.echo("\n".join([title, *_render(made, summary, offered, time)]))
     if findings:
         click.echo("\n".join(["", "  why a tier brings little:", *render_findings(findings)]))

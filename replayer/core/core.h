@@ -192,6 +192,15 @@ int64_t scheduler_decided(const Scheduler *s);
 void scheduler_decide_no_more(Scheduler *s, int64_t positions);  /* none from this position on */
 int64_t scheduler_window_bytes(const Scheduler *s);
 int64_t scheduler_in_window(const Scheduler *s);
+/* A request that was due and is not done. */
+typedef struct {
+    int64_t request, due_ns;
+    int32_t qos;
+    int32_t in_prefill;         /* flag: ops of its prefill are not done */
+} Unfinished;
+/* List the requests that were due before `until` and are not done; NEVER: those that have begun.
+ * Returns their number, and the first `room` of them in `out`. */
+int64_t scheduler_unfinished(const Scheduler *s, int64_t until, Unfinished *out, int64_t room);
 /* For tests: entries of each tier's ledger; ops, moves, edges, groups, needs in use; keys waited
  * for. */
 void scheduler_account(const Scheduler *s, int64_t *out);

@@ -90,6 +90,8 @@ void engine_stop(Engine *e);                    /* starts no more moves */
 int64_t engine_run_delay(Engine *e);
 void engine_state(Engine *e, State *out);
 void engine_totals(Engine *e, Totals *out);
+/* The requests that were due before the cut and are not done (scheduler_unfinished). */
+int64_t engine_unfinished(Engine *e, Unfinished *out, int64_t room);
 /* Take what has been recorded since the last call; it is valid until the next. Records: rows of the
  * log. Rows: the moves of executed ops in the plan's order, seven numbers each, for the
  * fingerprint. */

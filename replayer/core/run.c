@@ -198,6 +198,11 @@ void run_record(Run *r, Record *record) {
     *(Record *)append(&r->records, sizeof *record) = *record;
 }
 
+int64_t run_unfinished(const Run *r, Unfinished *out, int64_t room) {
+    int64_t until = r->state.cut ? r->state.cut_ns : NEVER;
+    return scheduler_unfinished(r->scheduler, until, out, room);
+}
+
 void run_state(const Run *r, State *out) {
     *out = r->state;
     out->over = run_is_finished(r);

@@ -600,6 +600,43 @@ static void end_request(Scheduler *s, int32_t request, int64_t now) {
     advance_request(s, next, now);
 }
 
+/* ---- Requests that are not done. ---- */
+static bool is_in_prefill(const Scheduler *s, int64_t request) {
+    const RequestState *r = &s->requests[request];
+    const TraceRequest *asked = &s->ops->request[request];
+    for (int32_t i = 0; i < asked->count; i++) {
+        const TraceOp *op = &s->ops->op[s->ops->rows[asked->begin + i]];
+        bool is_open = i >= r->next || (r->running && op->step == r->step);
+        if (is_open && op->phase == PREFILL) return true;
+    }
+    return false;
+}
+
+/* When a request was due; NEVER: it is not known, because its user's last one is not done. */
+static int64_t request_due(const Scheduler *s, int64_t request) {
+    const TraceRequest *asked = &s->ops->request[request];
+    int64_t start = s->requests[request].start_ns;
+    bool is_timed = s->load.pace == OPEN ||
+                    (s->load.pace == CLOSED && s->ops->first[asked->user] == request);
+    return start == NEVER && is_timed ? scale_time(asked->time_ns, s->load.speedup) : start;
+}
+
+int64_t scheduler_unfinished(const Scheduler *s, int64_t until, Unfinished *out, int64_t room) {
+    int64_t count = 0;
+    for (int64_t request = 0; request < s->ops->requests; request++) {
+        const RequestState *r = &s->requests[request];
+        const TraceRequest *asked = &s->ops->request[request];
+        int64_t due = request_due(s, request);
+        if (!asked->count || (r->next == asked->count && !r->running)) continue;
+        if (due == NEVER || (until == NEVER ? !r->next : due >= until)) continue;
+        int32_t qos = s->ops->op[s->ops->rows[asked->begin]].qos;
+        if (count < room)
+            out[count] = (Unfinished){request, due, qos, is_in_prefill(s, request)};
+        count++;
+    }
+    return count;
+}
+
 static void free_op_and_moves(Scheduler *s, int32_t at) {
     for (int32_t move = s->op_pool[at].first_move; move != NONE;) {
         int32_t next = s->move_pool[move].next;

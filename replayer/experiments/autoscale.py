@@ -204,7 +204,7 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -
         problem = f"not valid: {'; '.join(summary['findings'])}"
         raise ToolError(problem, "mend the cause, then repeat the command", subject=summary["run"])
     return MeasuredTrial(
-        value=sum_if_measured([summary[name] for name in metric.names]),
+        value=sum_if_measured([summary["more_than"].get(name, summary[name]) for name in metric.names]),
         throughput=sum_if_measured([summary[f"steady_nvme_{direction}_gib_s"] for direction in _DIRECTIONS]),
         p95_ms=summary[READ_LATENCY],
         saturation=_find_saturation(summary),

@@ -113,29 +113,31 @@ class IoSize(click.ParamType[int]):
         return int(size)
 
 
-class WarmUp(click.ParamType[tuple[int, float]]):
-    """A number of ops, or a time with its unit: (ops, seconds)."""
+class WarmUp(click.ParamType[tuple[int, float, bool]]):
+    """Ops, a time with its unit, or `steady`: (ops, seconds, is_steady)."""
 
     name = "warmup"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float, bool]:
         """Parse the warm-up."""
         if isinstance(value, tuple):
             return value
         text = str(value)
         if re.fullmatch(r"\d{1,12}", text, re.ASCII):
-            return int(text), 0
+            return int(text), 0, False
+        if text == "steady":
+            return 0, 0, True
         try:
             seconds = SECONDS.parse(text)
         except ValueError:
             seconds = -UNLIMITED
         if not 0 <= seconds < 10**9 or text[-1].isdigit():
             self.fail(
-                f"{value!r} is neither a time with unit nor a number of ops; write 30s or 5000.",
+                f"{value!r} is no time with unit, number of ops or `steady`; write 30s or 5000.",
                 param,
                 ctx,
             )
-        return 0, float(seconds)
+        return 0, float(seconds), False
 
 
 class TierThrottle(click.ParamType[tuple[str, Throttle]]):

@@ -51,6 +51,8 @@ ProfileKind = Literal["measured", "data sheet"]
 """Whether the times of a profile were measured, or follow from published figures."""
 Bound = Literal["slower", "faster"]
 """An end of the interval of a prediction."""
+DurationOrigin = Literal["recipe", "user"]
+"""What set the time limit of a run: the recipe that its trace carries, or its user."""
 WarningKind = Literal[
     "page cache",
     "page cache served reads",

@@ -30,6 +30,7 @@ from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, Prepared, save_first
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE
+from replayer.run.preflight import describe_time
 from replayer.run.settings import Settings
 from replayer.run.system import System
 from replayer.tiers.disk import BlockIO
@@ -179,6 +180,8 @@ class PredictedReplay:
             raise InputError(problem, "pass more `users`", subject=self.trace.path)
         self.settings.span.check_warmup(plan.ops)
         warnings = [*self._general_warnings(), *check_range(plan, self.system.profile)]
+        if self.settings.span.duration_s is not None:
+            self.console.say(describe_time(plan, self.settings.span))
         summary = self._simulate(plan)
         info = self._first_info(plan, summary, warnings)
         with ExitStack() as resources:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
 from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Rows
-from tests.analysis.metric_oracle.requests import measures, requests_of
+from tests.analysis.metric_oracle.requests import all_requests, complete, measures, requests_of
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
     clocks,
@@ -40,8 +40,8 @@ def throughput(facts: Facts) -> dict[str, Any]:
 
 
 def begun(facts: Facts) -> int:
-    begin, end = facts.window or (facts.first_ns, facts.last_ns)
-    return sum(begin <= one.first("start_ns") <= end for one in requests_of(facts))
+    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
+    return sum(begin <= one.first("start_ns") <= end for one in all_requests(facts) if one.own)
 
 
 def drained(facts: Facts, row: dict[str, Any]) -> float:
@@ -219,14 +219,17 @@ def best10(facts: Facts, rows: Rows) -> float | None:
 
 def waits(facts: Facts) -> dict[str, Any]:
     requests = requests_of(facts)
-    found: dict[str, Any] = {"requests": len(requests)}
+    is_known = facts.timed and facts.unfinished is not None
+    unfinished = sum(one.opened is not None for one in requests) if is_known else None
+    found: dict[str, Any] = {"requests": len(requests), "unfinished_requests": unfinished}
     for name, values in measures(facts, requests).items():
         found |= spread(values, name)
-    e2e = sum(measures(facts, requests)["e2e"])
+    e2e = sum(one.done_ns(facts.token_ns) - one.first("due_ns") for one in requests) if facts.timed else 0
+    known = complete(facts, requests, "plan_wait") if facts.timed else []
     for cause in CAUSES:
-        part = sum(one.cause_ns(cause) for one in requests)
-        found[f"{cause}_wait_mean_ms"] = ratio(part / 1e6, len(requests)) if facts.timed else None
-        found[f"{cause}_wait_share"] = ratio(part, e2e)
+        found[f"{cause}_wait_mean_ms"] = ratio(sum(one.cause_ns(cause) for one in known) / 1e6, len(known))
+        found[f"{cause}_wait_share"] = ratio(sum(one.cause_ns(cause) for one in requests), e2e)
+    found["plan_wait_share"] = ratio(sum(one.plan_wait_ns() for one in requests), e2e)
     means = [found[f"{name}_mean_ms"] for name in ("e2e", "io", "queue", "plan_wait", "generation")]
     return found | {"other_mean_ms": None if means[0] is None else means[0] - sum(means[1:])}
 
@@ -235,7 +238,8 @@ def qos(facts: Facts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in QOS:
         mine = [one for one in requests_of(facts) if one.qos == name]
-        timed = [(one, ttfb) for one in mine if facts.timed and (ttfb := one.ttfb_ns()) is not None]
+        known = complete(facts, mine, "ttfb")
+        timed = [(one, ttfb) for one in known if facts.timed and (ttfb := one.ttfb_ns()) is not None]
         kept = [
             ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
         ]
