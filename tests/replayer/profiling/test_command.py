@@ -28,7 +28,7 @@ def run(*flags: object, code: int = 0) -> subprocess.CompletedProcess[str]:
 def throttled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The profile of a tier that is known: 300 MiB/s and 100 us for reads, 150 MiB/s for writes."""
     path = tmp_path_factory.mktemp("profile") / "known.toml"
-    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=r300/w150,100", "--io-size", "64M",
+    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=r300/w150,100us", "--io-size", "64M",
                "--budget", "4s", "-o", path)  # fmt: skip
     return path, done.stdout
 
