@@ -17,7 +17,7 @@ from replayer.profiling.intervals import add_intervals
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import CellSeries, Findings, ShowRun
 from replayer.profiling.schedule import REPEATED
-from replayer.profiling.sustained import SUSTAINED, compute_rate, limit_rates
+from replayer.profiling.sustained import TIER, compute_rate, limit_rates
 from replayer.profiling.tier_fit import (
     add_spreads,
     compare_cells,
@@ -149,7 +149,7 @@ def fit_profile(
     tiers = {tier: _judge_fit(one, tier, findings, piece_bytes) for tier, one in tiers.items()}
     warnings = list[str]()
     if findings.sustained:
-        tiers[SUSTAINED.tier], warnings = limit_rates(tiers[SUSTAINED.tier], findings.sustained)
+        tiers[TIER], warnings = limit_rates(tiers[TIER], findings.sustained)
     rates = {f"nvme_sustained_{what}_gb_s": compute_rate(one) for what, one in findings.sustained.items()}
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
     return Profile(name, "measured", "", conditions, {**facts, **rates}, cpu, tiers, tuple(cells)), warnings

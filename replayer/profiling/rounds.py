@@ -20,7 +20,7 @@ from replayer.profiling.schedule import (
     choose_phases,
     list_cells,
 )
-from replayer.profiling.sustained import SHARE, SUSTAINED, Sustained, measure_sustained
+from replayer.profiling.sustained import SHARE, TIER, Sustained, choose_cell, measure_sustained
 from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES
 from replayer.profiling.visits import Cell, Measured, measure_visits
 from replayer.record.run_info import Tier
@@ -93,7 +93,7 @@ class CellSeries:
         self._pilot(tiers * 2)  # the first runs also meet cold caches
         cells = list_cells(tiers)
         repeats = [Cell(tier, *REPEATED) for tier in tiers]
-        short_s = self._budget_s * (1 - len(DIRECTIONS) * SHARE * (SUSTAINED.tier in tiers))
+        short_s = self._budget_s * (1 - len(DIRECTIONS) * SHARE * (TIER in tiers))
         phase_s = choose_phase_s(short_s, len(cells), REPEATS * len(tiers))
         began = monotonic()
         ended = 0.0
@@ -112,17 +112,16 @@ class CellSeries:
         self._findings.skipped = {one: why for one, why in skipped.items() if one not in rounds}
         for tier in tiers:
             self._require_cells(tier)
-        if SUSTAINED in rounds:
+        if cell := choose_cell(rounds):
             self._progress("nvme, sustained", ROUNDS * len(steps), ROUNDS * len(steps))
-            self._measure_sustained()
+            self._measure_sustained(cell)
         return self._findings
 
-    def _measure_sustained(self) -> None:
+    def _measure_sustained(self, cell: Cell) -> None:
         """Measure what the nvme tier keeps up, after all rounds: they have used up some of its credit."""
-        guess = self._estimates.guess(SUSTAINED)
+        guess = self._estimates.guess(cell)
         assert guess is not None, "the cell was measured"
-        room = self._room[SUSTAINED.tier]
-        self._findings.sustained = measure_sustained(self._rig, guess, room, self._budget_s)
+        self._findings.sustained = measure_sustained(self._rig, cell, guess, self._room[cell.tier], self._budget_s)
 
     def _require_cells(self, tier: Tier) -> None:
         """Refuse a tier without what its fit and its error need: lone workers, judged sizes.
