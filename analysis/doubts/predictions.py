@@ -35,9 +35,10 @@ def check_profile(run: Evidence) -> Found:
     info = run.prediction
     if info is None:
         return
-    if info.kind == "data sheet":
+    if info.kind != "measured":
         source = f" ({info.source})" if info.source else ""
-        text = f"the profile {info.profile} follows from a data sheet{source}: nothing was measured"
+        basis = "follows from a data sheet" if info.kind == "data sheet" else "is estimated from what others published"
+        text = f"the profile {info.profile} {basis}{source}: nothing was measured"
         yield Doubt(
             "data sheet",
             text,

@@ -13,6 +13,8 @@ Metrics = dict[str, float | None]
 """Metrics by name, the unit last in the name; None is a metric that the run does not have."""
 Interval = tuple[float, float]
 """The least and the greatest value of a metric over a predicted run and its bounds."""
+PREDICTED_RANGE: Final = "range of the profile's error"
+"""What the interval of a predicted metric is: no 95% interval."""
 _PREDICTED_FROM: Final = ("profile", "kind", "source", "profile_sha256", "speeds")
 
 
@@ -128,6 +130,11 @@ class Summary:
     def is_valid(self) -> bool:
         """The verdict: whether no doubt invalidates the run."""
         return not any(doubt.invalidates for doubt in self.doubts)
+
+    @property
+    def is_outside_profile(self) -> bool:
+        """Whether it was predicted for objects or loads that its profile is not for."""
+        return self.prediction is not None and any(doubt.kind == "outside the profile" for doubt in self.doubts)
 
     @property
     def values(self) -> dict[str, float | str | None]:

@@ -204,9 +204,10 @@ class PredictedReplay:
         """Return the warnings that do not depend on the plan."""
         warnings = [RunWarning(kind="note", text=note) for note in self.settings.notes]
         profile = self.system.profile
-        if profile.kind == "data sheet":
+        if profile.kind != "measured":
+            basis = "from its data sheet" if profile.kind == "data sheet" else "estimated from published figures"
             text = (
-                f"the profile {profile.name} is from published figures, not measured; assumed are"
+                f"the profile {profile.name} is {basis}, not measured; assumed are"
                 " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
             )
             warnings.append(RunWarning(kind="data sheet", text=text))
