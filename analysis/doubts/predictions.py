@@ -37,7 +37,9 @@ def check_profile(run: Evidence) -> Found:
         return
     if info.kind != "measured":
         source = f" ({info.source})" if info.source else ""
-        basis = "follows from a data sheet" if info.kind == "data sheet" else "is estimated from what others published"
+        basis = "is estimated from what others published"
+        if info.kind == "data sheet":
+            basis = "follows from a data sheet"
         text = f"the profile {info.profile} {basis}{source}: nothing was measured"
         yield Doubt(
             "data sheet",

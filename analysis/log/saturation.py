@@ -1,4 +1,4 @@
-"""Whether a tier was at its ceiling: how long it was busy, and whether more moves in flight moved more bytes."""
+"""Whether a tier was at its ceiling: how long it was busy, and if more moves moved more."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ def measure_busy_share(log: Log, touching: pl.Expr) -> float | None:
     clipped = stamps.filter(IO > 0).collect(engine="streaming")
     if clipped.is_empty():
         return 0.0
-    starts, ends = ascending(clipped.drop_in_place("start_ns")), ascending(clipped.drop_in_place("end_ns"))
+    starts, ends = (ascending(clipped[stamp]) for stamp in ("start_ns", "end_ns"))
     return (int(ends[-1] - starts[0]) - gaps_ns(starts, ends)) / (end - begin)
 
 
@@ -78,7 +78,12 @@ def _by_part(log: Log, touching: pl.Expr) -> tuple[Floats, Floats]:
         late = 1 - (at.clip(0, PARTS) - part)
         table = (
             rows.group_by(part)
-            .agg(pl.len(), pl.col("weight").sum(), left=late.sum(), bytes=(late * pl.col("weight")).sum())
+            .agg(
+                pl.len(),
+                pl.col("weight").sum(),
+                left=late.sum(),
+                bytes=(late * pl.col("weight")).sum(),
+            )
             .collect(engine="streaming")
         )
         sums[stamp] = _spread(table, "len", "left"), _spread(table, "weight", "bytes")

@@ -17,6 +17,7 @@ _BUSY_CPU: Final = 0.9
 _BUSY_WORKERS: Final = 0.8
 _BUSY_DEVICE: Final = 0.95
 _FLAT: Final = 0.8
+_DIRECTIONS: Final = (("read", "write"), ("read",), ("write",))
 _NVME: Final = SIDES["nvme_read"] | SIDES["nvme_write"]
 
 
@@ -37,17 +38,17 @@ def time_spent(log: Log) -> pl.LazyFrame:
     nvme_device_{direction}_s: the part of device_s of the nvme tier, without failed moves.
     nvme_busy_share: share of the window in which at least one move that touches nvme is between its
         start and its end; the window is elapsed_s. Null if no move of the log touches nvme.
-    bottleneck: what held the run back; the first rule that applies. `cpu`: cpu_share is 0.9 or more.
-        `device`: the nvme tier was at its ceiling: its reads, its writes or both together were busy
-        for 0.95 of the window and flat, and at least half of their time was in the device. Flat: of
-        10,000 equal parts of the window, the third with the fewest such moves in flight has at least
-        0.8 of the bytes of the third with the most. `cpu`: system_cpu_share is 0.9 or more. The
-        largest of `device`, `host` and `verify`: Σ (end − start) + verify_s is at least 0.8 ×
-        workers × elapsed_s. `source`: idle_s is more than half of last end − first start. The
-        largest of `device`, `host` and `verify`: the same sum is at least that of all waits. Else
-        the longest wait: `data`, `eviction`, `room`, `order`, `window`, `queue`, or `plan` for waits
-        of an unknown cause (logs of version 1). In a cut run sums count each move by its share
-        inside elapsed_s.
+    bottleneck: what held the run back; the first rule that applies. `cpu`: cpu_share is at least
+        0.9. `device`: the nvme tier was at its ceiling: its reads, its writes or both together were
+        busy for 0.95 of the window and flat, and at least half of their time was in the device.
+        Flat: of 10,000 equal parts of the window, the third with the fewest such moves in flight
+        has at least 0.8 of the bytes of the third with the most. `cpu`: system_cpu_share is at
+        least 0.9. The largest of `device`, `host` and `verify`: Σ (end − start) + verify_s is at
+        least 0.8 × workers × elapsed_s. `source`: idle_s is more than half of last end − first
+        start. The largest of `device`, `host` and `verify`: the same sum is at least that of all
+        waits. Else the longest wait: `data`, `eviction`, `room`, `order`, `window`, `queue`, or
+        `plan` for waits of an unknown cause (logs of version 1). In a cut run sums count each move
+        by its share inside elapsed_s.
     """
     busy = measure_busy_share(log, _NVME)
     share = pl.LazyFrame({"nvme_busy_share": [busy]}, schema={"nvme_busy_share": pl.Float64})
@@ -89,7 +90,7 @@ def _find_bottleneck(log: Log, busy: float | None) -> pl.LazyFrame:
     first_ns, last_ns = log.span or (0, 0)
     idle_ns = _idle_ns(log)
     is_busy = busy is not None and busy >= _BUSY_DEVICE
-    is_at_ceiling = is_busy and any(_is_at_ceiling(log, sides) for sides in (tuple(TOUCHES), ("read",), ("write",)))
+    is_at_ceiling = is_busy and any(_is_at_ceiling(log, sides) for sides in _DIRECTIONS)
     counters = device_counters(log).select("cpu_share", "system_cpu_share")
     return pl.concat([counters, _find_largest(log)], how="horizontal").select(
         idle_s=pl.lit(idle_ns / 1e9),
@@ -110,7 +111,7 @@ def _find_bottleneck(log: Log, busy: float | None) -> pl.LazyFrame:
 
 
 def _is_at_ceiling(log: Log, sides: Sequence[str]) -> bool:
-    """Return whether nvme was busy all along in these directions, with as many bytes whatever was in flight."""
+    """Return whether nvme was busy throughout, and moved as much with few moves as with many."""
     touching = pl.any_horizontal(SIDES[f"nvme_{side}"] for side in sides)
     if (measure_busy_share(log, touching) or 0) < _BUSY_DEVICE:
         return False

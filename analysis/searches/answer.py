@@ -147,7 +147,7 @@ def _list_doubts(search: SearchReading) -> Iterator[DoubtLine]:
     result = search.content.result
     if not result.sure:
         why = result.text.partition(_NOT_SURE)[2].rstrip(".") or result.text.rstrip(".")
-        advice = "repeat the search with more trials, more users, a longer duration or a longer trace"
+        advice = "repeat the search with more trials or users, or a longer duration or trace"
         yield DoubtLine("The answer is not sure", _begin(why), advice)
     if search.is_predicted:
         text = "Nothing was replayed: times were computed from a profile"

@@ -132,9 +132,17 @@ class Summary:
         return not any(doubt.invalidates for doubt in self.doubts)
 
     @property
+    def verdict(self) -> str:
+        """The verdict in words, if the run is valid."""
+        if self.is_outside_profile:
+            return "PREDICTED OUTSIDE THE PROFILE"
+        return "VALID" if self.prediction is None else "VALID PREDICTION"
+
+    @property
     def is_outside_profile(self) -> bool:
         """Whether it was predicted for objects or loads that its profile is not for."""
-        return self.prediction is not None and any(doubt.kind == "outside the profile" for doubt in self.doubts)
+        kinds = {doubt.kind for doubt in self.doubts}
+        return self.prediction is not None and "outside the profile" in kinds
 
     @property
     def values(self) -> dict[str, float | str | None]:

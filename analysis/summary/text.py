@@ -143,11 +143,11 @@ def format_verdicts(summaries: list[Summary]) -> list[str]:
     verdicts = {
         "VALID": "complete, no move failed, log and plan agree",
         "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
-        "PREDICTED OUTSIDE THE PROFILE": "complete, log and plan agree; nothing like it was measured",
+        "PREDICTED OUTSIDE THE PROFILE": "complete; nothing like it was measured",
     }
     lines = []
-    for place, (verdict, why) in enumerate(verdicts.items()):
-        own = [one for one in summaries if (one.prediction is not None) + one.is_outside_profile == place]
+    for verdict, why in verdicts.items():
+        own = [one for one in summaries if one.verdict == verdict]
         valid = [summary.run for summary in own if summary.is_valid]
         if len(valid) > LISTED:
             valid = [f"{len(valid)} of {len(own)} runs"]

@@ -23,7 +23,7 @@ FINE_FACTOR: Final = 1.5
 """After doubling, users are raised by this factor."""
 NEAR_PEAK: Final = 0.95
 LEAST_SATURATION: Final = 0.8
-"""If the busiest tier was busy for a smaller share of the time, the peak is not that of the tiers."""
+"""Of the time in which the busiest tier was busy at the peak; with less it can do more."""
 ALL_USERS: Final = "These are all users of the trace: a larger trace may show more"
 
 Measure = Callable[[int, int, int], MeasuredTrial]
@@ -225,8 +225,8 @@ class Search:
         best = self._grow(2, DOUBLING_GAIN, best)
         if not best.is_evidence:
             users = _join_users(sorted(step.users for step in self.steps))
-            text = f"Not known where it peaks. Not sure: {self._metric} with {users}: {best.shortcoming}."
-            return Result(None, sure=False, text=text, knee=None)
+            text = f"Not sure: {self._metric} with {users}: {best.shortcoming}."
+            return Result(None, sure=False, text=f"Not known where it peaks. {text}", knee=None)
         best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
         while True:
             best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
@@ -246,7 +246,8 @@ class Search:
         if best.users == self._limits.users:
             sentences.append(self._limits.ceiling)
         doubts = self._list_doubts_of_peak(best, fewest)
-        sentences.append(f"Not sure: {'; '.join(doubts)}" if doubts else "Sure: both intervals are tight")
+        sure = "Sure: both intervals are tight"
+        sentences.append(f"Not sure: {'; '.join(doubts)}" if doubts else sure)
         return Result(fewest.users, not doubts, ". ".join(sentences) + ".", fewest.users, best.mean)
 
     def _list_evidence(self) -> list[Step]:
@@ -254,14 +255,14 @@ class Search:
 
     def _list_doubts_of_peak(self, best: Step, fewest: Step) -> list[str]:
         """Return why the peak, or the fewest users near it, are not sure."""
-        known = [step.users for step in self._list_evidence()]
-        below = max((users for users in known if users < fewest.users), default=0)
-        unknown = {step.users for step in self.steps} - set(known)
+        known = [step.users for step in self._list_evidence() if step.users < fewest.users]
+        apart = {*range(max(known, default=0)), *range(fewest.users, best.users)}
         doubts = []
-        if lost := sorted(users for users in unknown if below < users < fewest.users or users > max(known)):
+        if lost := sorted({step.users for step in self.steps if not step.is_evidence} - apart):
             doubts.append(f"the trace ended, or too little was measured, with {_join_users(lost)}")
         if best.saturation < LEAST_SATURATION:
-            doubts.append(f"at the peak the busiest tier was busy for {best.saturation:.0%} of the time")
+            share = f"{best.saturation:.0%} of the time"
+            doubts.append(f"at the peak the busiest tier was busy {share}")
         if not (best.is_tight and fewest.is_tight):
             doubts.append(f"intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
         return doubts
@@ -322,13 +323,14 @@ class Search:
     def _find_fewest(self, best: Step) -> Step:
         """Return the step with the fewest users that reach the share `near` of the best value."""
         enough = self._limits.near * best.mean
-        fewest = min((step for step in self._list_evidence() if step.mean >= enough), key=lambda step: step.users)
+        near = [step for step in self._list_evidence() if step.mean >= enough]
+        fewest = min(near, key=lambda step: step.users)
         below = max((step.users for step in self.steps if step.users < fewest.users), default=0)
         while (users := self._bisect(below, fewest.users)) is not None:
             step = self._try(users, lambda step: step.is_tight)
             is_enough = step.is_evidence and step.mean >= enough
-            share = f", {step.mean / best.mean:.0%} of the peak" if step.is_evidence else ": no evidence"
-            self._decide(step, "down" if is_enough else "up", f"{step.describe()}{share}")
+            share = f"{step.mean / best.mean:.0%} of the peak"
+            self._decide(step, "down" if is_enough else "up", f"{step.describe()}, {share}")
             if is_enough:
                 fewest = step
             else:

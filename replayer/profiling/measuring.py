@@ -102,8 +102,9 @@ def measure_profile(
         say(warning)
     for tier, one in profile.tiers.items():
         if one.error > _MOST_ERROR:
-            problem = f"the fit is {one.error:.0%} off: the tier is not as the model has it, or the machine was busy"
-            raise ToolError(problem, "measure on an idle machine, or with a larger `budget`", subject=tier)
+            why = "the tier is not as the model has it, or the machine was busy"
+            remedy = "measure on an idle machine, or with a larger `budget`"
+            raise ToolError(f"the fit is {one.error:.0%} off: {why}", remedy, subject=tier)
     return MeasuredProfile(profile, findings.skipped)
 
 
@@ -150,9 +151,11 @@ def fit_profile(
     warnings = list[str]()
     if findings.sustained:
         tiers[TIER], warnings = limit_rates(tiers[TIER], findings.sustained)
-    rates = {f"nvme_sustained_{what}_gb_s": compute_rate(one) for what, one in findings.sustained.items()}
+        rates = {what: compute_rate(one) for what, one in findings.sustained.items()}
+        facts = {**facts, **{f"nvme_sustained_{what}_gb_s": rate for what, rate in rates.items()}}
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
-    return Profile(name, "measured", "", conditions, {**facts, **rates}, cpu, tiers, tuple(cells)), warnings
+    profile = Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
+    return profile, warnings
 
 
 def _judge_fit(

@@ -20,7 +20,7 @@ from replayer.profiling.schedule import (
     choose_phases,
     list_cells,
 )
-from replayer.profiling.sustained import SHARE, TIER, Sustained, choose_cell, measure_sustained
+from replayer.profiling.sustained import SHARE, TIER, Sustained, choose_cell, sustain
 from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES
 from replayer.profiling.visits import Cell, Measured, measure_visits
 from replayer.record.run_info import Tier
@@ -112,16 +112,20 @@ class CellSeries:
         self._findings.skipped = {one: why for one, why in skipped.items() if one not in rounds}
         for tier in tiers:
             self._require_cells(tier)
-        if cell := choose_cell(rounds):
+        if (sustained := choose_cell(rounds)) is not None:
             self._progress("nvme, sustained", ROUNDS * len(steps), ROUNDS * len(steps))
-            self._measure_sustained(cell)
+            self._findings.sustained = self._sustain(sustained)
         return self._findings
 
-    def _measure_sustained(self, cell: Cell) -> None:
-        """Measure what the nvme tier keeps up, after all rounds: they have used up some of its credit."""
+    def _sustain(self, cell: Cell) -> Sustained:
+        """Measure what the nvme tier keeps up after the rounds, which use up its credit."""
         guess = self._estimates.guess(cell)
         assert guess is not None, "the cell was measured"
-        self._findings.sustained = measure_sustained(self._rig, cell, guess, self._room[cell.tier], self._budget_s)
+        room, lasting_s = self._room[cell.tier], self._budget_s * SHARE
+        return {
+            what: sustain(self._rig, cell, what, per_op_s, room, lasting_s)
+            for what, per_op_s in (("write", guess.write), ("read", guess.read))
+        }
 
     def _require_cells(self, tier: Tier) -> None:
         """Refuse a tier without what its fit and its error need: lone workers, judged sizes.

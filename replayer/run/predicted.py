@@ -205,7 +205,8 @@ class PredictedReplay:
         warnings = [RunWarning(kind="note", text=note) for note in self.settings.notes]
         profile = self.system.profile
         if profile.kind != "measured":
-            basis = "from its data sheet" if profile.kind == "data sheet" else "estimated from published figures"
+            is_sheet = profile.kind == "data sheet"
+            basis = "from its data sheet" if is_sheet else "estimated from published figures"
             text = (
                 f"the profile {profile.name} is {basis}, not measured; assumed are"
                 " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."

@@ -161,7 +161,8 @@ def _describe_prediction(info: SimulationInfo) -> list[str]:
     prediction = info.prediction
     if prediction is None:
         return []
-    kinds = {"measured": "measured", "data sheet": "a data sheet, not measured", "estimated": "estimated, not measured"}
+    sheet = "a data sheet, not measured"
+    kinds = {"measured": "measured", "data sheet": sheet, "estimated": "estimated, not measured"}
     speeds = (prediction.speeds or {}).items()
     faster = (f"{tier} {speed:g} times as fast" for tier, speed in speeds)
     facts = ", ".join([kinds[prediction.kind], *faster])

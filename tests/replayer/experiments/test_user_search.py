@@ -142,7 +142,7 @@ def test_a_peak_at_which_no_tier_is_busy_is_not_sure(busy: float, is_sure: bool)
     measure_value = closed_loop(8, latency=False)
     result = search(lambda *trial: replace(measure_value(*trial), saturation=busy), users=20).find_peak()
     assert (result.users, result.sure) == (8, is_sure)
-    assert ("Not sure: at the peak the busiest tier was busy for 79% of the time" in result.text) != is_sure
+    assert ("Not sure: at the peak the busiest tier was busy 79% of the time" in result.text) != is_sure
 
 
 def search_by_p95(per_user: float, *, most: int = 64, target: float = 2000.0) -> tuple[Search, Result]:
