@@ -145,7 +145,7 @@ class Search:
 
     def _find_bounds(self, target: Target) -> _Bounds:
         """Return the steps next to the answer, of those that are evidence."""
-        evidence = sorted((step for step in self.steps if step.is_evidence), key=lambda step: step.users)
+        evidence = self._list_evidence()
         bad = next((step for step in evidence if not target.is_met_by(step.mean)), None)
         met = [step for step in evidence if target.is_met_by(step.mean)]
         good = [step for step in met if bad is None or step.users < bad.users]
@@ -224,9 +224,9 @@ class Search:
         self._decide(best, "up", best.describe())
         best = self._grow(2, DOUBLING_GAIN, best)
         if not best.is_evidence:
-            users = _join_users(sorted(step.users for step in self.steps))
-            text = f"Not sure: {self._metric} with {users}: {best.shortcoming}."
-            return Result(None, sure=False, text=f"Not known where it peaks. {text}", knee=None)
+            tried = _join_users(sorted(step.users for step in self.steps))
+            text = f"Not known where it peaks. Not sure: with {tried}: {best.shortcoming}."
+            return Result(None, sure=False, text=text, knee=None)
         best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
         while True:
             best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
@@ -246,12 +246,14 @@ class Search:
         if best.users == self._limits.users:
             sentences.append(self._limits.ceiling)
         doubts = self._list_doubts_of_peak(best, fewest)
-        sure = "Sure: both intervals are tight"
-        sentences.append(f"Not sure: {'; '.join(doubts)}" if doubts else sure)
-        return Result(fewest.users, not doubts, ". ".join(sentences) + ".", fewest.users, best.mean)
+        sure = f"Not sure: {'; '.join(doubts)}" if doubts else "Sure: both intervals are tight"
+        text = ". ".join([*sentences, sure]) + "."
+        return Result(fewest.users, not doubts, text, fewest.users, best.mean)
 
     def _list_evidence(self) -> list[Step]:
-        return [step for step in self.steps if step.is_evidence]
+        """Return the steps that are evidence, by users."""
+        known = (step for step in self.steps if step.is_evidence)
+        return sorted(known, key=lambda step: step.users)
 
     def _list_doubts_of_peak(self, best: Step, fewest: Step) -> list[str]:
         """Return why the peak, or the fewest users near it, are not sure."""
@@ -261,8 +263,7 @@ class Search:
         if lost := sorted({step.users for step in self.steps if not step.is_evidence} - apart):
             doubts.append(f"the trace ended, or too little was measured, with {_join_users(lost)}")
         if best.saturation < LEAST_SATURATION:
-            share = f"{best.saturation:.0%} of the time"
-            doubts.append(f"at the peak the busiest tier was busy {share}")
+            doubts.append(f"at the peak the busiest tier is busy {best.saturation:.0%} of the time")
         if not (best.is_tight and fewest.is_tight):
             doubts.append(f"intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
         return doubts
@@ -323,8 +324,7 @@ class Search:
     def _find_fewest(self, best: Step) -> Step:
         """Return the step with the fewest users that reach the share `near` of the best value."""
         enough = self._limits.near * best.mean
-        near = [step for step in self._list_evidence() if step.mean >= enough]
-        fewest = min(near, key=lambda step: step.users)
+        fewest = next(step for step in self._list_evidence() if step.mean >= enough)
         below = max((step.users for step in self.steps if step.users < fewest.users), default=0)
         while (users := self._bisect(below, fewest.users)) is not None:
             step = self._try(users, lambda step: step.is_tight)
