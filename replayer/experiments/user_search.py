@@ -22,8 +22,7 @@ MIN_GAIN: Final = 1.02
 FINE_FACTOR: Final = 1.5
 """After doubling, users are raised by this factor."""
 NEAR_PEAK: Final = 0.95
-LEAST_SATURATION: Final = 0.8
-"""Of the time in which the busiest tier was busy at the peak; with less it can do more."""
+LEAST_SATURATION: Final = 0.8  # share of the time; a tier that is less busy can do more
 ALL_USERS: Final = "These are all users of the trace: a larger trace may show more"
 
 Measure = Callable[[int, int, int], MeasuredTrial]
@@ -252,8 +251,7 @@ class Search:
 
     def _list_evidence(self) -> list[Step]:
         """Return the steps that are evidence, by users."""
-        known = (step for step in self.steps if step.is_evidence)
-        return sorted(known, key=lambda step: step.users)
+        return sorted(filter(lambda step: step.is_evidence, self.steps), key=lambda step: step.users)
 
     def _list_doubts_of_peak(self, best: Step, fewest: Step) -> list[str]:
         """Return why the peak, or the fewest users near it, are not sure."""
