@@ -13,6 +13,8 @@ Metrics = dict[str, float | None]
 """Metrics by name, the unit last in the name; None is a metric that the run does not have."""
 Interval = tuple[float, float]
 """The least and the greatest value of a metric over a predicted run and its bounds."""
+PREDICTED_RANGE: Final = "range of the profile's error"
+"""What the interval of a predicted metric is: no 95% interval."""
 _PREDICTED_FROM: Final = ("profile", "kind", "source", "profile_sha256", "speeds")
 
 
@@ -132,6 +134,19 @@ class Summary:
     def is_valid(self) -> bool:
         """The verdict: whether no doubt invalidates the run."""
         return not any(doubt.invalidates for doubt in self.doubts)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words, if the run is valid."""
+        if self.is_outside_profile:
+            return "PREDICTED OUTSIDE THE PROFILE"
+        return "VALID" if self.prediction is None else "VALID PREDICTION"
+
+    @property
+    def is_outside_profile(self) -> bool:
+        """Whether it was predicted for objects or loads that its profile is not for."""
+        kinds = {doubt.kind for doubt in self.doubts}
+        return self.prediction is not None and "outside the profile" in kinds
 
     @property
     def values(self) -> dict[str, float | str | None]:

@@ -145,10 +145,11 @@ def format_verdicts(summaries: list[Summary]) -> list[str]:
     verdicts = {
         "VALID": "complete, no move failed, log and plan agree",
         "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
+        "PREDICTED OUTSIDE THE PROFILE": "complete; nothing like it was measured",
     }
     lines = []
-    for is_predicted, (verdict, why) in enumerate(verdicts.items()):
-        own = [one for one in summaries if (one.prediction is not None) == bool(is_predicted)]
+    for verdict, why in verdicts.items():
+        own = [one for one in summaries if one.verdict == verdict]
         valid = [summary.run for summary in own if summary.is_valid]
         if len(valid) > LISTED:
             valid = [f"{len(valid)} of {len(own)} runs"]

@@ -101,6 +101,7 @@ def _find_limits(settings: SearchSettings, metric: SearchMetric, trace: Trace) -
         trials=settings.trials,
         precision=settings.precision,
         least=metric.least,
+        must_last=settings.mode == "capacity",
         near=settings.near,
         ceiling=ceiling,
     )
@@ -236,10 +237,12 @@ def sum_if_measured(values: Sequence[float | None]) -> float | None:
 
 
 def _find_saturation(summary: dict[str, Any]) -> float:
-    """Return the share of time in which the busiest tier moved data in its busier direction.
+    """Return the share of time in which the busiest tier moved data.
 
-    The rate over all time is that share of the rate while the tier was busy.
+    Other tiers than nvme count in their busier direction: the rate over all time is that share of
+    the rate while the tier was busy.
     """
-    names = [f"{tier}_{direction}" for tier in TIERS for direction in _DIRECTIONS]
+    names = [f"{tier}_{direction}" for tier in TIERS if tier != "nvme" for direction in _DIRECTIONS]
     rates = [(summary[f"{name}_gib_s"], summary[f"{name}_busy_gib_s"]) for name in names]
-    return max((rate / busy_rate for rate, busy_rate in rates if rate and busy_rate), default=0.0)
+    shares = [rate / busy_rate for rate, busy_rate in rates if rate and busy_rate]
+    return float(min(1.0, max([summary["nvme_busy_share"] or 0.0, *shares])))

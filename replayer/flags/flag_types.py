@@ -141,7 +141,7 @@ class WarmUp(click.ParamType[tuple[int, float, bool]]):
 
 
 class TierThrottle(click.ParamType[tuple[str, Throttle]]):
-    """A tier and its limits: TIER=MIB_PER_S[,LATENCY_US], or TIER=rMIB_PER_S/wMIB_PER_S[,…]."""
+    """A tier and its limits: TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,…]."""
 
     name = "throttle"
 
@@ -163,20 +163,27 @@ class TierThrottle(click.ParamType[tuple[str, Throttle]]):
 
 
 def _parse_limits(text: str) -> Throttle:
-    """Parse MIB_PER_S[,LATENCY_US] or rMIB_PER_S/wMIB_PER_S[,LATENCY_US].
+    """Parse MIB_PER_S[,LATENCY] or rMIB_PER_S/wMIB_PER_S[,LATENCY].
 
     Raises:
         ValueError: with a sentence that says what is wrong.
     """
     rates, comma, latency = text.partition(",")
     by_direction = re.fullmatch("r(.+)/w(.+)", rates)
+    if latency[-1:].isdigit():
+        raise ValueError(
+            f"{latency!r} may be a latency or the limit of writes;"
+            f" write {rates},{latency}us for microseconds,"
+            f" r{rates}/w{latency} for MiB/s of reads and of writes."
+        )
     try:
         speeds = [float(MIB_S.parse(rate)) for rate in (by_direction.groups() if by_direction else (rates,))]
         latency_us = float(MICROSECONDS.parse(latency)) if comma else 0.0
     except ValueError as error:
-        raise ValueError(f"{error} Write TIER=MIB_PER_S[,LATENCY_US], for example nvme=470,80.") from None
-    if not all(0 < speed < 1e9 for speed in speeds) or not 0 <= latency_us <= 1e9:
-        raise ValueError("MiB/s must be above 0 and below 1e9, microseconds from 0 to 1e9.")
+        remedy = "Write TIER=MIB_PER_S[,LATENCY], for example nvme=470,80us."
+        raise ValueError(f"{error} {remedy}") from None
+    if not all(0.1 <= speed < 1e9 for speed in speeds) or not 0 <= latency_us <= 1e9:
+        raise ValueError("MiB/s must be at least 0.1 and below 1e9, the latency from 0 to 1e9us.")
     return Throttle(speeds[0], latency_us, speeds[1] if by_direction else None)
 
 

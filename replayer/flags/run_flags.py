@@ -238,8 +238,8 @@ TIER_OPTIONS: Final = (
         "--throttle",
         type=TierThrottle(),
         multiple=True,
-        metavar="TIER=MIB_PER_S[,US]",
-        help="Limit a tier's bandwidth and add latency: nvme=470,80; nvme=2GB/s,100us; for reads"
+        metavar="TIER=MIB_PER_S[,LATENCY]",
+        help="Limit a tier's bandwidth and add latency: nvme=470,80us; nvme=2GB/s; for reads"
         " and writes separately, nvme=r7000/w4000.",
     ),
     GPU_DEVICE_OPTION,

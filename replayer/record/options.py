@@ -47,7 +47,7 @@ GpuRead = Literal["host", "device"]
 """Where reads from the gpu tier go."""
 RankMode = Literal["replicate", "partition"]
 """Whether every rank replays the whole trace, or its share of the sessions."""
-ProfileKind = Literal["measured", "data sheet"]
+ProfileKind = Literal["measured", "data sheet", "estimated"]
 """Whether the times of a profile were measured, or follow from published figures."""
 Bound = Literal["slower", "faster"]
 """An end of the interval of a prediction."""

@@ -207,9 +207,11 @@ class PredictedReplay:
         """Return the warnings that do not depend on the plan."""
         warnings = [RunWarning(kind="note", text=note) for note in self.settings.notes]
         profile = self.system.profile
-        if profile.kind == "data sheet":
+        if profile.kind != "measured":
+            is_sheet = profile.kind == "data sheet"
+            basis = "from its data sheet" if is_sheet else "estimated from published figures"
             text = (
-                f"the profile {profile.name} is from published figures, not measured; assumed are"
+                f"the profile {profile.name} is {basis}, not measured; assumed are"
                 " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
             )
             warnings.append(RunWarning(kind="data sheet", text=text))

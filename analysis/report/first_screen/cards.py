@@ -15,6 +15,7 @@ from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import PREDICTED_RANGE
 from tracegen.errors import format_count
 
 
@@ -128,7 +129,7 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     value, *ends = _scale(figure.name, [stats.mean, low, high])
     span = "" if low is None else f"{ends[0]} to {ends[1]}"
     if prediction is not None:
-        between = f"predicted, {span}" if span else "predicted, without bounds"
+        between = f"predicted; {PREDICTED_RANGE} {span}" if span else "predicted, without bounds"
     elif span and ends[0] == ends[1]:
         between = f"equal in {format_count(stats.n, 'trial')}"
     elif span:

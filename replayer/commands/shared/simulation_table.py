@@ -161,10 +161,11 @@ def _describe_prediction(info: SimulationInfo) -> list[str]:
     prediction = info.prediction
     if prediction is None:
         return []
-    kind = "a data sheet, not measured" if prediction.kind == "data sheet" else "measured"
+    sheet = "a data sheet, not measured"
+    kinds = {"measured": "measured", "data sheet": sheet, "estimated": "estimated, not measured"}
     speeds = (prediction.speeds or {}).items()
     faster = (f"{tier} {speed:g} times as fast" for tier, speed in speeds)
-    facts = ", ".join([kind, *faster])
+    facts = ", ".join([kinds[prediction.kind], *faster])
     return _wrap(f"times are predicted from the profile {prediction.profile} ({facts})")
 
 

@@ -15,7 +15,7 @@ from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle.facts import Rows
 from tests.analysis.metrics.comparing import assert_names_agree, assert_same, log_of, summarise_both_ways
 from tests.analysis.metrics.shared_logs import S, by_hand, logs
-from tests.support.logs import follow, make_rows, write_run
+from tests.support.logs import follow, make_rows, samples, write_run
 
 GIB = 2**30
 
@@ -100,6 +100,42 @@ def test_the_bottleneck_is_where_busy_workers_are(
     rows = [hit | {"op_id": n, "position": n} for n in range(10)]
     found, expected = summarise_both_ways(tmp_path / "run", rows, workers=workers)
     assert found["bottleneck"] == expected["bottleneck"] == bottleneck
+
+
+CEILING: dict[str, Any] = {"shallow": 8, "device": 1.0, "end": 140, "cpu": 0.5, "system": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "bottleneck"),
+    [
+        ({}, "device"), ({"shallow": 7.99}, "data"),
+        ({"device": 0.5}, "device"), ({"device": 0.49}, "data"),
+        ({"end": 142}, "device"), ({"end": 143}, "data"),
+        ({"cpu": 0.91}, "cpu"), ({"system": 0.91}, "device"), ({"system": 0.91, "end": 143}, "cpu"),
+    ],
+)  # fmt: skip
+def test_a_drive_that_is_always_busy_and_no_faster_with_more_moves_is_the_limit(
+    tmp_path: Path, change: dict[str, float], bottleneck: str
+) -> None:
+    """One move from 100 to 120 s, then two of 5 MiB until 140 s; all of them waited from 0 on.
+
+    With 8 MiB the one moves 0.8 of the bytes of the two. A move in memory ends 2 or 3 s later: nvme is busy for 40 s of
+    42, more than 0.95, or of 43. Half of the times, or less, are in the device.
+    """
+    case = CEILING | change
+    moves = [(100, 120, "nvme", case["shallow"]), *[(120, 140, "nvme", 5)] * 2, (140, case["end"], "cpu", 1)]
+    rows = []
+    for n, (begin, end, tier, mib) in enumerate(moves):
+        at = {"due_ns": 0, "ready_ns": begin * S, "start_ns": begin * S, "end_ns": end * S, "waited_for": "data"}
+        at |= {"read_ns": (end - begin) * S, "device_read_ns": int((end - begin) * case["device"] * S)}
+        rows.append(by_hand()[1] | at | {"op_id": n, "position": n, "from_tier": tier, "size_bytes": int(mib * 2**20)})
+    counted = [
+        one | {"process_cpu": 2 * case["cpu"], "system_cpu": 2 * case["system"]}
+        for one in samples(1, 150, counted=False)
+    ]
+    place = write_run(tmp_path / "run", rows, device=counted, workers=8, machine={"host": "vm", "cores": 2})
+    found = summary.summarise(place).to_json()
+    assert found["bottleneck"] == metric_oracle.summary(metric_oracle.read(place))["bottleneck"] == bottleneck
 
 
 def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             # nothing was due from 7 to 8
             "idle_s": 1.0, "plan_wait_s": 4.0, "queue_s": 0.5, "device_s": 3.5, "host_s": 6.1 - 3.5,
             "nvme_device_read_s": 1.0, "nvme_device_write_s": 1.0, "bottleneck": "device",
+            # a demotion from 2 to 4 s and a hit from 5 to 7, of 8
+            "nvme_busy_share": 0.5,
             "cpu_break_even_tok_s": 2000.0, "nvme_break_even_tok_s": 500.0, "gpu_break_even_tok_s": None,
             # 2 + 1 GiB read for 2 of hits, 3 + 1 written for 3 of stores
             "read_amplification": 1000 / 35, "read_bytes_ratio": 1.5, "write_amplification": 4 / 3, "nvme_write_amplification": 1 / 3,
