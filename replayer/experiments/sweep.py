@@ -64,17 +64,26 @@ class Case:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Cases, in the order in which they are replayed.
+    """Cases, and how often each is replayed.
 
     Attributes:
         trials: of each case.
-        pause_s: before each case except the first.
+        pause_s: before each replay except the first.
         cases: at least one.
     """
 
     trials: int
     pause_s: float
     cases: tuple[Case, ...]
+
+    def order(self) -> list[tuple[Case, str]]:
+        """Return the replays in their order, each a case and its name, CASE/trial_N.
+
+        Each round has one trial of every case, and every second round is reversed (A B B A A B): a
+        machine that becomes steadily slower or faster changes the trials of all cases alike.
+        """
+        rounds = [(self.cases[:: 1 if trial % 2 else -1], trial) for trial in range(1, self.trials + 1)]
+        return [(case, f"{case.name}/trial_{trial}") for cases, trial in rounds for case in cases]
 
     def settings(self) -> dict[str, object]:
         """Return what decides the replays, for series.json; trials do not: more may follow."""
@@ -164,15 +173,10 @@ def run_sweep(sweep: Sweep, series: Series) -> None:
     except ToolError:
         series.abandon()
         raise
-    trials = range(1, sweep.trials + 1)
-    names = [f"{case.name}/trial_{trial}" for case in sweep.cases for trial in trials]
-    series.agenda = Agenda(names)
-    for case in sweep.cases:
-        for trial in trials:
-            name = f"{case.name}/trial_{trial}"
-            if trial == 1 and not (series.directory / name).exists():
-                series.rest(sweep.pause_s, case.name)
-            series.replay(name, traces[case.name], case.flags)
+    order = sweep.order()
+    series.agenda = Agenda([name for _, name in order])
+    for case, name in order:
+        series.replay(name, traces[case.name], case.flags, pause_s=sweep.pause_s)
 
 
 def _read_toml(path: Path) -> TomlTable:
