@@ -60,7 +60,7 @@ def sweep(
 ) -> None:
     """Replay the cases of a TOML file, or of a shipped sweep, each in several trials.
 
-    GRID is a file (docs/sweeps.md), or one of drive, engines, load, submission-full,
+    GRID is a file (docs/sweeps.md), or one of demo, drive, engines, load, submission-full,
     submission-smoke.
     After an interruption, the same command continues: complete trials are not replayed again.
     """
