@@ -177,7 +177,9 @@ def test_the_demo_takes_a_minute_by_its_own_limit(tmp_path: Path) -> None:
         words = list(case.flags)
         at = words.index("--throttle")
         assert words[at : at + 2] == ["--throttle", "nvme=200"]
-        planned = json.loads(here("replayer", "plan", tmp_path / "t.parquet", *words[:at], *words[at + 2 :], "--json").stdout)
+        planned = json.loads(
+            here("replayer", "plan", tmp_path / "t.parquet", *words[:at], *words[at + 2 :], "--json").stdout
+        )
         seconds[case.name] = max(planned["read_bytes"]["nvme"], planned["write_bytes"]["nvme"]) / (200 << 20)
     assert [name.split("/")[0] for _, name in sweep.order()] == ["dram", "drive", "drive", "dram", "dram", "drive"]
     assert 5 < 1.5 * seconds["dram"] < seconds["drive"] < 15
