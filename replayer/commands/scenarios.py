@@ -11,6 +11,7 @@ from replayer.commands.shared.series_options import json_option, open_display, s
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenarios import (
     DEFAULT_TRIALS,
+    Suite,
     choose_sizes,
     compare_scenarios,
     detect_hardware,
@@ -85,29 +86,29 @@ def scenarios(
     predictor = load_predictor(prediction["profile"], prediction["speed"], "profile")
     hardware = detect_hardware(cache_dir, gpu_device)
     sizes = read_sizes(output) or choose_sizes(hardware, models.find_model(model).sizes("fp16"))
-    suite = plan_suite(names, sizes, hardware, {"model": model, "gpu_device": gpu_device}, budget, trials)
+    suite = plan_suite(names, sizes, hardware, {"model": model}, budget, trials)
     for line in (f"{model}; {hardware.describe()}", *suite.describe()):
         click.echo(line, err=not dry_run)
     if dry_run:
         return
-    settings: dict[str, object] = {"names": names, "model": model, "budget": budget}
-    settings |= {"trials": trials, "gpu_device": gpu_device, "sizes": sizes}
-    if predictor is not None:
-        settings["prediction"] = predictor.row()
+    settings = {"names": names, "model": model, "budget": budget, "trials": trials, "gpu_device": gpu_device}
+    profiled = {} if predictor is None else {"prediction": predictor.row()}
     with (
         open_display() as display,
-        Series(output, settings, cache, display=display) as series,
+        Series(output, {**settings, **profiled, "sizes": sizes}, cache, display=display) as series,
     ):
-        search = run_suite(suite, series)
+        search = run_suite(suite, series, gpu_device)
         predicted = "" if predictor is None else predict_suite(suite, series, predictor)
         compared = compare_scenarios(suite, series, *(["--json"] if as_json else []))
     if as_json:
-        runs = {name: [f"{output}/{run}" for run in trials] for name, trials in suite.runs().items()}
         comparison = json.loads(compared) if compared else None
-        found = {"sizes": sizes, "runs": runs, "skipped": suite.skipped, "autoscaling": search}
-        click.echo(json.dumps({**found, "comparison": comparison}, indent=2))
-        return
-    answers = [predicted, compared, search["result"]["text"] if search else ""]
-    skipped = [f"{name}: skipped: {reason}" for name, reason in suite.skipped.items()]
-    click.echo("\n\n".join([answer.rstrip() for answer in answers if answer]))
-    click.echo("\n".join([*skipped, f"{output}/report.html"]))
+        found = {"runs": _list_runs(suite, output), "skipped": suite.skipped, "autoscaling": search}
+        click.echo(json.dumps({"sizes": sizes, **found, "comparison": comparison}, indent=2))
+    else:
+        answers = [predicted, compared, search["result"]["text"] if search else ""]
+        click.echo("\n\n".join([*(answer.rstrip() for answer in answers if answer), f"{output}/report.html"]))
+
+
+def _list_runs(suite: Suite, output: Path) -> dict[str, list[str]]:
+    """Return the run directories of each scenario but the search."""
+    return {name: [f"{output}/{run}" for run in runs] for name, runs in suite.runs().items()}

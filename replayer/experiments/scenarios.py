@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 from typing import Final
@@ -15,7 +15,7 @@ from replayer.experiments.prediction import Predictor
 from replayer.experiments.replay_series import SERIES_FILE, Series
 from replayer.experiments.search_settings import THROUGHPUT, SearchSettings, describe_metric
 from replayer.experiments.sweep import SCENARIOS, Case, Sweep, make_traces, parse_sweep, run_sweep
-from replayer.flags.forwarded_flags import parse_flags
+from replayer.flags.forwarded_flags import flag_words, parse_flags
 from replayer.machine import description as machine
 from replayer.machine import free_memory as memory
 from replayer.machine.reserve import Reserve, find_existing, free_bytes
@@ -103,7 +103,7 @@ def choose_sizes(hardware: Hardware, model: TokenBytes) -> SuiteSizes:
         model: bytes of a token and of a state.
     """
     rooms = [size for tier, size in hardware.free.items() if tier not in hardware.absent]
-    size = min(_MOST, min(rooms, default=0) // 4)
+    size = min(_MOST, min(rooms, default=_LEAST_FREE) // 4)
     low, high = _PROMPTS
     prompt = max(low, min(high, int((size / _OBJECTS - model.state) / model.per_token / _MEAN_PROMPT)))
     object_bytes = prompt * _MEAN_PROMPT * model.per_token + model.state
@@ -113,8 +113,11 @@ def choose_sizes(hardware: Hardware, model: TokenBytes) -> SuiteSizes:
     shares = {"all": 1, "third": 1 / 3, "quarter": 1 / 4, "sixth": 1 / 6}
     return {
         **{name: f"{size * share / _GIB:.3f}" for name, share in shares.items()},
-        "disk": f"{hardware.free['nvme'] // 2 / _GIB:.2f}",
-        "low": f"{max(1, prompt // 8)}", "high": f"{prompt}", "few": f"{few}", "many": f"{many}",
+        "disk": f"{max(_LEAST_FREE, hardware.free['nvme']) / 2 / _GIB:.2f}",
+        "low": f"{max(1, prompt // 8)}",
+        "high": f"{prompt}",
+        "few": f"{few}",
+        "many": f"{many}",
     }
 
 
@@ -213,8 +216,13 @@ def plan_suite(
     return Suite(Sweep(trials, 0, cases), search if SEARCH in possible else None, skipped, sizes, seconds, trial_s)
 
 
-def run_suite(suite: Suite, series: Series) -> SearchReport | None:
+def run_suite(suite: Suite, series: Series, gpu_device: str) -> SearchReport | None:
     """Run all scenarios, and write report.html to the series' directory.
+
+    Args:
+        suite: to run.
+        series: makes the replays.
+        gpu_device: by PyTorch's name.
 
     Returns:
         The report of the search; None: there was none.
@@ -224,11 +232,13 @@ def run_suite(suite: Suite, series: Series) -> SearchReport | None:
         ToolError: a replay of the search is not valid.
     """
     traces = make_traces(suite.cases, series)
-    run_sweep(suite.sweep, series)
+    device = flag_words("gpu_device", gpu_device)
+    cases = tuple(replace(case, flags=(*case.flags, *device)) for case in suite.sweep.cases)
+    run_sweep(replace(suite.sweep, cases=cases), series)
     runs = [run for trials in suite.runs().values() for run in trials]
     search = None
     if suite.search is not None:
-        search, found = _run_search(suite, series, traces[SEARCH], suite.search.flags)
+        search, found = _run_search(suite, series, traces[SEARCH], (*suite.search.flags, *device))
         runs += found
     words = [str(series.directory / run) for run in runs]
     if BASELINE in suite.runs():
@@ -266,10 +276,8 @@ def predict_suite(suite: Suite, series: Series, predictor: Predictor) -> str:
         if missing:
             series.display.say(f"{name}: the profile has no {missing[0]} tier")
             continue
-        at = case.flags.index("--gpu-device")
-        flags = (*case.flags[:at], *case.flags[at + 2 :])
         try:
-            predicted = series.replay(name, traces[case.name], flags, predictor)
+            predicted = series.replay(name, traces[case.name], case.flags, predictor)
         except ChildFailedError as error:
             if error.exit_code != InputError.exit_code:
                 raise
