@@ -40,7 +40,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* replayer/cor
 	@touch $@
 , := ,
 
-demo: setup  ## show what DRAM in front of a drive of 200 MiB/s gains: six replays and a report
+demo: setup  ## show what DRAM in front of a drive of 150 MiB/s gains: six replays and a report
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)/cache
 	replayer sweep demo --cache-dir $(DEMO)/cache -o $(DEMO)/sweep
 	@echo
