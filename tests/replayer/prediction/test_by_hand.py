@@ -7,7 +7,7 @@ import pytest
 
 from tests.replayer.order_ledgers import Load, Op
 from tests.replayer.prediction.oracle import Decided, Limits, Row, predict
-from tests.replayer.prediction.scheduling import Planned
+from tests.replayer.prediction.tasks import Planned
 from tests.replayer.prediction.stations import cost_at, factor, mix, quantile
 
 CPU, NVME = 1, 2
