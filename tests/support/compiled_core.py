@@ -96,6 +96,7 @@ class Op:
     slot: int
     position: int
     row: int
+    planned: int
     request: int
     moves: int
     left: int
@@ -159,8 +160,8 @@ class Scheduler:
     def op(self, slot: int) -> Op:
         found = _CORE.scheduler_op(self._handle, slot).contents
         return Op(
-            slot, found.position, found.row, found.request, found.moves, found.left, found.foreground, found.due_ns, found.end_ns,
-            found.admitted_ns, found.wait_ns,
+            slot, found.position, found.row, found.planned, found.request, found.moves, found.left, found.foreground,
+            found.due_ns, found.end_ns, found.admitted_ns, found.wait_ns,
         )  # fmt: skip
 
     def give_back(self, move: Move) -> None:
