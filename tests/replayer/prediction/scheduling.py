@@ -233,6 +233,7 @@ class Scheduler:
             move.order = self._order_wait(move, blocker) if blocker is not None and not self.live else 0
         move.blockers -= 1
         if not move.blockers:
+            move.rank = move.task.op.qos, move.number
             self.ready.append(move)
 
     # Moves start and are done
@@ -242,7 +243,7 @@ class Scheduler:
         while True:
             m = min(self.ready, key=lambda move: move.rank, default=None)
             o = min(self.waiting, key=self._urgency, default=None) if self.decided < self.most else None
-            if o is not None and (m is None or o.op.qos < m.task.op.qos):
+            if o is not None and (m is None or o.op.qos < m.rank[0]):
                 self._decide(o)
             elif m is None:
                 return None

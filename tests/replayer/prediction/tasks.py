@@ -30,6 +30,7 @@ class Move:
     planned: Planned
     background: bool
     ready: int
+    rank: tuple[int, int] = (0, 0)  # as of when it became ready
     blockers: int = 1  # its op, until it is due
     waited_for: str | None = None
     order: int = 0
@@ -50,10 +51,6 @@ class Move:
     @property
     def op_id(self) -> int:
         return self.task.planned
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        return self.task.op.qos, self.number
 
     @property
     def due(self) -> int | None:
