@@ -21,7 +21,10 @@ Planned = tuple[int, ...]
 class OpStruct(Structure):
     _fields_ = (
         *((name, c_int64) for name in "position due_ns end_ns wait_ns admitted_ns".split()),
-        *((name, c_int32) for name in "row request first_move last_move next moves planned place left foreground".split()),
+        *(
+            (name, c_int32)
+            for name in "row request first_move last_move next moves planned place left foreground".split()
+        ),
         *((name, c_int8) for name in "qos role is_due retired".split()),
     )
 

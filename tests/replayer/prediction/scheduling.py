@@ -3,7 +3,18 @@
 from collections.abc import Callable, Sequence
 
 from tests.replayer.order_ledgers import Load, Op
-from tests.replayer.prediction.tasks import IDLE, LEAVES, Group, Move, Planned, Request, Task, Usable, is_background, trade_places
+from tests.replayer.prediction.tasks import (
+    IDLE,
+    LEAVES,
+    Group,
+    Move,
+    Planned,
+    Request,
+    Task,
+    Usable,
+    is_background,
+    trade_places,
+)
 
 
 class Scheduler:
@@ -128,9 +139,8 @@ class Scheduler:
             return
         for store in foreground[0].needs:
             other = store.task
-            if store.done or store.name != "store" or other.is_due or other.op.user == task.op.user:
-                continue
-            if all(one.op.phase == "prefill" and one.op.op != "delete" and not one.op.new_tokens for one in (task, other)):
+            is_ahead = not store.done and store.name == "store" and not other.is_due
+            if is_ahead and other.op.user != task.op.user and task.may_trade and other.may_trade:
                 trade_places(task, other)
                 return
 

@@ -75,6 +75,10 @@ class Task:
     wait: int = 0
     end: int | None = None
 
+    @property
+    def may_trade(self) -> bool:
+        return self.op.phase == "prefill" and self.op.op != "delete" and not self.op.new_tokens
+
 
 def trade_places(one: Task, other: Task) -> None:
     """Each gets what the plan has for the other."""
