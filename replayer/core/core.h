@@ -148,6 +148,8 @@ enum { ASAP, CLOSED, OPEN };
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;
     int32_t row, request, first_move, last_move, next, moves;
+    int32_t planned;            /* row of the op that the plan gave its moves to */
+    int32_t place;              /* in the ring of ops by position */
     int32_t left;               /* moves that are not done */
     int32_t foreground;         /* of them, those that its request waits for */
     int8_t qos, role;
