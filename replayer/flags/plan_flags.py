@@ -16,7 +16,7 @@ from replayer.flags.flag_types import (
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS
 from replayer.planning.pace import TOKEN_MS
-from replayer.record.options import DECODES, POLICIES, Lookup, PaceKind
+from replayer.record.options import DECODE_WORDS, POLICIES, Lookup, PaceKind
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 
 _TOKEN_TIMES: Final = ", ".join(f"{name} {milliseconds:g} ms" for name, milliseconds in TOKEN_MS.items())
@@ -125,7 +125,7 @@ PLAN_OPTIONS: Final = (
     ),
     click.option(
         "--decode",
-        type=click.Choice(DECODES),
+        type=click.Choice(list(DECODE_WORDS)),
         help="Reads of a request's own KV while it decodes, to replay. reread: all, as kv-cache.py does. once: each"
         " request's first. none: not any; engines keep it in GPU memory.  [default: the trace's, else none]",
     ),

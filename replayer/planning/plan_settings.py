@@ -11,7 +11,7 @@ from replayer.planning.order import Order, parse_order
 from replayer.planning.pace import PACES, TOKEN_MS, Demand, Pace
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.record.options import DECODES, Decode, Lookup, PaceKind, Placement
+from replayer.record.options import DECODE_WORDS, Decode, Lookup, PaceKind, Placement
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -237,7 +237,7 @@ def _capacity(trace: Trace, settings: PlanSettings, name: str) -> Decimal | None
 
 def _resolve_decode(trace: Trace, settings: PlanSettings) -> Decode:
     decode: Any = resolve_setting(trace, settings, "decode") or "none"
-    if decode not in DECODES:
+    if decode not in DECODE_WORDS:
         raise InputError(f"its recipe asks for decode {decode!r}", "pass `decode`", subject=trace.path)
     known: Decode = decode
     return known

@@ -1,6 +1,6 @@
 """The words that options of a replay may have, for flags, checks and run.json."""
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 Copies = Literal["exclusive", "inclusive"]
 """Whether one tier holds an object, or several may."""
@@ -27,7 +27,12 @@ LookupRule = Literal["trace", "independent", "contiguous"]
 """The same, or as the trace says."""
 Decode = Literal["reread", "once", "none"]
 """Which decode reads are replayed: all, the first of each request, or no decode read."""
-DECODES: Final = get_args(Decode)
+DECODE_WORDS: Final[dict[str, str]] = {
+    "reread": "with a request's own decode reads",
+    "once": "with the first of a request's own decode reads",
+    "none": "without decode reads",
+}
+"""The same in the headline of a plan."""
 PaceKind = Literal["asap", "closed", "open"]
 """When requests start: at once, after the user's previous one, or at the trace's times."""
 Placement = Literal["planned", "live"]

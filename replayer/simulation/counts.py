@@ -74,6 +74,7 @@ class CellCounts:
         counts = self._struct
         reads = info.reads or 0
         hits = info.hits.gpu + info.hits.cpu + info.hits.nvme
+        asked, found = sum(counts.reads), sum(counts.hits)
         prompt, spared = sum(counts.prompt_tokens), sum(counts.spared_tokens)
         hit_requests = counts.reading_requests - counts.missing_requests
         cell: Cell = {
@@ -89,7 +90,7 @@ class CellCounts:
             "recomputed_tokens": info.recomputed_tokens,
             "bypasses": info.bypasses,
             "promotions": info.promotions,
-            "hit_rate_ops": _divide(hits, reads),
+            "hit_rate_ops": _divide(found, asked),
             "hit_rate_tokens": _divide(spared, prompt),
             "hit_rate_requests": _divide(hit_requests, counts.reading_requests),
             "hit_rate_all_ops": _divide(hits, info.ops),
