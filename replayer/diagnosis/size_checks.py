@@ -22,7 +22,7 @@ FAR_ABOVE: Final = 4
 """Multiple of all tiers' room from which on reused objects are far above it."""
 HALF: Final = 0.5
 """Share of reusable tokens below which hits are few, and of a gain from which it is most of it."""
-ENOUGH: Final = 0.8
+ENOUGH: Final = 0.9
 """Share of reusable tokens from which on tiers are large enough."""
 READ_OF_ENTRIES: Final = 0.001
 """Hits per object that came into a tier below which the tier is not read."""
