@@ -53,7 +53,7 @@ class _Measure:
 
 
 _MEASURES: Final = (
-    _Measure("hit_rate_tokens", "hit rate", _percent),
+    _Measure("hit_rate_tokens", "tokens", _percent),
     _Measure("hit_rate_ops", "reads", _percent),
     _Measure("hit_rate_requests", "requests", _percent),
     _Measure("elapsed_s", "pred. s", lambda value: f"{value:,.1f}"),
@@ -69,7 +69,7 @@ _MEASURES: Final = (
 
 
 _LEGEND: Final = (
-    "  Hit rate: of prompt tokens. Beside it hits of reads (ops), and of requests (all their reads hit).",
+    "  Hits as a share of prompt tokens, of reads (ops), and of requests (all of whose reads hit).",
     "  Recomputed: tokens. nvme: GiB/s in the busiest minute, GiB and drive writes per day.",
     "  *: the highest hit rate. docs/simulating.md defines all columns.",
 )
