@@ -44,6 +44,7 @@ def hit_rate(log: Log) -> pl.LazyFrame:
     """
     hit = OK & SERVED
     reads = READS & (pl.col("phase") == "prefill")
+    found = hit & reads
     per_request = log.requests.filter(pl.col("reads") > 0).select(
         hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
     )
@@ -53,15 +54,15 @@ def hit_rate(log: Log) -> pl.LazyFrame:
         compulsory_tokens=_TOKENS.filter(PROMPT & FIRST_TOUCH).sum(),
         hit_rate_prompt=_divide(hit & PROMPT, PROMPT),
         hit_rate_prompt_tokens=_divide(hit & PROMPT, PROMPT, _TOKENS),
-        hit_rate=_divide(hit & reads, reads),
-        hit_rate_tokens=_divide(hit & reads, reads, _TOKENS),
+        hit_rate=_divide(found, reads),
+        hit_rate_tokens=_divide(found, reads, _TOKENS),
         hit_rate_refs=_divide(hit, READS | FIRST_TOUCH),
         hit_rate_refs_tokens=_divide(hit, READS | FIRST_TOUCH, _TOKENS),
         **{
-            f"{source}_hit_rate": _divide(hit & reads & (_source == source), reads & (_source == source))
+            f"{source}_hit_rate": _divide(found & (_source == source), reads & (_source == source))
             for source in ENUMS["source"]
         },
-        **{f"{tier}_hit_rate": _divide(hit & reads & (_from_tier == tier), reads) for tier in TIERS},
+        **{f"{tier}_hit_rate": _divide(found & (_from_tier == tier), reads) for tier in TIERS},
     )
     return pl.concat([per_op, per_request, _rate_sessions(log)], how="horizontal")
 

@@ -143,6 +143,7 @@ def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]
         return
     rates = [summary.metrics["hit_rate"] or 0.0 for summary in summaries]
     if max(rates) - min(rates) > HIT_RATE_POINTS:
-        text = f"hit rates differ, {min(rates):.1%} to {max(rates):.1%}: the caches saved these systems unequal work"
+        between = f"{min(rates):.1%} to {max(rates):.1%}"
+        text = f"hit rates differ, {between}: the caches saved these systems unequal work"
         advice = "rank systems by runs of one plan: equal capacities and options"
         yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]

@@ -183,7 +183,8 @@ def _list_cards(sweep: SweepTable) -> Iterator[Card]:
     if best is None:
         return
     bound = _number(best, "bound_tokens")
-    yield Card("Most prompt tokens that hit", _percent(best["hit_rate_tokens"]), range=sweep.name(best))
+    most = _percent(best["hit_rate_tokens"])
+    yield Card("Most prompt tokens that hit", most, range=sweep.name(best))
     yield Card("With unlimited memory", _percent(bound), hint="the bound for every size")
     least = find_least(sweep)
     label = f"Least memory for {ENOUGH:.0%} of that"

@@ -26,7 +26,7 @@ def list_possible(sweep: SweepTable) -> pl.DataFrame:
 
 
 def find_best(sweep: SweepTable) -> Row | None:
-    """Return the cell that hits the most prompt tokens; of several that with the fewest bytes written."""
+    """Return the cell that hits the most; of several that with the fewest bytes written."""
     order = [-pl.col("hit_rate_tokens"), pl.col("write_bytes_nvme"), *_by_size(), pl.col("cell")]
     return _first(list_possible(sweep).sort(order))
 
@@ -41,7 +41,8 @@ def find_least(sweep: SweepTable, *, drive: bool = True) -> Row | None:
         sweep: the cells.
         drive: whether the cell may have a drive.
     """
-    cells = list_possible(sweep).filter(pl.col("hit_rate_tokens") >= ENOUGH * pl.col("bound_tokens"))
+    is_enough = pl.col("hit_rate_tokens") >= ENOUGH * pl.col("bound_tokens")
+    cells = list_possible(sweep).filter(is_enough)
     if not drive:
         cells = cells.filter(pl.col("storage_capacity_gb") == 0)
     return _first(cells.sort([*_by_size(), -pl.col("hit_rate_tokens"), pl.col("cell")]))
@@ -86,7 +87,7 @@ class LabelSpread:
     """The differences between labels in cells of equal sizes.
 
     Attributes:
-        best: the label that hits the most prompt tokens on average over the sizes that all labels have.
+        best: the label that hits the most on average over the sizes that all labels have.
         labels: how many there are.
         points: percentage points by which the best is ahead of another where it is most ahead.
         other: that label.

@@ -35,7 +35,12 @@ def draw_front(sweep: SweepTable) -> Plot | None:
             scale=alt.Scale(domain=[0, most * 1.02]),
             axis=alt.Axis(tickCount=8),
         ),
-        y=alt.Y("y:Q", title="prompt tokens that hit", scale=alt.Scale(domain=[low, high]), axis=share),
+        y=alt.Y(
+            "y:Q",
+            title="prompt tokens that hit",
+            scale=alt.Scale(domain=[low, high]),
+            axis=share,
+        ),
     )
     layers = (_mark_front(base), _mark_cells(base), *_mark_names(base))
     return Plot(alt.layer(*layers).properties(width=width, height=height), rows)

@@ -101,8 +101,8 @@ def find_front(sweep: SweepTable) -> pl.DataFrame:
     A cell is on the front if no other hits as often with fewer bytes, or more often with as few.
 
     Returns:
-        The columns name, gib (written to nvme), rate (of prompt tokens), cell, and front (a boolean), by
-        rising gib; cells without prompts are left out. Empty if no cell has an nvme tier.
+        The columns name, gib (written to nvme), rate (of prompt tokens), cell, and front (a
+        boolean), by rising gib; cells without prompts are left out. Empty if no cell has an nvme tier.
     """
     cells = sweep.cells.filter(pl.col("hit_rate_tokens").is_not_null())
     rows = [

@@ -29,7 +29,7 @@ _HEADS: Final = {
 
 
 def list_findings(sweep: SweepTable) -> list[str]:
-    """Return what each curve looks like by share of prompt tokens, as sentences; steep cliffs first."""
+    """Return what each curve looks like as sentences; steep cliffs first."""
     curves = [curve for axis in sweep.axes for curve in sweep.curves(axis, "tokens")]
     return [describe_curve(curve) for curve in sorted(curves, key=_rank)]
 

@@ -69,8 +69,8 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
         return
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
     rules = describe_arrangement(options.arrangement)
-    decode = DECODE_WORDS[options.selection.decode]
-    title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{_describe_order(options)}; {decode}"
+    order = f"{_describe_order(options)}; {DECODE_WORDS[options.selection.decode]}"
+    title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{order}"
     time = None if like is not None else Span(*resolve_time(opened))
     click.echo("\n".join([title, *_render(evidence, offered, time)]))
     if findings:

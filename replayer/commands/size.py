@@ -79,8 +79,8 @@ SIZE_OPTIONS: Final = (
         type=click.Choice(BYS),
         default="tokens",
         show_default=True,
-        help="What --hit-rate counts; decode reads never count. tokens: prompt tokens that hits spare, of all, as"
-        " vLLM reports. ops: reads that hit, of all. requests: those all of whose reads hit, of all with a read.",
+        help="What --hit-rate counts; decode reads never count. tokens: prompt tokens that hits"
+        " spare, as vLLM reports. ops: reads that hit. requests: those all of whose reads hit.",
     ),
     click.option(
         "--dwpd",

@@ -126,7 +126,7 @@ class PlanEvidence:
         return tuple(tier for tier in self.tiers() if has_rule(rules[tier]))
 
     def replan(self, sizes: Mapping[str, Decimal] = {}, *, within: str = "", **changes: Any) -> int:
-        """Plan the trace anew with capacities or rules changed; return the prompt tokens that hits spare.
+        """Plan the trace anew with changes; return the prompt tokens that hits spare.
 
         Args:
             sizes: GiB of the tiers that change.
@@ -159,7 +159,7 @@ class PlanEvidence:
         within: str = "",
         **changes: Any,
     ) -> dict[str, int] | None:
-        """Plan again with a remedy; return the counts if it spares enough prompt tokens in addition.
+        """Plan again with a remedy; return the counts if it spares enough more prompt tokens.
 
         Args:
             share: of the tokens that prompts reuse, which must be spared in addition.
@@ -167,7 +167,8 @@ class PlanEvidence:
             within: see `replan`.
             **changes: see `replan`.
         """
-        prompt, spared = self.count("prompt_tokens"), self.count(f"spared_tokens_{within}".rstrip("_"))
+        prompt = self.count("prompt_tokens")
+        spared = self.count(f"spared_tokens_{within}" if within else "spared_tokens")
         least = max(1, share * self.reuse.reused_tokens, LEAST_GAIN * prompt)
         if self.reuse.reused_tokens - spared < least:
             return None

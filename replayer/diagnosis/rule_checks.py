@@ -36,8 +36,10 @@ def check_limit_in_flight(evidence: PlanEvidence) -> Iterator[Finding]:
         if tier == "gpu" or limit == UNLIMITED or refused < max(1, REFUSED * (refused + asked)):
             continue
         gain = evidence.measure_gain(fetch_in_flight=0, fetch_share=0.0)
-        planned = (f"set `fetch_in_flight` and `fetch_share` to 0: {describe_gain(gain)}", gain) if gain else None
-        if gain is None and tier == "cpu":  # a share of what it has more than gpu
+        planned = None
+        if gain:
+            planned = f"set `fetch_in_flight` and `fetch_share` to 0: {describe_gain(gain)}", gain
+        elif tier == "cpu":  # a share of what it has more than gpu
             planned = plan_room(evidence, tier, 2 * evidence.tiers().get("gpu", 0), tier)
         if planned is None:
             continue
@@ -101,7 +103,12 @@ def check_tails(evidence: PlanEvidence) -> Iterator[Finding]:
         f"chunks of {tokens:,} tokens leave out {lost:,} of {reuse.reused_tokens:,} tokens that"
         f" prompts use again ({lost / reuse.reused_tokens:.1%})",
         f"{remedy}: {describe_gain(gain)}",
-        {"chunk_tokens": tokens, "unstored_tokens": lost, "reused_tokens": reuse.reused_tokens} | gain,
+        {
+            "chunk_tokens": tokens,
+            "unstored_tokens": lost,
+            "reused_tokens": reuse.reused_tokens,
+            **gain,
+        },
     )
 
 

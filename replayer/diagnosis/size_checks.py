@@ -36,23 +36,25 @@ def plan_room(
     size: float,
     within: str = "",
 ) -> tuple[str, dict[str, int]] | None:
-    """Plan with more room in a tier; return the clause that gives it and its gain, None without one.
+    """Plan with more room in a tier; return the clause that gives it and its gain; or None.
 
     Args:
         evidence: of the plan at hand.
         tier: gets more room.
-        size: usable bytes to try first; then those of all objects used again, and of all objects. The
-            first that gains half of what the last gains is named.
+        size: usable bytes to try; also those of all objects used again, and of all objects. The
+            least that gains half of what the next gains is named.
         within: the tier whose hits count; all by default.
     """
     headroom = 1.0 if tier == "nvme" else float(evidence.plan.options.headroom)
     reuse = evidence.reuse
-    sizes = {max(size, least) for least in (size, reuse.reused_bytes, int(reuse.object_bytes.sum()))}
+    larger = (reuse.reused_bytes, int(reuse.object_bytes.sum()))
+    sizes = {size, *(max(size, one) for one in larger)}
     best: tuple[str, dict[str, int]] | None = None
     for one in sorted(sizes, reverse=True):
         gib = format_gib(one / headroom)
         gain = evidence.measure_gain(sizes={tier: Decimal(gib)}, within=within)
-        if gain is None or (best and gain["more_spared_tokens"] < HALF * best[1]["more_spared_tokens"]):
+        more = HALF * best[1]["more_spared_tokens"] if best else 0
+        if gain is None or gain["more_spared_tokens"] < more:
             break
         best = f"pass `{_SETTING[tier]}={gib}`: {describe_gain(gain, within)}", gain
     return best
@@ -146,9 +148,10 @@ def check_objects(evidence: PlanEvidence) -> Iterator[Finding]:
 
 
 def check_room(evidence: PlanEvidence, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Find tiers that together are too small, unless another finding gives the largest more room."""
+    """Find tiers that together are too small, unless a finding gives the largest more room."""
     reuse, tiers = evidence.reuse, evidence.bounded_tiers()
-    spared, largest = evidence.count("spared_tokens"), max(reversed(tiers), key=lambda tier: tiers[tier], default="")
+    spared = evidence.count("spared_tokens")
+    largest = max(reversed(tiers), key=lambda tier: tiers[tier], default="")
     is_advised = any(_SETTING.get(largest, "") in finding.remedy for finding in findings)
     if len(tiers) < len(evidence.tiers()) or is_advised or spared >= ENOUGH * reuse.stored_tokens:
         return

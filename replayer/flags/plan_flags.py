@@ -126,8 +126,8 @@ PLAN_OPTIONS: Final = (
     click.option(
         "--decode",
         type=click.Choice(list(DECODE_WORDS)),
-        help="Reads of a request's own KV while it decodes, to replay. reread: all, as kv-cache.py does. once: each"
-        " request's first. none: not any; engines keep it in GPU memory.  [default: the trace's, else none]",
+        help="Reads of a request's own KV while it decodes. reread: all, as kv-cache.py does. once:"
+        " each request's first. none: engines keep it in GPU memory.  [default: the trace's, else none]",
     ),
     click.option(
         "--users",

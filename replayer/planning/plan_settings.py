@@ -47,8 +47,8 @@ class PlanSettings(TypedDict, total=False):
             arrangement's by default.
         promote: move an object that is read to the fastest tier that can hold it.
         lookup: whether objects hit one by one or as a prefix.
-        decode: decode reads that are replayed, see `Selection`; none by default: an engine keeps what
-            it decodes in GPU memory.
+        decode: decode reads that are replayed, see `Selection`; none by default: an engine keeps
+            what it decodes in GPU memory.
         users: number of users, the first ones of the trace; all by default.
         cycles: number of times that the trace is replayed; 1 by default.
         order: trace, reference, reference:NAME or FILE, or a run directory.
@@ -238,7 +238,8 @@ def _capacity(trace: Trace, settings: PlanSettings, name: str) -> Decimal | None
 def _resolve_decode(trace: Trace, settings: PlanSettings) -> Decode:
     decode: Any = resolve_setting(trace, settings, "decode") or "none"
     if decode not in DECODE_WORDS:
-        raise InputError(f"its recipe asks for decode {decode!r}", "pass `decode`", subject=trace.path)
+        problem = f"its recipe asks for decode {decode!r}"
+        raise InputError(problem, "pass `decode`", subject=trace.path)
     known: Decode = decode
     return known
 

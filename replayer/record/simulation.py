@@ -117,7 +117,7 @@ COUNT_COLUMNS: Final = (
         ("hit_rate_ops", "hits of prefill reads ÷ prefill reads: decode reads are in no hit rate"),
         ("hit_rate_tokens", "spared_tokens ÷ prompt_tokens"),
         ("hit_rate_requests", "hit_requests ÷ reading_requests"),
-        ("hit_rate_all_ops", "hits ÷ ops, as kv-cache.py counts: first writes are misses, decode reads count"),
+        ("hit_rate_all_ops", "hits ÷ ops, decode reads included: first writes count as misses"),
         ("bound_ops", "hit_rate_ops with unlimited memory"),
         ("bound_tokens", "hit_rate_tokens with unlimited memory"),
         ("bound_requests", "hit_rate_requests with unlimited memory"),
