@@ -50,10 +50,11 @@ def why(trace: Path, as_json: bool, **flags: Any) -> None:
     each = ", ".join(f"{hits[tier]:,} in {tier}" for tier in evidence.tiers())
     rate = evidence.cell["hit_rate_tokens"]
     decode = DECODE_WORDS[options.selection.decode]
-    tokens = "" if rate is None else f"; {rate:.1%} of prompt tokens hit, {decode}"
+    tokens = [] if rate is None else [f"  {rate:.1%} of prompt tokens hit, {decode}"]
     lines = [
         f"{trace} for {model}; arrangement {describe_arrangement(options.arrangement)}",
-        f"  {evidence.reads:,} reads: {format_count(sum(hits.values()), 'hit')} ({each}){tokens}",
+        f"  {evidence.reads:,} reads: {format_count(sum(hits.values()), 'hit')} ({each})",
+        *tokens,
         *render_findings(findings),
     ]
     if not findings:

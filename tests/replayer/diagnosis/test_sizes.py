@@ -82,9 +82,9 @@ def test_a_drive_that_is_too_small() -> None:
 
 
 def test_a_remedy_that_gains_nothing_is_not_printed() -> None:
-    """Behind an admission that refuses all, a larger drive changes nothing, though the loop exceeds the tiers' room."""
+    """Behind an admission that refuses all, a larger drive changes nothing."""
     rules = {"nvme": {"admit_touches": 9}}
-    findings = found(trace(loop(21, 1)), rules, cpu=100, nvme=100)
+    findings = found(trace(loop(20, 1)), rules, cpu=100, nvme=100)
     assert findings.keys() == {"taken only after several touches"}
     assert "50.0% of prompt tokens hit instead of 0.0%" in findings["taken only after several touches"].remedy
 
