@@ -233,7 +233,7 @@ int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Plan
 const Placement *planner_placement(const Planner *p);
 
 /* ---- counting.c: what a simulation counts of a plan (docs/simulating.md). ---- */
-enum { SOURCES = 5 };           /* `source` of a trace has so many words */
+enum { RAG = 4, SOURCES };      /* `source` of a trace: a document's, and how many words it has */
 typedef struct {
     int64_t reads[SOURCES], hits[SOURCES][TIERS];
     int64_t prompt_tokens[SOURCES];             /* of prefill ops */

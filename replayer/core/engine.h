@@ -44,7 +44,7 @@ typedef struct {
     int64_t bytes[TIERS][2];    /* moved by tier and direction: READS, WRITES; warm-up included */
     int64_t requests;           /* of the trace; 0: they have no time */
     int64_t is_steady;          /* flag: the warm-up is over */
-    int64_t reads, hits;
+    int64_t prompt_tokens, hit_tokens;  /* as the metric hit_rate_prompt_tokens counts them */
     int64_t nvme_reads[BUCKETS];    /* objects: the time to read one */
     int64_t first_bytes[BUCKETS];   /* requests: from due to the end of prefill so far */
 } Figures;

@@ -34,6 +34,16 @@ class DecimalNumber(click.ParamType[Decimal]):
         return number
 
 
+class Share(DecimalNumber):
+    """An exact decimal number, or a percentage: 90% is 0.9."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Parse the number."""
+        text = str(value)
+        number = super().convert(text.removesuffix("%"), param, ctx)
+        return number / 100 if text.endswith("%") else number
+
+
 class UnlimitedOr(click.ParamType[Any]):
     """A value of another type, or the word unlimited, which becomes UNLIMITED."""
 

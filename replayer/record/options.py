@@ -27,6 +27,12 @@ LookupRule = Literal["trace", "independent", "contiguous"]
 """The same, or as the trace says."""
 Decode = Literal["reread", "once", "none"]
 """Which decode reads are replayed: all, the first of each request, or no decode read."""
+DECODE_WORDS: Final[dict[str, str]] = {
+    "reread": "with a request's own decode reads",
+    "once": "with the first of a request's own decode reads",
+    "none": "without decode reads",
+}
+"""The same in the headline of a plan."""
 PaceKind = Literal["asap", "closed", "open"]
 """When requests start: at once, after the user's previous one, or at the trace's times."""
 Placement = Literal["planned", "live"]

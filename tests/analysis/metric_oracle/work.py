@@ -92,13 +92,10 @@ def data(facts: Facts) -> dict[str, Any]:
 def hit_rate(facts: Facts) -> dict[str, Any]:
     hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
     writes = [r for r in facts.rows if is_first_touch(r)]
-    reuse_hits, reuse_reads = ([r for r in group if r["source"] != "user"] for group in (hits, reads))
     found = {}
-    for name, part, whole in (
-        ("hit_rate", hits, reads),
-        ("hit_rate_reuse", reuse_hits, reuse_reads),
-        ("hit_rate_refs", hits, reads + writes),
-    ):
+    refs = ("hit_rate_refs", hits, reads + writes)
+    hits, reads = ([r for r in group if r["phase"] == "prefill"] for group in (hits, reads))
+    for name, part, whole in (("hit_rate", hits, reads), refs):
         found[name] = ratio(len(part), len(whole))
         found[f"{name}_tokens"] = ratio(total(part, "tokens"), total(whole, "tokens"))
     for source in SOURCES:
@@ -106,7 +103,6 @@ def hit_rate(facts: Facts) -> dict[str, Any]:
         found[f"{source}_hit_rate"] = ratio(len(mine[0]), len(mine[1]))
     for tier in TIERS:
         found[f"{tier}_hit_rate"] = ratio(sum(r["from_tier"] == tier for r in hits), len(reads))
-        found[f"{tier}_hit_rate_reuse"] = ratio(sum(r["from_tier"] == tier for r in reuse_hits), len(reuse_reads))
     rates = [sum(map(is_hit, group)) / len(group) for group in grouped(reads, _request).values()]
     return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
 

@@ -59,7 +59,7 @@ def qos_settings(metric: str) -> SearchSettings:
     ("name", "at_most", "least"),
     [
         ("cache_io_tokens_per_sec", False, 1),
-        ("hit_rate_reuse", False, 1),
+        ("hit_rate_tokens", False, 1),
         ("interactive_compliance", False, 100),
         (LATENCY, True, 100),
         ("e2e_p99_ms", True, 500),
@@ -88,7 +88,7 @@ def test_a_target_for_any_metric_is_a_limit_in_the_direction_that_analysis_gives
         assert target.is_met_by(2.0) == (better == "higher"), name
         assert target.is_met_by(0.5) == (better == "lower"), name
         searched.add(name)
-    assert {"cache_io_tokens_per_sec", "hit_rate", "hit_rate_reuse", "ttfb_p95_ms"} <= searched
+    assert {"cache_io_tokens_per_sec", "hit_rate", "hit_rate_prompt_tokens", "ttfb_p95_ms"} <= searched
 
 
 def test_a_sum_with_a_value_that_was_not_measured_is_not_known() -> None:
