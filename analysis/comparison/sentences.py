@@ -126,7 +126,7 @@ def format_ends(ratio: Ratio) -> str:
 
 
 def _count_decimals(ratio: Ratio) -> int:
-    """Return the decimals of a ratio: a digit of its interval's half-width, two of its ends, and what tells it from 1.
+    """Return the decimals of a ratio: one digit of its half-width, two of a ratio below 1, and what tells it from 1.
 
     Without an interval a ratio has three digits.
     """
@@ -134,7 +134,8 @@ def _count_decimals(ratio: Ratio) -> int:
         size = ratio.ratio or 1.0
         return min(max(2 - math.floor(math.log10(size)), 0), 4)
     half = max((ratio.high - ratio.low) / 2, 1e-4)
-    decimals = min(max(-math.floor(math.log10(half)), 1 - math.floor(math.log10(ratio.low)), 0), 3)
+    least = 1 - math.floor(math.log10(ratio.ratio)) if ratio.ratio and ratio.ratio < 1 else 0
+    decimals = min(max(-math.floor(math.log10(half)), least, 0), 3)
     ends = (ratio.low, ratio.high) if ratio.verdict == "apart" else ()
     return next((n for n in range(decimals, 5) if all(round(end, n) != 1 for end in ends)), 5)
 
