@@ -94,7 +94,7 @@ def tabulate_comparison(comparison: Comparison, *, brief: bool = True) -> list[R
     for metric in metrics:
         if brief and metric not in BRIEF:
             continue
-        having = [pair for pair in compared if metric in pair.ratios]
+        having = [pair for pair in compared if metric in pair.ratios and not _has_nothing(pair.ratios[metric])]
         rows = [row for pair in having for row in _list_rows(pair, metric, len(compared))]
         if rows:
             groups.append(RowGroup(_name_row(metric, having[0]), rows))
@@ -129,7 +129,7 @@ def _list_rows(pair: Pair, metric: str, systems: int) -> list[Row]:
     rows = [_make_row(whole, pair, pair.ratios[metric])]
     if systems == 1:
         rows += [_make_row(one, pair, ratios[metric]) for one, ratios in pair.each.items() if metric in ratios]
-    return [row for row in rows if not _has_nothing(row.ratio)]
+    return rows
 
 
 def _make_row(head: str, pair: Pair, ratio: Ratio) -> Row:
