@@ -103,7 +103,7 @@ def test_the_page_says_what_is_predicted(page: Path) -> None:
     text = words(root)
     assert words(root.find(".//h1")) == "drive, what-if (predicted), predicted-sheet"  # type: ignore[arg-type]
     assert "PREDICTED, not measured, with the profile drive (measured) (what-if (predicted))" in text
-    assert "VALID, 2 of 4 runs predicted" in text
+    assert "4 VALID RUNS, 2 predicted" in text
     assert "Runs marked as predicted were not measured" in text
     assert all(part in text for part in INTERVAL.removesuffix("]").split(" ["))
     assert "the profile acme-1 (data sheet: acme.example, 2026-11-01)" in text
@@ -131,7 +131,7 @@ def test_a_prediction_alone_is_no_verdict_on_a_machine(reported: dict[str, Gathe
 def test_other_formats_are_marked(reported: dict[str, Gathered]) -> None:
     both = reported["both"]
     markdown = export.as_markdown(both).decode()
-    assert "\n**VALID, 2 of 4 runs predicted** " in markdown
+    assert "\n**4 VALID RUNS, 2 predicted** " in markdown
     assert INTERVAL in markdown
     assert "PREDICTED with the profile drive (measured)" in markdown
     rows = list(csv.reader(export.as_csv(both).decode().splitlines()))
