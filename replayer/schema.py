@@ -46,8 +46,9 @@ from replayer.record.simulation import (
     SimulationInfo,
     read_simulation,
 )
+from replayer.record.unfinished import Unfinished
 from replayer.record.warning_kinds import typed_warnings
-from replayer.record.wording import causes_of, commonest, drive, plain_model
+from replayer.record.wording import causes_of, commonest, describe_cut, drive, plain_model
 
 __all__ = [
     "ADDED",
@@ -82,12 +83,14 @@ __all__ = [
     "Storage",
     "Totals",
     "TraceInfo",
+    "Unfinished",
     "Window",
     "causes_of",
     "check_file",
     "code_digests",
     "commonest",
     "counters",
+    "describe_cut",
     "drive",
     "parts",
     "plain_model",

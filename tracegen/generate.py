@@ -304,4 +304,7 @@ def _may_take_no_time(person: UserKind, recipe: Recipe) -> bool:
 def strip_folders(recipe: Recipe) -> dict[str, Any]:
     """Return the resolved recipe as a dictionary, without the folders of this machine."""
     name = Path(recipe.sharegpt.path).name
-    return asdict(replace(recipe, sharegpt=replace(recipe.sharegpt, path=name)))
+    replay = recipe.replay
+    if recipe.decode_reads and replay.decode == "none":  # who asks for these reads replays them
+        replay = replace(replay, decode="reread")
+    return asdict(replace(recipe, sharegpt=replace(recipe.sharegpt, path=name), replay=replay))

@@ -15,8 +15,8 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.comparison.compare import compare_systems
 from analysis.comparison.export import convert_statistics, tabulate_statistics
 from analysis.comparison.matching import match_configurations, match_workloads, name_sets
-from analysis.comparison.prediction_text import check_to_json, render_check, tabulate_check
-from analysis.comparison.predictions import check_predictions, find_predictions
+from analysis.comparison.predicted.prediction_text import check_to_json, render_check, tabulate_check
+from analysis.comparison.predicted.predictions import check_predictions, find_predictions
 from analysis.comparison.rows import convert_comparison
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads

@@ -89,7 +89,7 @@ def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any)
 def _phrase_time(rules: Rules, trials: int) -> str:
     """Phrase the number of options and trials, and the time that they take."""
     seconds = sum(trials * option.duration_s for option in rules.options)
-    seconds += rules.pause_s * (len(rules.options) - 1)
+    seconds += rules.pause_s * (trials * len(rules.options) - 1)
     minutes = format_count(round(seconds / 60), "minute")
     options = format_count(len(rules.options), "option")
     return f"{options}, {format_count(trials, 'trial')} each: {minutes}, plus the time to drain"

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from analysis.comparison.conditions import conditions_of, drop_followers, find_differing, format_condition
-from analysis.comparison.drift import Disturbance, find_disturbance
+from analysis.comparison.drift import QUIET, Disturbance, find_disturbance
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured, measure_configuration
 from analysis.comparison.matching import Configuration, match_configurations
-from analysis.comparison.measuring import EQUAL_WORK, Measured, measure_configuration
 from analysis.comparison.ratios import Ratio, compute_ratios
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial
@@ -36,7 +36,8 @@ class Pair:
         why: why the two cannot be compared; empty if they can.
         measured: the configurations that both have, with their spans of equal work.
         metrics: the names of the metrics compared.
-        ratios: by metric, of the system over the baseline, over all configurations; EQUAL_WORK first.
+        ratios: by metric, of the system over the baseline, over all configurations; EQUAL_WORK
+            first.
         each: the same by the name of a configuration, if there are several.
         varied: conditions that differ between the two, with both values.
         unmatched: for each configuration that one of them lacks, why it has no match.
@@ -54,7 +55,7 @@ class Pair:
     varied: list[str] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    disturbance: Disturbance = Disturbance()
+    disturbance: Disturbance = QUIET
 
     @property
     def configurations(self) -> list[Configuration]:
@@ -138,7 +139,8 @@ def compare_as_found(
         trials: valid trials by system; empty for a system without a valid run.
         baseline: the system to which all are compared.
         metrics: names of metrics; those that the runs lack are left out.
-        is_given: whether the user named the baseline: then systems of other loads are compared, too.
+        is_given: whether the user named the baseline: then systems of other loads are compared,
+            too.
     """
     fixed = frozenset[str]() if is_given else LOAD
     pairs = [

@@ -59,7 +59,8 @@ LEADERS: Final = {
 }
 """Conditions that follow from another condition unless they are set; both may vary together.
 
-Conditions of a tier are null in runs without that tier; in all others they must be equal (`_check_tiers`).
+Conditions of a tier are null in runs without that tier; in all others they must be equal
+(`_check_tiers`).
 """
 
 

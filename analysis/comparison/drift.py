@@ -14,7 +14,7 @@ _MANY: Final = 0.5
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What a verdict must say or must wait for.
+    """A doubt on a verdict that the sentence itself must state.
 
     Attributes:
         remark: a clause for the sentence; empty if there is nothing to say.
@@ -25,11 +25,14 @@ class Disturbance:
     withholds: bool = False
 
 
+QUIET: Final = Disturbance()
+
+
 def find_disturbance(systems: Mapping[str, Sequence[Trial]]) -> Disturbance:
     """Find what else than the systems may have made the difference between two of them.
 
-    One side that was disturbed more than the other withholds the verdict. Both disturbed alike, or measured one after
-    the other on one machine, qualify it.
+    One side that was disturbed more than the other withholds the verdict. Both disturbed alike, or
+    measured one after the other on one machine, qualify it.
     """
     shares = {system: _share_disturbed(trials) for system, trials in systems.items()}
     disturbed = [system for system, share in shares.items() if share >= _MANY]

@@ -26,8 +26,8 @@ class Statistics:
         sd: sqrt(Σ (x − mean)² / (n − 1)); None below two values.
         cv: sd / mean; None below two values, or if the mean is 0.
         median: the middle value, or the mean of the two in the middle.
-        low: start of the 95% interval of the mean; None below two values. It is computed on logarithms if all
-            values are positive, so that it cannot pass 0.
+        low: start of the 95% interval of the mean; None below two values. It is computed on
+            logarithms if all values are positive, so that it cannot pass 0.
         high: end of the same interval.
     """
 
@@ -46,7 +46,8 @@ class Estimate:
 
     Attributes:
         log: mean over strata of the difference of the mean logarithms.
-        error: its standard error: Welch's, summed over strata; None if a stratum has one trial of a system.
+        error: its standard error: Welch's, summed over strata; None if a stratum has one trial of a
+            system.
         freedom: Satterthwaite's degrees of freedom of the error; infinite if no value varies.
         systematic: half-width on the log scale that trials share and so cannot show.
     """
@@ -94,8 +95,8 @@ def compute_statistics(values: Iterable[float | None]) -> Statistics:
 def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estimate:
     """Estimate the ratio of two systems from trials in one or several configurations.
 
-    Welch (1947) for unequal variances, Satterthwaite (1946) for the degrees of freedom. Configurations are strata:
-    their differences do not count as noise.
+    Welch (1947) for unequal variances, Satterthwaite (1946) for the degrees of freedom.
+    Configurations are strata: their differences do not count as noise.
 
     Args:
         strata: the values of both systems by configuration; at least one.
@@ -119,8 +120,8 @@ def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estima
 def adjust_by_holm(chances: Sequence[float]) -> list[float]:
     """Return chances that were corrected for being several, by Holm (1979), in their order.
 
-    The chance that any of several equal metrics is called different stays below the level that each corrected chance
-    is compared with.
+    The chance that any of several equal metrics is called different stays below the level that each
+    corrected chance is compared with.
     """
     order = sorted(range(len(chances)), key=lambda place: chances[place])
     adjusted = [1.0] * len(chances)
@@ -134,7 +135,8 @@ def adjust_by_holm(chances: Sequence[float]) -> list[float]:
 def find_t(share: float, freedom: float) -> float:
     """Return a quantile of Student's t above the median.
 
-    With t = √freedom × tan θ the density is proportional to cos^(freedom − 1) θ, which is integrated numerically.
+    With t = √freedom × tan θ the density is proportional to cos^(freedom − 1) θ, which is
+    integrated numerically.
 
     Args:
         share: from 0.5 to below 1.

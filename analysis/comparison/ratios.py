@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from analysis.comparison.equal_work import CUT_ERROR
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
+from analysis.comparison.equal_work.spans import CUT_ERROR
 from analysis.comparison.intervals import CONFIDENCE, Stratum, adjust_by_holm, estimate_ratio
-from analysis.comparison.measuring import EQUAL_WORK, Measured
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
 
@@ -27,15 +27,17 @@ class Ratio:
         b: the system below the line.
         better: the better direction; None if the metric does not depend on the systems alone.
         configurations: number of configurations with the metric above 0 in every trial of both.
-        means: over the trials of `a` and of `b`; None over several configurations, or without a value.
-        ratio: ratio of the geometric means over trials, and over configurations; None if no configuration has one.
+        means: over the trials of `a` and of `b`; None over several configurations, or without a
+            value.
+        ratio: ratio of the geometric means over trials, and over configurations; None if no
+            configuration has one.
         low: start of its 95% interval; None if a configuration has a single trial of a system.
         high: end of the same interval.
         least: the least ratio of a configuration.
         most: the greatest ratio of a configuration.
         chance: the share of equal systems that would differ by as much.
-        verdict: "apart" if the systems differ; "not apart" if the trials do not show it; "no verdict" without an
-            interval; "not judged" if `better` is None.
+        verdict: "apart" if the systems differ; "not apart" if the trials do not show it; "no
+            verdict" without an interval; "not judged" if `better` is None.
         winner: the better system if the verdict is "apart".
         why: why there is no ratio, no verdict or no judgement.
     """
@@ -60,7 +62,8 @@ class Ratio:
 def compute_ratios(measured: Sequence[Measured], a: str, b: str, metrics: Iterable[str]) -> dict[str, Ratio]:
     """Compute the ratios of metrics between two systems, over the configurations that can be compared.
 
-    The rate of equal work is judged by itself; the other metrics are a family, judged after Holm's correction.
+    The rate of equal work is judged by itself; the other metrics are a family, judged after Holm's
+    correction.
 
     Args:
         measured: configurations of both systems that can be compared, at least one.

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from analysis.comparison.compare import Comparison, Pair
-from analysis.comparison.equal_work import EqualWork
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
+from analysis.comparison.equal_work.spans import EqualWork
 from analysis.comparison.export import convert_statistics
-from analysis.comparison.measuring import EQUAL_WORK, Measured
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.sentences import (
     describe_comparison,

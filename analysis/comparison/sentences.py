@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
-from analysis.comparison.measuring import EQUAL_WORK, Measured
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
 from analysis.comparison.ratios import Ratio
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading

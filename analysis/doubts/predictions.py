@@ -35,9 +35,12 @@ def check_profile(run: Evidence) -> Found:
     info = run.prediction
     if info is None:
         return
-    if info.kind == "data sheet":
+    if info.kind != "measured":
         source = f" ({info.source})" if info.source else ""
-        text = f"the profile {info.profile} follows from a data sheet{source}: nothing was measured"
+        basis = "is estimated from what others published"
+        if info.kind == "data sheet":
+            basis = "follows from a data sheet"
+        text = f"the profile {info.profile} {basis}{source}: nothing was measured"
         yield Doubt(
             "data sheet",
             text,

@@ -9,11 +9,12 @@ from typing import Final
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.log import requests
+from analysis.log import counted
 from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
 from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE, SIZE_CLASS, TOUCHES
+from analysis.log.counted import RequestBounds
 from analysis.log.quantiles import Classes, Sorted, sort
-from analysis.log.requests import REQUEST_TIMES, UNTIMED
+from analysis.log.requests import sum_by_request
 from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
 
 STRETCH: Final = 1 << 24
@@ -139,7 +140,7 @@ class Log:
         token_ns: generation time per token in ns.
         bounds_ns: the end of the warm-up (None: there was none), and the time at which the run was
             cut (None: it was not), in ns.
-        timed: whether requests have times; False for pace asap.
+        requests: which requests count.
         workers: the number of workers of all ranks together.
         device: samples of all ranks, with DEVICE_COLUMNS.
         ranks: the number of ranks.
@@ -149,9 +150,7 @@ class Log:
         cells: the cells of the rows (`sum_by_cell`), if they are computed already.
 
     Attributes:
-        every_move: all rows.
-        moves: the rows after the warm-up.
-        stretches: `moves` in stretches.
+        every_stretch: all rows, in stretches.
     """
 
     def __init__(
@@ -160,7 +159,7 @@ class Log:
         *,
         token_ns: int = 0,
         bounds_ns: tuple[int | None, int | None] = (None, None),
-        timed: bool = True,
+        requests: RequestBounds | None = None,
         workers: int = 1,
         device: pl.LazyFrame | None = None,
         ranks: int = 1,
@@ -168,13 +167,11 @@ class Log:
         targets: Targets | None = None,
         cells: pl.DataFrame | None = None,
     ) -> None:
-        self.every_move = pl.concat(rows)
-        self.moves = self.every_move.filter(~pl.col("warmup"))
-        self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
+        self.every_stretch = rows
         self.token_ns = token_ns
         self.warm_end_ns = bounds_ns[0]
         self.cut_ns = bounds_ns[1]
-        self.timed = timed
+        self.request_bounds = requests or RequestBounds()
         self.resources = Resources(ranks, workers, *cores)
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
@@ -187,13 +184,33 @@ class Log:
             [rows.lazy()],
             token_ns=self.token_ns,
             bounds_ns=bounds_ns,
-            timed=self.timed,
+            requests=RequestBounds(self.timed),
             workers=self.workers,
             device=self.device,
             ranks=self.ranks,
             cores=(self.cores, self.host_cores),
             targets=self.targets,
         )
+
+    @property
+    def every_move(self) -> pl.LazyFrame:
+        """All rows."""
+        return pl.concat(self.every_stretch)
+
+    @property
+    def moves(self) -> pl.LazyFrame:
+        """The rows after the warm-up."""
+        return self.every_move.filter(~pl.col("warmup"))
+
+    @property
+    def stretches(self) -> list[pl.LazyFrame]:
+        """The rows after the warm-up, in stretches."""
+        return [stretch.filter(~pl.col("warmup")) for stretch in self.every_stretch]
+
+    @property
+    def timed(self) -> bool:
+        """Whether requests have times; False for pace asap."""
+        return self.request_bounds.timed
 
     @property
     def ranks(self) -> int:
@@ -277,27 +294,23 @@ class Log:
         return self._within[begin, end]
 
     @cached_property
-    def requests(self) -> pl.LazyFrame:
-        """One row per request of each rank (`requests.sum_by_request`)."""
-        return requests.sum_by_request(self.stretches, self.token_ns, timed=self.timed).lazy()
+    def every_request(self) -> pl.DataFrame:
+        """One row per request of each rank that has rows (`sum_by_request`)."""
+        return sum_by_request(self.every_stretch, self.token_ns, timed=self.timed)
 
     @cached_property
-    def waits(self) -> pl.DataFrame:
-        """Times per request: a row per measure and qos (all, or a class), with count and STATS in ms."""
-        spreads = []
-        names = []
-        for measure, value in REQUEST_TIMES.items():
-            if not self.timed and measure not in UNTIMED:
-                continue
-            ((_, values),) = sort(
-                [self.requests.filter(value.is_not_null())], {"qos": (pl.col("qos"), 3)}, {measure: value}
-            )
-            for split in ("all", "qos"):
-                spread = values.spread([split])
-                names += [(measure, SPLITS[split].get(code)) for code in spread.drop_in_place(split)]
-                spreads.append(spread)
-        labels = pl.DataFrame(names, {"measure": pl.String, "qos": pl.String}, orient="row")
-        return pl.concat([labels, pl.concat(spreads)], how="horizontal")
+    def requests(self) -> pl.DataFrame:
+        """The requests whose times count (`counted.select_counted`)."""
+        return counted.select_counted(self.every_request, self.request_bounds)
+
+    @cached_property
+    def waits(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Times per request, of the complete ones and of all (`counted.spread_measures`)."""
+        return counted.spread_measures(self.requests, self.window or (0, 0), timed=self.timed)
+
+    def complete_requests(self, measure: str, by: str) -> pl.LazyFrame:
+        """Return the requests with a known measure (`counted.keep_complete`)."""
+        return counted.keep_complete(self.requests, measure, self.window or (0, 0), by).lazy()
 
     @cached_property
     def seconds(self) -> pl.LazyFrame:

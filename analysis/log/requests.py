@@ -22,20 +22,8 @@ from analysis.log.columns import (
 )
 from analysis.log.unions import sum_unions
 
-UNTIMED: Final = ("generation",)
-"""The measures that exist under pace asap, which makes all requests due at once."""
-REQUEST_TIMES: Final = {
-    "io": pl.col("io_ns"),
-    "queue": pl.col("queue_ns"),
-    "plan_wait": pl.col("plan_wait_ns"),
-    "lateness": pl.col("start_ns") - pl.col("due_ns"),
-    "ttfb": pl.col("prefill_end_ns") - pl.col("due_ns"),
-    "generation": pl.col("generation_ns"),
-    "e2e": pl.col("done_ns") - pl.col("due_ns"),
-}
-"""The measures of a request, in ns."""
-# Grouping by one key is faster than by two.
-_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
+REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
+"""Rank and request id as one number: grouping by one key is faster than by two."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +41,7 @@ class _Aggregates:
             *(value.max().alias(name) for name, value in self.lasts.items()),
             *(value.cast(pl.Int64).sum().alias(name) for name, value in self.sums.items()),
         )
-        return stretch.group_by(_REQUEST).agg(*aggregates).collect(engine="streaming")
+        return stretch.group_by(REQUEST).agg(*aggregates).collect(engine="streaming")
 
 
 def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
@@ -67,15 +55,16 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
     Returns:
         One row per request. Columns:
 
-        - qos (its code) and session_id;
+        - qos (its code), session_id, and warmup: whether any of its moves is of the warm-up;
         - due_ns of its first op, start_ns of its first move, prefill_end_ns, and done_ns, which
           includes generation;
         - if `timed`: io_ns, the time in which any of its moves was executed; queue_ns, the rest of
           the time in which any was in the queue; plan_wait_ns, the rest of the time in which any
           waited for the plan;
-        - sums over its moves: generation_ns, {cause}_wait_ns, blocked_ns, reads, hits,
-          prompt_tokens, prompt_hit_tokens (of them, those that hit), and prefill_bytes, the bytes
-          moved before its first token.
+        - sums over its moves: generation_ns, {cause}_wait_ns, blocked_ns, and prefill_bytes, the
+          bytes moved before its first token;
+        - sums over its moves after the warm-up: reads, hits, prompt_tokens, and prompt_hit_tokens
+          (of them, those that hit).
     """
     aggregates = _aggregates(token_ns)
     parts = [aggregates.aggregate(stretch) for stretch in stretches]
@@ -88,6 +77,7 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
 def _aggregates(token_ns: int) -> _Aggregates:
     """Return the expressions that requests are summed by."""
     own = ~FOR_OTHERS
+    steady = ~pl.col("warmup")
     prefill = pl.col("phase") == "prefill"
     moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
     tokens = pl.col("tokens").cast(pl.Int64)
@@ -99,6 +89,7 @@ def _aggregates(token_ns: int) -> _Aggregates:
             **{name: pl.when(own).then(name) for name in ("due_ns", "start_ns")},
         },
         lasts={
+            "warmup": pl.col("warmup"),
             "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
             "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
         },
@@ -106,10 +97,10 @@ def _aggregates(token_ns: int) -> _Aggregates:
             "blocked_ns": PLAN_WAIT * own,
             **{f"{cause}_wait_ns": waited(cause) * own for cause in CAUSES},
             "generation_ns": generation,
-            "reads": READS,
-            "hits": OK & SERVED,
-            "prompt_tokens": tokens * PROMPT,
-            "prompt_hit_tokens": tokens * (PROMPT & OK & SERVED),
+            "reads": READS & prefill & steady,
+            "hits": OK & SERVED & prefill & steady,
+            "prompt_tokens": tokens * (PROMPT & steady),
+            "prompt_hit_tokens": tokens * (PROMPT & OK & SERVED & steady),
             "prefill_bytes": SIZE * (prefill & moved),
         },
     )
@@ -138,7 +129,7 @@ def _merge(aggregates: _Aggregates) -> Iterable[pl.Expr]:
 
 def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> pl.DataFrame:
     """Add io_ns, queue_ns and plan_wait_ns; split requests are computed from all stretches at once."""
-    rows = [stretch.filter(~FOR_OTHERS).select(_REQUEST, *STAMPS) for stretch in stretches]
+    rows = [stretch.filter(~FOR_OTHERS).select(REQUEST, *STAMPS) for stretch in stretches]
     loaded = (
         stretch if len(rows) == 1 else stretch.collect(engine="streaming").lazy()  # else it is read five times
         for stretch in rows
@@ -165,7 +156,7 @@ def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], 
     further rows of its own are those that store the object in faster tiers.
     """
     ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
-    columns = (_REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
+    columns = (REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
 
     def collect(which: pl.Expr) -> pl.LazyFrame:
         rows = [stretch.filter(which).select(columns) for stretch in stretches]

@@ -47,7 +47,7 @@ def _begin_rate(log: Log) -> pl.LazyFrame:
     """Compute the rate at which requests began."""
     begin, end = log.window or (0, 0)
     count = pl.col("start_ns").is_between(begin, end).sum()
-    return log.requests.select(requests_per_s=count / log.elapsed_s)
+    return log.every_request.lazy().select(requests_per_s=count / log.elapsed_s)
 
 
 def _sum_drain(log: Log) -> pl.LazyFrame:

@@ -221,6 +221,8 @@ def _describe_provenance(run: Subject) -> dict[str, Any]:
 
 
 def _figure(name: str, summary: Summary) -> str:
+    if name in summary.more_than:
+        return f"> {wording.shown(name, summary.more_than[name])}"
     return bracketed(name, summary.metrics, wording.shown(name, summary.values.get(name)))
 
 

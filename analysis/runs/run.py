@@ -14,7 +14,9 @@ from analysis.doubts.doubt import Doubt, Moved
 from analysis.doubts.integrity import MAX_NS, LogFacts, examine, explain_unreadable
 from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, SIDES, SIZE
+from analysis.log.counted import bound_requests
 from analysis.log.log import Log, Targets, load_stretches, scan
+from analysis.log.steadiness import find_steady_ns
 from analysis.runs.samples import pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
@@ -242,6 +244,14 @@ class Run:
         since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
         return sum_samples(self._sampled(), since_ns, len(self.ranks) if by_process else None)
 
+    @cached_property
+    def steady_ns(self) -> int | None:
+        """The time from which the run was steady, if its window begins then."""
+        if not self.conditions.begins_steady:
+            return None
+        rows, cells = self.shifted_rows(), self._shifted_cells()
+        return find_steady_ns(Log(rows, bounds_ns=self._recorded_bounds_ns, cells=cells))
+
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.
 
@@ -252,11 +262,15 @@ class Run:
             InputError: a part is missing, damaged or not of a log, or the ranks' clocks are days
                 apart.
         """
+        warm_end_ns, cut_ns = self.bounds_ns
+        rows = self.shifted_rows()
+        if self.steady_ns is not None:
+            rows = [stretch.with_columns(warmup=pl.col("start_ns") < warm_end_ns) for stretch in rows]
         return Log(
-            self.shifted_rows(),
+            rows,
             token_ns=round((self.conditions.token_ms or 0) * 1e6),
-            bounds_ns=self.bounds_ns,
-            timed=self.conditions.pace != "asap",
+            bounds_ns=(warm_end_ns, cut_ns),
+            requests=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
             ranks=len(self.ranks),
@@ -265,7 +279,7 @@ class Run:
                 self.host_cores,
             ),
             targets=targets,
-            cells=self._shifted_cells(),
+            cells=self._shifted_cells() if self.steady_ns is None else None,
         )
 
     def shifted_rows(self) -> list[pl.LazyFrame]:
@@ -283,7 +297,13 @@ class Run:
 
     @property
     def bounds_ns(self) -> tuple[int | None, int | None]:
-        """The last end of a warm-up and the first cut, in ns on the common clock."""
+        """The end of the warm-up and the first cut, in ns on the common clock."""
+        warm_end_ns, cut_ns = self._recorded_bounds_ns
+        return warm_end_ns if self.steady_ns is None else self.steady_ns, cut_ns
+
+    @property
+    def _recorded_bounds_ns(self) -> tuple[int | None, int | None]:
+        """The last end of a warm-up that run.json records, and the first cut."""
         shifts = self.shifts.values()
         ends = [info.warmup_end_ns for info in self.infos]
         warm_ends = [end + shift for end, shift in zip(ends, shifts, strict=True) if end is not None]
@@ -294,7 +314,7 @@ class Run:
     def has_warmup(self) -> bool:
         """Whether metrics leave out a start of the run."""
         warmup = self.conditions.warmup
-        return warmup is not None and bool(warmup.ops or warmup.s)
+        return self.steady_ns is not None or (warmup is not None and bool(warmup.ops or warmup.s))
 
     @cached_property
     def shifts(self) -> dict[Path, int]:

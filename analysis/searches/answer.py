@@ -6,6 +6,7 @@ from typing import Final
 from analysis.report.first_screen.form import Card, DoubtLine, FirstScreen, Tone
 from analysis.report.text import format_number
 from analysis.searches.search import SearchReading, SearchStep
+from analysis.summary.run_summary import PREDICTED_RANGE
 from tracegen.errors import format_count
 
 _NOT_SURE: Final = "Not sure: "
@@ -136,7 +137,7 @@ def _make_value_card(search: SearchReading, step: SearchStep) -> Card:
     basis = "predicted" if search.is_predicted else format_count(step.trials, "trial")
     if step.interval is not None:
         low, high = (search.format_value(end, with_unit=False) for end in step.interval)
-        kind = "interval" if search.is_predicted else "95% interval"
+        kind = PREDICTED_RANGE if search.is_predicted else "95% interval"
         basis = f"{kind} {low} to {high}, {basis}"
     samples = "" if step.n is None else f"{step.n:,} samples in the smallest trial"
     return Card(head, value, search.unit, basis, samples)
@@ -146,7 +147,7 @@ def _list_doubts(search: SearchReading) -> Iterator[DoubtLine]:
     result = search.content.result
     if not result.sure:
         why = result.text.partition(_NOT_SURE)[2].rstrip(".") or result.text.rstrip(".")
-        advice = "repeat the search with more trials or a longer duration"
+        advice = "repeat the search with more trials or users, or a longer duration or trace"
         yield DoubtLine("The answer is not sure", _begin(why), advice)
     if search.is_predicted:
         text = "Nothing was replayed: times were computed from a profile"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from analysis.comparison.compare import Comparison, compare_as_found
-from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
 from analysis.comparison.rows import convert_comparison, list_remarks
 from analysis.comparison.sentences import describe_pair, format_ends, format_times
 from analysis.comparison.tables import align_columns

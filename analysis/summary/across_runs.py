@@ -141,10 +141,9 @@ def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]
     """Yield a doubt about unequal hit rates of one trace, with the numbers of all runs."""
     if len({summary.provenance.trace_fingerprint for summary in summaries}) > 1:
         return
-    for name, noun in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
-        rates = [summary.metrics[name] or 0.0 for summary in summaries]
-        if max(rates) - min(rates) > HIT_RATE_POINTS:
-            text = f"{noun} differ, {min(rates):.1%} to {max(rates):.1%}: the caches saved these systems unequal work"
-            advice = "rank systems by runs of one plan: equal capacities and options"
-            yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]
-            return
+    rates = [summary.metrics["hit_rate"] or 0.0 for summary in summaries]
+    if max(rates) - min(rates) > HIT_RATE_POINTS:
+        between = f"{min(rates):.1%} to {max(rates):.1%}"
+        text = f"hit rates differ, {between}: the caches saved these systems unequal work"
+        advice = "rank systems by runs of one plan: equal capacities and options"
+        yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]

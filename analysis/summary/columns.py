@@ -29,7 +29,10 @@ class Column:
             ends = format_interval(self.summary, name, form)
             return "" if ends is None else f"[{ends}]"
         value = self.summary.values[name]
-        return "-" if value is None else bracketed(name, self.summary.metrics, form(value))
+        if value is None:
+            least = self.summary.more_than.get(name)
+            return "-" if least is None else f"> {form(least)}"
+        return bracketed(name, self.summary.metrics, form(value))
 
 
 def make_columns(names: Sequence[str], summaries: Sequence[Summary]) -> list[Column]:

@@ -1,7 +1,7 @@
 """The summary of a run: its doubts, its provenance and its metrics, as an immutable value and as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ Metrics = dict[str, float | None]
 """Metrics by name, the unit last in the name; None is a metric that the run does not have."""
 Interval = tuple[float, float]
 """The least and the greatest value of a metric over a predicted run and its bounds."""
+PREDICTED_RANGE: Final = "range of the profile's error"
+"""What the interval of a predicted metric is: no 95% interval."""
 _PREDICTED_FROM: Final = ("profile", "kind", "source", "profile_sha256", "speeds")
 
 
@@ -52,6 +54,7 @@ class Provenance:
         machine: the machine of the first rank.
         host_cores: the cores of all hosts; None if run.json does not name them.
         storage: the drive of the first rank; None without an nvme tier.
+        cut: where the run was cut, and by what; None if it was not.
     """
 
     status: Status
@@ -66,6 +69,7 @@ class Provenance:
     machine: MachineName
     host_cores: int | None
     storage: Storage | None
+    cut: str | None = None
 
     @property
     def origin(self) -> tuple[str | int | None, ...] | None:
@@ -110,6 +114,7 @@ class Summary:
         metrics: all metrics of all ranks together, without the warm-up.
         bottleneck: the part of the system that held the run back; None if nothing was measured.
         prediction: None if the run was measured.
+        more_than: by metric that unfinished requests leave unknown, the value that it exceeds.
     """
 
     run: str
@@ -118,6 +123,7 @@ class Summary:
     metrics: Metrics
     bottleneck: str | None
     prediction: Prediction | None = None
+    more_than: dict[str, float] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[str]:
@@ -128,6 +134,19 @@ class Summary:
     def is_valid(self) -> bool:
         """The verdict: whether no doubt invalidates the run."""
         return not any(doubt.invalidates for doubt in self.doubts)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words, if the run is valid."""
+        if self.is_outside_profile:
+            return "PREDICTED OUTSIDE THE PROFILE"
+        return "VALID" if self.prediction is None else "VALID PREDICTION"
+
+    @property
+    def is_outside_profile(self) -> bool:
+        """Whether it was predicted for objects or loads that its profile is not for."""
+        kinds = {doubt.kind for doubt in self.doubts}
+        return self.prediction is not None and "outside the profile" in kinds
 
     @property
     def values(self) -> dict[str, float | str | None]:
@@ -174,6 +193,7 @@ class Summary:
             "machine": [machine.host, machine.cpu, machine.cores, machine.device],
             "host_cores": provenance.host_cores,
             "storage": None if provenance.storage is None else to_plain(provenance.storage),
+            "more_than": self.more_than,
             **self.values,
         }
 

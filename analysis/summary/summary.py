@@ -16,14 +16,16 @@ from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import check_rows
 from analysis.doubts.predictions import identify_profile
 from analysis.log.log import Log, Targets
+from analysis.log.steadiness import find_steadiness
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
+from analysis.metrics.waits import find_lower_bounds
 from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.bounds import read_intervals
 from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
-from replayer.schema import Machine
+from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -135,13 +137,17 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         host_cores=run.host_cores,
         causes=run.count_causes() if values["failed_moves"] else {},
         lost=sum_lost_time(cells),
+        steadiness=find_steadiness(log),
+        is_steady_window=run.steady_ns is not None,
     )
     contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
     prediction, unbounded = _predict(run, values, log.targets)
     own = [*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)]
     found = doubts.sort_doubts(own)
     bottleneck = values.pop("bottleneck")
-    return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction)
+    return Summary(
+        str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction, find_lower_bounds(log)
+    )
 
 
 def _predict(run: Run, values: Metrics, targets: Targets) -> tuple[Prediction | None, list[Doubt]]:
@@ -177,7 +183,13 @@ def _provenance(run: Run) -> Provenance:
         machine=name,
         host_cores=run.host_cores if is_measured else None,
         storage=first.storage if is_measured else None,
+        cut=next((_describe_cut(info) for info in run.infos if info.cut_s is not None), None),
     )
+
+
+def _describe_cut(info: RunInfo) -> str:
+    window = info.window or Window()
+    return describe_cut(window.duration_s or window.cut_s or 0.0, window.duration_by)
 
 
 def measure(log: Log, progress: Progress = ignore_progress, groups: Iterable[str] = METRICS) -> dict[str, Any]:

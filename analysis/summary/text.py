@@ -89,6 +89,8 @@ def render(summaries: list[Summary]) -> str:
 def _notes(summaries: list[Summary]) -> list[str]:
     """Return notes on metrics that are in brackets, missing, or easily misread."""
     notes = note((line[1] for section in SECTIONS.values() for line in section), [s.metrics for s in summaries])
+    if any(summary.more_than for summary in summaries):
+        notes.append("> …: more than that: requests due in the first half of the window were not done.")
     if any(summary.provenance.conditions.pace == "asap" for summary in summaries):
         notes.append(
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"
@@ -143,10 +145,11 @@ def format_verdicts(summaries: list[Summary]) -> list[str]:
     verdicts = {
         "VALID": "complete, no move failed, log and plan agree",
         "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
+        "PREDICTED OUTSIDE THE PROFILE": "complete; nothing like it was measured",
     }
     lines = []
-    for is_predicted, (verdict, why) in enumerate(verdicts.items()):
-        own = [one for one in summaries if (one.prediction is not None) == bool(is_predicted)]
+    for verdict, why in verdicts.items():
+        own = [one for one in summaries if one.verdict == verdict]
         valid = [summary.run for summary in own if summary.is_valid]
         if len(valid) > LISTED:
             valid = [f"{len(valid)} of {len(own)} runs"]
@@ -187,8 +190,12 @@ def shorten_paths(paths: Sequence[Path]) -> list[str]:
 def _matters(name: str, summary: Summary) -> bool:
     """Return whether a line is informative; tiers and sources without moves are left out."""
     value = summary.values[name]
+    if value is None:
+        value = summary.more_than.get(name)
     metric = describe(name)
     if metric.family == "lateness_{stat}_ms" and summary.provenance.conditions.pace != "open":  # no schedule
+        return False
+    if name == "unfinished_requests" and not value:
         return False
     if name in ("drain_s", "drained_bytes") and not summary.provenance.is_cut:
         return False
@@ -209,11 +216,12 @@ def _conditions(summary: Summary) -> str:
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions.direct]
     drive_of_tier = describe_drive(summary.provenance.storage)
     storage = f"; {drive_of_tier}" if drive_of_tier else ""
+    cut = f"; {summary.provenance.cut}" if summary.provenance.cut else ""
     return (
         f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
         f" {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)}{direct},"
-        f" verify {conditions.verify}{storage}"
+        f" verify {conditions.verify}{storage}{cut}"
     )
 
 

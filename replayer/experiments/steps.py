@@ -78,6 +78,7 @@ class Step:
         decision: what the search did next.
         reason: for the decision.
         least: samples that a trial's value must rest on.
+        must_last: whether a trial whose trace ended is no evidence.
         stretch: the duration of its trials, over the duration asked for.
         short_trials: repeated with a longer duration, because they had too few samples.
         given_up: whether a longer duration did not help either.
@@ -88,6 +89,7 @@ class Step:
     decision: Decision = "stop"
     reason: str = ""
     least: int = 1
+    must_last: bool = False
     stretch: int = 1
     short_trials: list[MeasuredTrial] = field(default_factory=list)
     given_up: bool = False
@@ -110,6 +112,8 @@ class Step:
         if self.count is not None and self.count < self.least:
             samples = format_count(self.count, "sample")
             return f"{self.mean:.4g} from {samples}, fewer than {self.least:,}"
+        if self.must_last and any(trial.ended for trial in self.trials):
+            return f"{self.mean:.4g} until the trace ended, before the time limit"
         return None
 
     @property
@@ -119,8 +123,13 @@ class Step:
 
     @property
     def mean(self) -> float:
-        """The mean of the values; 0 without any, so that such a step is never the best."""
+        """The mean of the values; 0 without any."""
         return fmean(self.values) if self.values else 0.0
+
+    @property
+    def saturation(self) -> float:
+        """The mean share of the time in which the busiest tier was busy."""
+        return fmean(trial.saturation for trial in self.trials)
 
     @property
     def has_interval(self) -> bool:
@@ -190,7 +199,7 @@ class Step:
             "throughput_gib_s": fmean(rates) if rates else None,
             "p95_ms": p95_ms,
             "p95_n": p95_n,
-            "saturation": fmean(trial.saturation for trial in self.trials),
+            "saturation": self.saturation,
             "decision": self.decision,
             "reason": self.reason,
             "runs": [trial.run for trial in self.trials],

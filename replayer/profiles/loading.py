@@ -10,14 +10,13 @@ from replayer.profiles.profile import (
     MeasuredCell,
     Profile,
     ProfileConditions,
-    ProfileKind,
     Ranges,
     TierProfile,
 )
 from replayer.profiles.stations import read_station
 from replayer.profiles.tables import TomlTable
 from replayer.record.columns import TIERS
-from replayer.record.options import Fsync, GpuRead, Layout, Verify
+from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
 from replayer.record.run_info import IoEngine, Tier
 from tracegen.errors import InputError, quote_value
 

@@ -4,18 +4,16 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 from replayer.bindings.compiled import ProfileStruct
 from replayer.profiles.spread import Spread, stretch_tail
 from replayer.profiles.structs import make_struct
 from replayer.record.columns import TIERS
-from replayer.record.options import Fsync, GpuRead, Layout, Verify
+from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
 from replayer.record.run_info import IoEngine, Tier
 from tracegen.errors import InputError
 
-ProfileKind = Literal["measured", "data sheet"]
-"""Whether the times of a profile were measured, or derived from a data sheet."""
 MOST_POINTS: Final = 16
 """Loads at which a station may have costs, at most."""
 
@@ -175,8 +173,8 @@ class Profile:
     Attributes:
         name: its name.
         kind: whether it was measured.
-        source: of a data sheet: where its numbers are from.
-        conditions: under which it was measured; None of a data sheet.
+        source: of one that was not measured: where its numbers are from.
+        conditions: under which it was measured; None if it was not measured.
         machine: facts about the machine, by name.
         cpu: the work of workers besides I/O.
         tiers: those that were measured.

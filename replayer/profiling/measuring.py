@@ -17,6 +17,7 @@ from replayer.profiling.intervals import add_intervals
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import CellSeries, Findings, ShowRun
 from replayer.profiling.schedule import REPEATED
+from replayer.profiling.sustained import TIER, compute_rate, limit_rates
 from replayer.profiling.tier_fit import (
     add_spreads,
     compare_cells,
@@ -28,7 +29,7 @@ from replayer.profiling.visits import Cell
 from replayer.record.run_info import Tier
 from replayer.run.settings import Settings
 from replayer.tiers import cache_dir, gpu
-from tracegen.errors import InputError
+from tracegen.errors import InputError, ToolError
 
 _MOST_ROOM: Final = 1 << 30
 """Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches."""
@@ -37,6 +38,8 @@ _SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile tak
 _UNIT: Final = 1 << 20
 _BUSY_SHARE: Final = 0.5
 """Of the cores: if others keep more of them busy, times are theirs, too."""
+_MOST_ERROR: Final = 0.5
+"""Of a fit: intervals of a worse one hold anything."""
 _KNOWN_SHARE: Final = 0.25
 """Of the cores: if others keep more of them busy, those that a drive keeps busy are not known."""
 
@@ -76,7 +79,7 @@ def measure_profile(
 
     Raises:
         InputError: a tier cannot be opened, or has too little room.
-        ToolError: a move failed, or the budget is too short for a tier.
+        ToolError: a move failed, the budget is too short for a tier, or a fit is too far off.
     """
     if settings.cache_dir is not None:
         cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
@@ -94,7 +97,14 @@ def measure_profile(
             f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
             " measure again when the machine is idle."
         )
-    profile = fit_profile(name, conditions, facts, findings)
+    profile, warnings = fit_profile(name, conditions, facts, findings)
+    for warning in warnings:
+        say(warning)
+    for tier, one in profile.tiers.items():
+        if one.error > _MOST_ERROR:
+            why = "the tier is not as the model has it, or the machine was busy"
+            remedy = "measure on an idle machine, or with a larger `budget`"
+            raise ToolError(f"the fit is {one.error:.0%} off: {why}", remedy, subject=tier)
     return MeasuredProfile(profile, findings.skipped)
 
 
@@ -124,8 +134,8 @@ def fit_profile(
     conditions: ProfileConditions,
     facts: Mapping[str, str | int | float],
     findings: Findings,
-) -> Profile:
-    """Return the profile that fits what was measured.
+) -> tuple[Profile, list[str]]:
+    """Return the profile that fits what was measured, and warnings.
 
     Args:
         name: of the profile.
@@ -138,8 +148,14 @@ def fit_profile(
     cpu, tiers = add_intervals(fit_cpu(float(facts["cores"]), rounds), tiers, rounds)
     piece_bytes = conditions.io_bytes * conditions.io_depth
     tiers = {tier: _judge_fit(one, tier, findings, piece_bytes) for tier, one in tiers.items()}
+    warnings = list[str]()
+    if findings.sustained:
+        tiers[TIER], warnings = limit_rates(tiers[TIER], findings.sustained)
+        rates = {what: compute_rate(one) for what, one in findings.sustained.items()}
+        facts = {**facts, **{f"nvme_sustained_{what}_gb_s": rate for what, rate in rates.items()}}
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
-    return Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
+    profile = Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
+    return profile, warnings
 
 
 def _judge_fit(

@@ -20,7 +20,8 @@ from replayer.profiling.schedule import (
     choose_phases,
     list_cells,
 )
-from replayer.profiling.tier_fit import JUDGED_BYTES
+from replayer.profiling.sustained import SHARE, TIER, Sustained, choose_cell, sustain
+from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES
 from replayer.profiling.visits import Cell, Measured, measure_visits
 from replayer.record.run_info import Tier
 from tracegen.errors import ToolError
@@ -41,6 +42,7 @@ class Findings:
         rounds: what each run of each cell measured.
         repeats: what each run of the repeated cell of a tier measured.
         skipped: why cells were left out of all rounds: room or time.
+        sustained: what the nvme tier keeps up, by direction; empty: not measured.
         drive_busy: cores that were busy in each run in which moves queued for the nvme tier, with
             this process, the kernel or anybody else.
     """
@@ -48,6 +50,7 @@ class Findings:
     rounds: dict[Cell, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     repeats: dict[Tier, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Cell, str] = field(default_factory=dict)
+    sustained: Sustained = field(default_factory=dict)
     drive_busy: list[float] = field(default_factory=list)
 
     def drive_busy_cores(self) -> float | None:
@@ -90,7 +93,8 @@ class CellSeries:
         self._pilot(tiers * 2)  # the first runs also meet cold caches
         cells = list_cells(tiers)
         repeats = [Cell(tier, *REPEATED) for tier in tiers]
-        phase_s = choose_phase_s(self._budget_s, len(cells), REPEATS * len(tiers))
+        short_s = self._budget_s * (1 - len(DIRECTIONS) * SHARE * (TIER in tiers))
+        phase_s = choose_phase_s(short_s, len(cells), REPEATS * len(tiers))
         began = monotonic()
         ended = 0.0
         for number in range(ROUNDS):
@@ -108,7 +112,20 @@ class CellSeries:
         self._findings.skipped = {one: why for one, why in skipped.items() if one not in rounds}
         for tier in tiers:
             self._require_cells(tier)
+        if (sustained := choose_cell(rounds)) is not None:
+            self._progress("nvme, sustained", ROUNDS * len(steps), ROUNDS * len(steps))
+            self._findings.sustained = self._sustain(sustained)
         return self._findings
+
+    def _sustain(self, cell: Cell) -> Sustained:
+        """Measure what the nvme tier keeps up after the rounds, which use up its credit."""
+        guess = self._estimates.guess(cell)
+        assert guess is not None, "the cell was measured"
+        room, lasting_s = self._room[cell.tier], self._budget_s * SHARE
+        return {
+            what: sustain(self._rig, cell, what, per_op_s, room, lasting_s)
+            for what, per_op_s in (("write", guess.write), ("read", guess.read))
+        }
 
     def _require_cells(self, tier: Tier) -> None:
         """Refuse a tier without what its fit and its error need: lone workers, judged sizes.

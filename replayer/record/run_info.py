@@ -24,6 +24,7 @@ from replayer.record.options import (
     DEVICE_LAYOUTS,
     Bound,
     Decode,
+    DurationOrigin,
     Layout,
     Lookup,
     PaceKind,
@@ -32,6 +33,7 @@ from replayer.record.options import (
     Verify,
     WarningKind,
 )
+from replayer.record.unfinished import Unfinished
 
 Status = Literal["running", "complete", "incomplete", "failed"]
 Tier = Literal["gpu", "cpu", "nvme"]
@@ -135,10 +137,11 @@ class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """The warm-up that was asked for."""
+    """The warm-up that was asked for; `steady`: until the run is steady, as its log says."""
 
     ops: Count | None = None
     s: Seconds | None = None
+    steady: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +193,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     unknown: Table | None = None
 
     @property
+    def begins_steady(self) -> bool:
+        """Whether the measured time begins when the run is steady."""
+        return self.warmup is not None and self.warmup.steady is True
+
+    @property
     def has_simulated_nvme(self) -> bool:
         """Whether the nvme tier is a layout that is not on a drive; older files name no layout: it was files."""
         return self.layout is not None and self.layout not in DEVICE_LAYOUTS
@@ -225,6 +233,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """Times of the execution since the log's time 0: the limit, the cut, the last start, the drain, the stop."""
 
     duration_s: Seconds | None = None
+    duration_by: DurationOrigin | None = None
     cut_s: Seconds | None = None
     issued_s: Seconds | None = None
     drain_s: Seconds | None = None
@@ -273,6 +282,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     executed: Totals | None = None
     warmup: Warmup | None = None
     window: Window | None = None
+    unfinished: Unfinished | None = None
 
     @property
     def cut_s(self) -> float | None:

@@ -104,7 +104,7 @@ def make_conditions(
         duration_s=span.duration_s,
         drain_s=span.drain_s,
         ops=span.ops,
-        warmup=WarmupCondition(ops=span.warmup_ops, s=span.warmup_s),
+        warmup=WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=span.begins_steady or msgspec.UNSET),
         precondition_gib=settings.precondition_gib,
         layout=settings.layout,
         direct=tiers.direct,

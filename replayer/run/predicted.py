@@ -30,6 +30,7 @@ from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, Prepared, save_first
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE
+from replayer.run.preflight import describe_time
 from replayer.run.settings import Settings
 from replayer.run.system import System
 from replayer.tiers.disk import BlockIO
@@ -179,6 +180,8 @@ class PredictedReplay:
             raise InputError(problem, "pass more `users`", subject=self.trace.path)
         self.settings.span.check_warmup(plan.ops)
         warnings = [*self._general_warnings(), *check_range(plan, self.system.profile)]
+        if self.settings.span.duration_s is not None:
+            self.console.say(describe_time(plan, self.settings.span))
         summary = self._simulate(plan)
         info = self._first_info(plan, summary, warnings)
         with ExitStack() as resources:
@@ -204,9 +207,11 @@ class PredictedReplay:
         """Return the warnings that do not depend on the plan."""
         warnings = [RunWarning(kind="note", text=note) for note in self.settings.notes]
         profile = self.system.profile
-        if profile.kind == "data sheet":
+        if profile.kind != "measured":
+            is_sheet = profile.kind == "data sheet"
+            basis = "from its data sheet" if is_sheet else "estimated from published figures"
             text = (
-                f"the profile {profile.name} is from published figures, not measured; assumed are"
+                f"the profile {profile.name} is {basis}, not measured; assumed are"
                 " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
             )
             warnings.append(RunWarning(kind="data sheet", text=text))

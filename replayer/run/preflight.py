@@ -12,7 +12,7 @@ from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.machine_info import Storage
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
-from replayer.record.wording import drive
+from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings
 from replayer.tiers.cpu import arena_bytes
@@ -75,11 +75,10 @@ def describe_disk_use(plan: Plan, summary: PlanSummary | None, window: PlanWindo
 def describe_time(plan: Plan, span: Span) -> str:
     """Return a line with the time that the run takes, as far as it is known in advance."""
     if span.duration_s is not None:
-        if span.drain_s is not None:
-            limit_s = span.duration_s + span.drain_s
-            return f"time: at most {limit_s:,.4g} s (duration and drain)"
         drain = "until every op that was issued has ended (the drain has no limit)"
-        return f"time: {span.duration_s:,.4g} s, then {drain}"
+        if span.drain_s is not None:
+            drain = f"at most {span.drain_s:,.4g} s of drain"
+        return f"time: {describe_cut(span.duration_s, span.duration_by)}, then {drain}"
     pace = plan.options.demand.pace
     shortest_s = plan.workload.shortest_s(pace.kind, pace.speedup)
     known = ""

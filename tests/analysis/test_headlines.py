@@ -177,9 +177,9 @@ def test_moves_that_wait_for_a_core_are_held_back_by_the_cpu(tmp_path: Path, bus
 
 @pytest.mark.parametrize("cause", ["order", "window", "unknown"])
 def test_only_a_window_that_holds_ops_back_is_to_be_widened(cause: str) -> None:
-    values = {f"{wait}_wait_mean_ms": 0.0 for wait in (*WAITS, "order", "window")}
-    values |= {"e2e_mean_ms": 100.0, "plan_wait_mean_ms": 50.0}
-    values |= {f"{cause}_wait_mean_ms": 50.0} if cause != "unknown" else {}
+    values = {f"{wait}_wait_share": 0.0 for wait in (*WAITS, "order", "window")}
+    values |= {"plan_wait_share": 0.5}
+    values |= {f"{cause}_wait_share": 0.5} if cause != "unknown" else {}
     (doubt,) = doubts._check_plan_wait(
         Evidence([read_run(ROOT / "tests" / "data" / "run")], [False], values, Moved(0, 0, 0), None, None, None)
     )

@@ -29,7 +29,7 @@ throttle = "nvme=16"
 """
 
 
-SLOWER = ("--throttle", "nvme=64,400000")  # a move takes 0.4 s: so does a drain
+SLOWER = ("--throttle", "nvme=64,400ms")  # a move takes 0.4 s: so does a drain
 
 
 def begin(trace: Path, place: Path, *flags: object, columns: int = 80, **env: str) -> Terminal:

@@ -9,7 +9,7 @@ from analysis.doubts.doubt import Doubt
 from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
 from replayer.schema import Conditions
 
-METRICS: Metrics = {"wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5}
+METRICS: Metrics = {"wall_clock_tok_s": 100.0, "hit_rate": 0.5}
 CONDITIONS: dict[str, Any] = {
     "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 0, "nvme": None}, "workers": 8, "pace": "asap",
     "direct": True, "verify": "stamps",

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from analysis.comparison.conditions import format_condition
 from analysis.comparison.intervals import Statistics, compute_statistics
 from analysis.report.data import Gathered, Subject
-from analysis.summary.run_summary import Summary
+from analysis.summary.run_summary import PREDICTED_RANGE, Summary
 from replayer.schema import TIERS, to_plain
 from tracegen.schema import ENUMS
 
@@ -45,9 +45,9 @@ class LoadPoint:
 
     @property
     def interval(self) -> str:
-        """The name of the interval: that of a mean, or the word for a prediction."""
+        """The name of the interval: that of a mean, or of a prediction's range."""
         is_predicted = any(trial.prediction is not None for trial in self.trials)
-        return "predicted" if is_predicted else "95% interval"
+        return f"predicted, {PREDICTED_RANGE}" if is_predicted else "95% interval"
 
     @property
     def is_behind(self) -> bool:

@@ -44,7 +44,7 @@ def tabulate_load(data: Gathered) -> dict[str, pl.DataFrame]:
     points = [(curve, point) for curve in found.curves for point in curve.points]
     rows = [_make_table_row(found, curve, point) for curve, point in points]
     table = pl.DataFrame(rows, infer_schema_length=None)
-    return {"latency against load: means over trials and their 95% intervals, ms": table}
+    return {"latency against load: means with 95% intervals, predictions with ranges, ms": table}
 
 
 def _make_table_row(found: LoadCurves, curve: LoadCurve, point: LoadPoint) -> LoadRow:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
 from analysis.comparison.intervals import Statistics, compute_statistics
-from analysis.comparison.measuring import EQUAL_WORK
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.rows import format_means, name_unit_of_work
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
@@ -17,6 +17,7 @@ from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import PREDICTED_RANGE
 from tracegen.errors import format_count
 
 
@@ -123,7 +124,7 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     value, *ends = _scale(figure.name, [stats.mean, low, high])
     span = "" if low is None else f"{ends[0]} to {ends[1]}"
     if prediction is not None:
-        between = f"predicted, {span}" if span else "predicted, without bounds"
+        between = f"predicted; {PREDICTED_RANGE} {span}" if span else "predicted, without bounds"
     elif span and ends[0] == ends[1]:
         between = f"equal in {format_count(stats.n, 'trial')}"
     elif span:

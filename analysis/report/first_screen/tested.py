@@ -97,6 +97,7 @@ def _describe_workload(run: Subject) -> Facts:
         "model": conditions.model,
         "caches": _list_caches(conditions),
         "workload": _describe_trace(run),
+        "cut": provenance.cut or "",
         "requests": format_count(int(requests), "request") if requests else "",
         "users": format_count(provenance.users, "user") if provenance.users else "",
         "pace": _describe_pace(conditions),

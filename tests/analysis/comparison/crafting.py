@@ -11,12 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.cli import main
-from analysis.comparison import measuring, trials
+from analysis.comparison import trials
 from analysis.comparison.compare import Comparison, compare_as_found, compare_systems
+from analysis.comparison.equal_work import measuring
+from analysis.comparison.equal_work.work import Unit, Work
 from analysis.comparison.matching import name_sets
 from analysis.comparison.text import render_comparison
 from analysis.comparison.trials import load_sets
-from analysis.comparison.work import Unit, Work
 from analysis.doubts.doubt import Doubt
 from analysis.metrics.headlines import SIDES
 from analysis.runs.run import Run
@@ -80,6 +81,8 @@ def even_work(seconds: float, moves: int = 200, amount: float = 2.0**20, *, is_c
         "tokens": 1.0,
         "read_bytes": 1 << 20,
         "write_bytes": 0,
+        "read_ns": ends - starts,
+        "write_ns": 0,
     }
     rows = each.with_columns(
         **{name: pl.lit(value) if np.isscalar(value) else pl.Series(value) for name, value in columns.items()}

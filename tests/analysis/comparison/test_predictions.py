@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.accuracy import Accuracy, compute_accuracy
-from analysis.comparison.predictions import check_predictions
+from analysis.comparison.predicted.accuracy import Accuracy, compute_accuracy
+from analysis.comparison.predicted.predictions import check_predictions
 from analysis.summary.summary import summarise
 from tests.analysis.comparison.crafting import CPU, Craft, typed
 from tests.support.crafted_runs import clean

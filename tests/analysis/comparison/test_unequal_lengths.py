@@ -132,7 +132,7 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         "--cache-dir",
         place / "cache",
     ]
-    slow = ["--workers", 2, "--pace", "asap", "--throttle", "nvme=2000,1000", "--layout", "null", "--verify", "off"]
+    slow = ["--workers", 2, "--pace", "asap", "--throttle", "nvme=2000,1ms", "--layout", "null", "--verify", "off"]
     run(*command, *slow, "-o", place / "whole")
     run(*command, *slow, "--duration", 0.2, "-o", place / "short")
     return [place / "whole", place / "short"]

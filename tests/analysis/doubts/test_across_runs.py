@@ -61,9 +61,9 @@ def test_runs_on_unlike_machines_are_not_trials() -> None:
 
 
 def test_hit_rates_that_differ() -> None:
-    (doubt,) = add_shared_doubts([summary_of(), summary_of(hit_rate_reuse=0.502)])[0].doubts
+    (doubt,) = add_shared_doubts([summary_of(), summary_of(hit_rate=0.502)])[0].doubts
     assert (doubt.kind, "50.0% to 50.2%" in doubt.text) == ("hit rates differ", True)
-    assert kinds(summary_of(), summary_of(hit_rate_reuse=0.5009)) == [[], []]
+    assert kinds(summary_of(), summary_of(hit_rate=0.5009)) == [[], []]
     assert kinds(summary_of(), summary_of(hit_rate=0.6)) == [["hit rates differ"]] * 2
-    assert kinds(summary_of(), summary_of(hit_rate_reuse=0.9, trace="u")) == [[], []]
-    assert kinds(summary_of(hit_rate_reuse=None), summary_of(hit_rate_reuse=None)) == [[], []]
+    assert kinds(summary_of(), summary_of(hit_rate=0.9, trace="u")) == [[], []]
+    assert kinds(summary_of(hit_rate=None), summary_of(hit_rate=None)) == [[], []]

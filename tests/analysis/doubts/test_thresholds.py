@@ -62,6 +62,16 @@ def drained(run: Crafted, share: float) -> None:
     run.settle()
 
 
+def unfinished(run: Crafted, share: float) -> None:
+    """Requests at the end of a run that was cut, of which this share is not done."""
+    drained(run, 0.05)
+    cut_ns = int(run.info["window"]["cut_s"] * 1e9)
+    counted_requests = len(np.unique(run.rows["request_id"][run.rows["due_ns"] < cut_ns]))
+    never = round(counted_requests * share / (1 - share))
+    listed = {"request_id": [10_000 + n for n in range(never)], "due_ns": [cut_ns - 1] * never}
+    run.info["unfinished"] = listed | {"qos": [0] * never, "in_prefill": [1] * never}
+
+
 def late(run: Crafted, late_s: float) -> None:
     """Requests all of which begin so late under pace open."""
     conditions(run, pace="open")
@@ -99,6 +109,7 @@ THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of 
     ("plan wait", "window", lambda run: waits(run, 0.052, "window"), lambda run: waits(run, 0.048, "window")),
     ("verification", None, lambda run: verified(run, 0.101), lambda run: verified(run, 0.099)),
     ("long drain", None, lambda run: drained(run, 0.101), lambda run: drained(run, 0.099)),
+    ("unfinished requests", "not done", lambda run: unfinished(run, 0.012), lambda run: unfinished(run, 0.008)),
     ("page cache", "delivered", lambda run: counted(run, read=0.89), lambda run: counted(run, read=0.91)),
     ("counters disagree", "read", lambda run: counted(run, read=1.26), lambda run: counted(run, read=1.24)),
     ("counters disagree", "written", lambda run: counted(run, written=1.26), lambda run: counted(run, written=1.24)),

@@ -1,11 +1,13 @@
 """Metrics of where time went and of the machine: bottleneck, wear, device counters, ranks."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, ratio, size_of, total, union_ns
 from tests.analysis.metric_oracle.facts import SIDES, TIERS, Facts
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
+    io_ns,
     is_hit,
     is_ok,
     planned_ns,
@@ -38,7 +40,8 @@ def time_spent(facts: Facts) -> dict[str, Any]:
     for side in SIDES:
         mine = [row for row in rows if touches(row, side, "nvme")]
         found[f"nvme_device_{side}_s"] = total(mine, f"device_{side}_ns") / 1e9
-    return found | {"bottleneck": bottleneck(facts, found["idle_s"])}
+    covered = busy_share(facts, ("read", "write"))
+    return found | {"nvme_busy_share": covered, "bottleneck": bottleneck(facts, found["idle_s"])}
 
 
 def idle_s(facts: Facts) -> float:
@@ -50,14 +53,7 @@ def idle_s(facts: Facts) -> float:
 
 
 def bottleneck(facts: Facts, idle: float) -> str:
-    if facts.rows and idle > facts.span_s / 2:
-        return "source"
-    counted, held = device(facts), held_by(facts)
-    starved = (counted["system_cpu_share"] or 0) >= 0.9 and held in ("queue", "host")
-    return "cpu" if (counted["cpu_share"] or 0) >= 0.9 or starved else held
-
-
-def held_by(facts: Facts) -> str:
+    counted = device(facts)
     rows = [(row, 1.0) for row in facts.rows]
     if facts.window is not None:
         rows = [(row, share_in(row, *facts.window)) for row in facts.every]
@@ -68,10 +64,61 @@ def held_by(facts: Facts) -> str:
     known = sum(waits[cause] for cause in CAUSES)
     waits["plan"] = sum(planned_ns(row) * weight for row, weight in rows) - known
     busy = weighted_io_ns(facts) + verify
-    if busy >= 0.8 * facts.workers * (facts.elapsed_s or 0) * 1e9 or busy >= sum(waits.values()):
-        spent = {"device": inside, "host": max(0, work - inside), "verify": verify}
-        return max(spent, key=lambda name: spent[name])
-    return max(waits, key=lambda name: waits[name])
+    spent = {"device": inside, "host": max(0, work - inside), "verify": verify}
+    if (counted["cpu_share"] or 0) >= 0.9:
+        return "cpu"
+    if any(at_ceiling(facts, sides) for sides in (SIDES, ("read",), ("write",))):
+        return "device"
+    if (counted["system_cpu_share"] or 0) >= 0.9:
+        return "cpu"
+    if busy < 0.8 * facts.workers * (facts.elapsed_s or 0) * 1e9:
+        if facts.rows and idle > facts.span_s / 2:
+            return "source"
+        if busy < sum(waits.values()):
+            return max(waits, key=lambda name: waits[name])
+    return max(spent, key=lambda name: spent[name])
+
+
+def in_window(facts: Facts, sides: Sequence[str]) -> tuple[int, int, list[tuple[int, int, float]]]:
+    """The window, and of each move of nvme in these directions its begin and end inside, and bytes per ns."""
+    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
+    spans = [
+        (max(row["start_ns"], begin), min(row["end_ns"], end), row["size_bytes"] / io_ns(row))
+        for row in facts.every
+        if any(touches(row, side, "nvme") for side in sides) and io_ns(row)
+    ]
+    return begin, end, [span for span in spans if span[0] < span[1]]
+
+
+def busy_share(facts: Facts, sides: Sequence[str]) -> float | None:
+    begin, end, spans = in_window(facts, sides)
+    if not any(touches(row, side, "nvme") for side in sides for row in facts.every):
+        return None
+    return ratio(union_ns((first, last) for first, last, _ in spans), end - begin)
+
+
+def at_ceiling(facts: Facts, sides: Sequence[str]) -> bool:
+    """Whether nvme was busy, in the device, and moved as much in the third of the time with the fewest moves."""
+    if (busy_share(facts, sides) or 0) < 0.95:
+        return False
+    spent, inside = (
+        sum(row[f"{prefix}{side}_ns"] for side in sides for row in facts.rows if touches(row, side, "nvme"))
+        for prefix in ("", "device_")
+    )
+    if 2 * inside < spent:
+        return False
+    begin, end, spans = in_window(facts, sides)
+    width, parts = (end - begin) / 10_000, [[0.0, 0.0] for _ in range(10_000)]
+    for first, last, rate in spans:
+        for at in range(int((first - begin) / width), min(10_000, int((last - begin) / width) + 1)):
+            inside_ns = max(0.0, min(last, begin + (at + 1) * width) - max(first, begin + at * width))
+            parts[at][0] += inside_ns / width
+            parts[at][1] += inside_ns * rate
+    used = sorted((round(depth, 6), moved) for depth, moved in parts if round(depth, 6) > 0)
+    edge = (len(used) - 1) // 3
+    low = [moved for depth, moved in used if depth <= used[edge][0]]
+    high = [moved for depth, moved in used if depth >= used[-1 - edge][0]]
+    return round(sum(low) / len(low) / (sum(high) / len(high)), 6) >= 0.8
 
 
 def worked_ns(row: dict[str, Any]) -> int:

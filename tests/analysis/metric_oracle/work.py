@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
 from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Rows
-from tests.analysis.metric_oracle.requests import measures, requests_of
+from tests.analysis.metric_oracle.requests import all_requests, complete, measures, requests_of
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
     clocks,
@@ -40,8 +40,8 @@ def throughput(facts: Facts) -> dict[str, Any]:
 
 
 def begun(facts: Facts) -> int:
-    begin, end = facts.window or (facts.first_ns, facts.last_ns)
-    return sum(begin <= one.first("start_ns") <= end for one in requests_of(facts))
+    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
+    return sum(begin <= one.first("start_ns") <= end for one in all_requests(facts) if one.own)
 
 
 def drained(facts: Facts, row: dict[str, Any]) -> float:
@@ -92,13 +92,10 @@ def data(facts: Facts) -> dict[str, Any]:
 def hit_rate(facts: Facts) -> dict[str, Any]:
     hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
     writes = [r for r in facts.rows if is_first_touch(r)]
-    reuse_hits, reuse_reads = ([r for r in group if r["source"] != "user"] for group in (hits, reads))
     found = {}
-    for name, part, whole in (
-        ("hit_rate", hits, reads),
-        ("hit_rate_reuse", reuse_hits, reuse_reads),
-        ("hit_rate_refs", hits, reads + writes),
-    ):
+    refs = ("hit_rate_refs", hits, reads + writes)
+    hits, reads = ([r for r in group if r["phase"] == "prefill"] for group in (hits, reads))
+    for name, part, whole in (("hit_rate", hits, reads), refs):
         found[name] = ratio(len(part), len(whole))
         found[f"{name}_tokens"] = ratio(total(part, "tokens"), total(whole, "tokens"))
     for source in SOURCES:
@@ -106,7 +103,6 @@ def hit_rate(facts: Facts) -> dict[str, Any]:
         found[f"{source}_hit_rate"] = ratio(len(mine[0]), len(mine[1]))
     for tier in TIERS:
         found[f"{tier}_hit_rate"] = ratio(sum(r["from_tier"] == tier for r in hits), len(reads))
-        found[f"{tier}_hit_rate_reuse"] = ratio(sum(r["from_tier"] == tier for r in reuse_hits), len(reuse_reads))
     rates = [sum(map(is_hit, group)) / len(group) for group in grouped(reads, _request).values()]
     return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
 
@@ -219,14 +215,17 @@ def best10(facts: Facts, rows: Rows) -> float | None:
 
 def waits(facts: Facts) -> dict[str, Any]:
     requests = requests_of(facts)
-    found: dict[str, Any] = {"requests": len(requests)}
+    is_known = facts.timed and facts.unfinished is not None
+    unfinished = sum(one.opened is not None for one in requests) if is_known else None
+    found: dict[str, Any] = {"requests": len(requests), "unfinished_requests": unfinished}
     for name, values in measures(facts, requests).items():
         found |= spread(values, name)
-    e2e = sum(measures(facts, requests)["e2e"])
+    e2e = sum(one.done_ns(facts.token_ns) - one.first("due_ns") for one in requests) if facts.timed else 0
+    known = complete(facts, requests, "plan_wait") if facts.timed else []
     for cause in CAUSES:
-        part = sum(one.cause_ns(cause) for one in requests)
-        found[f"{cause}_wait_mean_ms"] = ratio(part / 1e6, len(requests)) if facts.timed else None
-        found[f"{cause}_wait_share"] = ratio(part, e2e)
+        found[f"{cause}_wait_mean_ms"] = ratio(sum(one.cause_ns(cause) for one in known) / 1e6, len(known))
+        found[f"{cause}_wait_share"] = ratio(sum(one.cause_ns(cause) for one in requests), e2e)
+    found["plan_wait_share"] = ratio(sum(one.plan_wait_ns() for one in requests), e2e)
     means = [found[f"{name}_mean_ms"] for name in ("e2e", "io", "queue", "plan_wait", "generation")]
     return found | {"other_mean_ms": None if means[0] is None else means[0] - sum(means[1:])}
 
@@ -235,7 +234,8 @@ def qos(facts: Facts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in QOS:
         mine = [one for one in requests_of(facts) if one.qos == name]
-        timed = [(one, ttfb) for one in mine if facts.timed and (ttfb := one.ttfb_ns()) is not None]
+        known = complete(facts, mine, "ttfb")
+        timed = [(one, ttfb) for one in known if facts.timed and (ttfb := one.ttfb_ns()) is not None]
         kept = [
             ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
         ]

@@ -93,7 +93,6 @@ def test_no_module_takes_a_unit_or_a_direction_from_the_end_of_a_name() -> None:
     "name",
     [
         "cache_io_tokens_per_sec",
-        "hit_rate_reuse",
         "hit_rate_tokens",
         "nvme_hit_rate",
         "system_hit_rate",
@@ -136,7 +135,8 @@ def test_a_system_is_better_only_by_its_speed() -> None:
 
 
 def test_times_and_rates_that_speed_determines_have_a_direction() -> None:
-    undirected = {"idle_s", "mean_inflight", "drained_bytes", "drained_tokens", "bottleneck"}
+    undirected = {"idle_s", "mean_inflight", "drained_bytes", "drained_tokens", "bottleneck", "nvme_busy_share"}
+    undirected.add("unfinished_requests")
     for metric in CATALOGUE.values():
         if metric.kind == "speed" and metric.name not in undirected:
             assert metric.better == (
@@ -146,7 +146,7 @@ def test_times_and_rates_that_speed_determines_have_a_direction() -> None:
 
 def test_criteria_are_bounds_on_the_worse_side() -> None:
     relations = {one.metric: one.relation for criteria in PROFILES.values() for one in criteria}
-    assert (relations["nvme_read_p95_ms"], relations["hit_rate_reuse"]) == ("<", ">")
+    assert (relations["nvme_read_p95_ms"], relations["hit_rate"]) == ("<", ">")
 
 
 # Samples

@@ -75,6 +75,19 @@ def cut(place: Path, seed: int = 1, warm_ops: int = 0, at_s: float = 1.5, **info
     return write_run(place, rows, device=samples(seed, 4), **about)
 
 
+def stopped_requests(place: Path, seed: int, *, since_s: float = 0.9, **info: Any) -> Path:
+    """Cut, with requests that are not done: some in prefill, some that never began, one that is due after the cut."""
+    rows = follow(seed)
+    due = {row["request_id"]: row["due_ns"] for row in reversed(rows) if row["due_ns"] > since_s * S}
+    began = sorted(due)[::3]
+    never = [(1000 + n, S + n * S // 10) for n in range(7)]
+    opened = [(request, due[request]) for request in began] + never
+    listed = {"request_id": [one for one, _ in opened], "due_ns": [due for _, due in opened]}
+    listed["qos"] = [(n % 3) for n in range(len(opened))]
+    listed["in_prefill"] = [int(n % 2 or n >= len(began)) for n in range(len(opened))]
+    return cut(place, seed, unfinished=listed, **info)
+
+
 def cut_ranks(place: Path) -> Path:
     for rank in range(2):
         cut(place / f"rank_{rank}", rank, 20, rank=rank, clock={"zero_ns": 10**18 + rank * 10**8})
@@ -105,6 +118,8 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "cut after a warm-up": lambda place: cut(place, 2, 40),
     "cut in its warm-up": lambda place: cut(place, 3, 200, 1.0),
     "cut ranks": cut_ranks,
+    "unfinished requests": lambda place: stopped_requests(place, 4),
+    "unfinished from early on": lambda place: stopped_requests(place, 5, since_s=0.1),
     "asap": lambda place: write_run(place, follow(9, 200), pace="asap"),
     "copies": lambda place: write_run(place, with_copies(follow(11), 11)),
     "copies in several parts of a warm-up": lambda place: write_run(

@@ -37,9 +37,9 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             # 1 and 2 GiB stored in cpu, the first of them demoted
             "cpu_left_objects": 1, "cpu_left_bytes": 2 * GIB, "cpu_left_share": 0.5,
             "nvme_left_objects": 1, "nvme_left_bytes": GIB, "nvme_left_share": 0.5, "gpu_left_objects": 0,
-            # ops 1 and 3 of reads 1, 3, 4; without source user 3 of 3, 4; with writes 0 and 2 among five
-            "hit_rate": 2 / 3, "hit_rate_tokens": 0.8, "hit_rate_reuse": 0.5, "hit_rate_refs": 0.4,
-            "hit_rate_requests": (1 + 1 / 2) / 2, "system_hit_rate": 0.0, "rag_hit_rate": None, "nvme_hit_rate": 1 / 3,
+            # op 3 of reads 3, 4, as 1 is a decode read; with it and writes 0 and 2 two among five
+            "hit_rate": 0.5, "hit_rate_tokens": 2 / 3, "hit_rate_refs": 0.4,
+            "hit_rate_requests": 1 / 2, "system_hit_rate": 0.0, "rag_hit_rate": None, "nvme_hit_rate": 1 / 2,
             "logged_ops": 5, "evictions": 1, "recomputed_tokens": 500, "cpu_reads": 2, "nvme_read_bytes": GIB,
             # 0.6 and 1 s
             "cpu_write_mean_ms": 800.0, "cpu_write_p50_ms": 800.0, "cpu_write_p95_ms": 980.0, "cpu_write_max_ms": 1000.0,
@@ -64,6 +64,8 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             # nothing was due from 7 to 8
             "idle_s": 1.0, "plan_wait_s": 4.0, "queue_s": 0.5, "device_s": 3.5, "host_s": 6.1 - 3.5,
             "nvme_device_read_s": 1.0, "nvme_device_write_s": 1.0, "bottleneck": "device",
+            # a demotion from 2 to 4 s and a hit from 5 to 7, of 8
+            "nvme_busy_share": 0.5,
             "cpu_break_even_tok_s": 2000.0, "nvme_break_even_tok_s": 500.0, "gpu_break_even_tok_s": None,
             # 2 + 1 GiB read for 2 of hits, 3 + 1 written for 3 of stores
             "read_amplification": 1000 / 35, "read_bytes_ratio": 1.5, "write_amplification": 4 / 3, "nvme_write_amplification": 1 / 3,

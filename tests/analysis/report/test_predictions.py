@@ -11,11 +11,13 @@ from analysis.log.log import Targets
 from analysis.report import charts, comparison_charts, export
 from analysis.report import text as wording
 from analysis.report.data import Gathered, gather
+from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.first_screen.tested import list_tested
 from analysis.report.svg import WIDTH
+from analysis.summary.text import format_verdicts
 from tests.analysis.report.pages import tree, words
 from tests.support.browser import Browser
-from tests.support.crafted_runs import clean
+from tests.support.crafted_runs import Crafted, clean
 from tests.support.latencies import latencies_known
 from tests.support.predicted_runs import SHEET, mark, measured, save_predicted
 
@@ -126,6 +128,21 @@ def test_a_prediction_alone_is_no_verdict_on_a_machine(reported: dict[str, Gathe
     alone = reported["alone"]
     assert wording.format_state(alone) == "VALID PREDICTION"
     assert list_tested(alone)[0] == "PREDICTED, not measured, with the profile drive (measured)"
+
+
+def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) -> None:
+    def go_outside(*, is_outside: bool) -> Crafted:
+        run = mark(clean(), **SHEET)
+        run.info["warnings"] = [{"kind": "outside the profile", "text": "there are 64 workers"}] if is_outside else []
+        return run
+
+    places = [go_outside(is_outside=n == 0).save(tmp_path / f"run-{n}") for n in range(2)]
+    with latencies_known():
+        both, alone = gather(places, Targets()), gather(places[:1], Targets())
+    assert wording.format_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
+    assert wording.format_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
+    assert [make_first_screen(data).tone for data in (both, alone)] == ["plain", "plain"]
+    assert format_verdicts(alone.summaries)[0].startswith(f"PREDICTED OUTSIDE THE PROFILE: {places[0]}: ")
 
 
 def test_other_formats_are_marked(reported: dict[str, Gathered]) -> None:

@@ -28,7 +28,7 @@ def test_runs_of_earlier_writers_are_still_read(copy: Path) -> None:
     (copy / "device.parquet").unlink()
     then = summarise(copy).to_json()
     assert then["valid"], then["findings"]
-    for name in ("tokens_generated", "nvme_read_p95_ms", "hit_rate_reuse", "logged_ops", "wall_clock_tok_s"):
+    for name in ("tokens_generated", "nvme_read_p95_ms", "hit_rate", "logged_ops", "wall_clock_tok_s"):
         assert then[name] == now[name], name
     assert "criteria met." in CliRunner().invoke(main, ["assess", str(copy)]).output
     assert ask(copy, BY_MOVE)

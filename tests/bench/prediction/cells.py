@@ -15,7 +15,7 @@ MODEL: Final = "tiny-1b"
 WORKERS: Final = (4, 16)
 METRICS: Final = ("wall_clock_tok_s", "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
 CLOSED: Final = ("--pace", "closed", "--speedup", "100")  # users who hardly think: the drive is the limit
-THROTTLE: Final = ("--throttle", "nvme=300,100")  # MiB/s and µs
+THROTTLE: Final = ("--throttle", "nvme=300,100us")  # MiB/s
 _ONLY_CHATBOTS: Final = {"personas.coding.weight": 0, "personas.document.weight": 0}
 
 Values = dict[str, float | None]

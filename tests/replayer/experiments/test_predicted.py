@@ -5,40 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from replayer.experiments.scenario_sizes import GIB, Hardware
-from tests.replayer.experiments.closed_loop import BYTES, MIB_S, THINK_S, write_closed_loop
-from tests.replayer.run.predictions import DRIVE
+from tests.replayer.experiments.closed_loop import BYTES, MIB_S, PIPE, THINK_S, write_closed_loop
 from tests.support.command_line import Run, here, sentence
-
-PIPE = """
-profile_version = 1
-name = "pipe"
-kind = "data sheet"
-source = "made up: one pipe that all reads and writes share, and nothing else"
-
-[cpu]
-cores = 1000.0
-make_ns_per_byte = 0.0
-check_ns_per_byte = 0.0
-move_us = 0.0
-
-[nvme]
-error = 0.1
-tail_error = 0.0
-
-[nvme.read]
-in_flight = [1.0, 100000.0]
-open_us = [0.0, 0.0]
-latency_us = [0.0, 0.0]
-bandwidth_gb_s = [RATE, RATE]
-
-[nvme.write]
-in_flight = [1.0, 100000.0]
-open_us = [0.0, 0.0]
-latency_us = [0.0, 0.0]
-bandwidth_gb_s = [RATE, RATE]
-remove_us = [0.0, 0.0]
-""".replace("RATE", f"{MIB_S * 2**20 / 1e9}")
 
 
 @pytest.fixture
@@ -118,35 +86,3 @@ def test_a_speed_without_a_profile_is_refused(tmp_path: Path) -> None:
     command = ("replayer", "autoscale", trace.path, "--mode", "qos", "--model", "tiny-1b", "--speed", "nvme=2")
     words = "Error: --speed: it changes a profile, and there is none; pass --predict, too."
     sentence(here(*command, "-o", tmp_path / "scale"), words)
-
-
-@pytest.mark.usefixtures("series_here", "charts_that_draw_nothing", "latencies_once")
-def test_scenarios_are_predicted_beside_their_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Hardware(0, GIB // 2, GIB, 2, "a disk", {"gpu": "none"})
-    monkeypatch.setattr("replayer.commands.scenarios.detect_hardware", lambda _cache, _gpu: small)
-    profile = tmp_path / "drive.toml"
-    begin, end = (text := DRIVE.read_text()).index("writes_on_reads"), text.index("[nvme]")
-    profile.write_text(text[:begin] + text[end:])  # no cpu tier
-    command = (
-        "replayer", "scenarios", "cpu-only", "storage-only", "--model", "tiny-1b", "--budget", 60, "--trials", 1,
-        "--cache-dir", tmp_path / "cache", "--make-cache-dir", "--profile", profile, "-o", tmp_path / "suite",
-    )  # fmt: skip
-    done = here(*command)
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "suite" / "scenarios.json").read_text())
-    assert report["prediction"]["profile"] == "hand-written"
-    ranked = {row["system"]: row["tok_s"] for row in report["ranking"]}
-    cpu, nvme = (report["predicted"][name] for name in ("cpu-only", "storage-only"))
-    assert (cpu["run"], cpu["tok_s"], cpu["why"]) == (None, None, "the profile has no cpu tier")
-    assert nvme["why"] is None
-    assert (cpu["measured"], nvme["measured"]) == (ranked["cpu-only"], ranked["storage-only"])
-    summary = json.loads(here("analysis", "summary", nvme["run"], "--json").stdout)
-    assert nvme["tok_s"] == summary["wall_clock_tok_s"]
-    assert nvme["low"] < nvme["tok_s"] < nvme["high"]
-    lines = done.stdout.splitlines()
-    assert f"  {'tok/s':20}{'measured':>14}{'predicted':>14}{'error':>9}" in lines
-    (row,) = (line for line in lines if line.startswith("  storage-only") and "predicted" in line)
-    assert row.split()[1:3] == [f"{nvme['measured']:,.0f}", f"{nvme['tok_s']:,.0f}"]
-    assert row.split()[3] == f"{nvme['tok_s'] / nvme['measured'] - 1:+.1%}"
-    (row,) = (line for line in lines if line.endswith("the profile has no cpu tier"))
-    assert row.split()[:2] == ["cpu-only", f"{cpu['measured']:,.0f}"]

@@ -22,7 +22,7 @@ from tests.replayer.arrangements import strategies as arranged
 from tests.replayer.arrangements.tiers import Table, Usable
 from tests.replayer.ordering.strategies import UNIT, demand, device
 from tests.replayer.prediction.oracle import Decide, Decided, Limits, Prediction, predict
-from tests.replayer.prediction.scheduling import Planned
+from tests.replayer.prediction.tasks import Planned
 from tests.support import traces
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS, Columns, take_rows

@@ -84,7 +84,11 @@ WRONG = [
     ("cores = 2", "cores = 2\ncore = 3", "[cpu] `core` is unknown; did you mean cores?"),
     ("profile_version = 1", "profile_version = 2", "`profile_version` is not 1; measure again"),
     ('name = "drive"', "name = 3", "`name` is 3, not a text"),
-    ('kind = "measured"', 'kind = "guess"', "`kind` is 'guess', which is unknown; write measured or data sheet"),
+    (
+        'kind = "measured"',
+        'kind = "guess"',
+        "`kind` is 'guess', which is unknown; write measured, data sheet or estimated",
+    ),
     ('kind = "measured"', 'kind = "data sheet"', "`source` is missing"),
     ("[conditions]", "[condition]", "`conditions` is missing; write a table [conditions]"),
     ("[nvme.read]", "[disk.read]", "[nvme] `read` is missing; write a table [nvme.read]"),

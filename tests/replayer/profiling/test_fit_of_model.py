@@ -30,7 +30,8 @@ CPU_NOISE = 0.1
 def fit(noise: float) -> Profile:
     findings = CellSeries(VirtualRig(TRUE, noise), {"nvme": 1 << 30}, 30.0, lambda *_: None).measure()
     assert TRUE.conditions is not None
-    fitted = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
+    fitted, warnings = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
+    assert not warnings
     return parse_profile("fitted", format_profile(fitted))
 
 
@@ -49,6 +50,35 @@ def test_without_noise_the_model_is_found_again() -> None:
     assert found.reads_on_writes == pytest.approx(0.7, abs=0.06)
     assert found.error < 0.02
     assert found.tail_error < 0.02
+
+
+@pytest.mark.parametrize("slower", [1.2, 4.0])
+def test_a_credit_that_short_phases_do_not_exhaust_is_found(slower: float) -> None:
+    """The tier is slower from the second run in a row with 1 MiB and 16 workers on: no round has two of them."""
+    last = [(0, 0)]
+
+    def drain(_number: int, size: int, workers: int) -> float:
+        last.append((size, workers))
+        return slower if last[-2] == last[-1] == (1 << 20, 16) else 1.0
+
+    findings = CellSeries(VirtualRig(TRUE, 0.0, drain), {"nvme": 1 << 30}, 30.0, lambda *_: None).measure()
+    assert TRUE.conditions is not None
+    profile, warnings = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
+    for station, burst, what in (
+        (profile.tiers["nvme"].read, READ, "read"),
+        (profile.tiers["nvme"].write, WRITE, "write"),
+    ):
+        (alone_us,) = predict_us(burst, 1 << 20, np.array([16.0]))
+        kept = 16 * (1 << 20) / alone_us / 1e3 / slower
+        assert profile.machine[f"nvme_sustained_{what}_gb_s"] == pytest.approx(kept, rel=0.02)
+        (model_us,) = predict_us(station, 1 << 24, np.array([16.0]))
+        (burst_us,) = predict_us(burst, 1 << 24, np.array([16.0]))
+        assert model_us / burst_us == pytest.approx(slower if slower == 4 else 1, rel=0.2)
+        assert station.bandwidth_gb_s[0] == pytest.approx(
+            min(burst.bandwidth_gb_s[0], kept if slower == 4 else 9), rel=0.02
+        )
+    assert [warning[:22] for warning in warnings] == (["the nvme tier sustains"] * 2 if slower == 4 else [])
+    assert profile.tiers["nvme"].error < 0.02, "the error of the fit, not of the bursts"
 
 
 def test_the_work_of_workers_is_found_again() -> None:

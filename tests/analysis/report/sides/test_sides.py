@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
 from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison, tabulate_trials
 from analysis.comparison.sentences import describe_comparison
 from analysis.report.export import write_comparison

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.comparison import measuring
-from analysis.comparison.work import Unit, Work
+from analysis.comparison.equal_work import measuring
+from analysis.comparison.equal_work.work import Unit, Work
 from analysis.runs.run import Run
 from analysis.submission import ranking
 from analysis.submission.package_tree import Package, Submission, find_packages, read_json

@@ -1,29 +1,37 @@
 """Equal work: the spans in which the runs of a pair of systems did as much, and whether these may be compared.
 
-A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ from earlier ones. So
-rates over own windows divide different work. Here W is the least work in any window of the set, t(W) the time in which
-a run did it, and every rate is one over the span up to t(W). docs/comparing.md derives it and says where it fails.
+A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ
+from earlier ones. So rates over own windows divide different work. Here W is the least work in any
+window of the set, t(W) the time in which a run did it, and every rate is one over the span up to
+t(W). docs/comparing.md derives it and says where it fails.
 """
 
 import math
 import statistics as exact
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 import polars as pl
 
-from analysis.comparison.work import IDENTITY, Unit, Work
+from analysis.comparison.equal_work.work import IDENTITY, Load, Unit, Work
+from analysis.log.columns import TOUCHES
 
-OVERLAP: Final = 0.90
-"""Least share of W that is the same moves in both runs."""
+OVERLAP: Final = 0.75
+"""Least share of W that is the same moves in both runs; DRIVE is stricter about what matters."""
 UNDER_WAY: Final = 0.10
 """Most of W that belongs to moves under way at t(W)."""
 BUSY: Final = 0.99
 """Least share of a span in which the drive of a cut run had something to do."""
-SATURATED: Final = 0.85
-"""Least rate of the drive with few moves in flight, as a share of that with many."""
+STARVED: Final = 0.03
+"""Most that a drive may have lost because fewer moves were in flight at it than at the other one.
+
+A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
+and a saturated drive needs no equal numbers.
+"""
+DRIVE: Final = 0.03
+"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them."""
 MIX: Final = 0.05
 """Most by which tokens per unit of work may differ."""
 HALVES: Final = 0.25
@@ -35,6 +43,7 @@ SAME: Final = 0.02
 LIMITING: Final = 0.8
 """Least busy share of a drive that limits its run."""
 
+_LIMITS: Final = "the load limits, not the drive"
 _LONGER: Final = "replay longer"
 _LOAD: Final = "replay with more users or without pauses, or compare whole runs (--duration unlimited)"
 
@@ -66,7 +75,7 @@ class EqualWork:
     same_tokens: bool = True
 
     def has_ends_before(self, works: Mapping[str, Sequence[Work]]) -> bool:
-        """Return whether a span ends before its run does, so that metrics of the whole run are not those of the span."""
+        """Return whether a span ends before its run does, so that its metrics are not the run's."""
         return any(
             end_ns < work.last_ns
             for system, own in works.items()
@@ -96,7 +105,7 @@ def find_equal_work(works: Mapping[str, Sequence[Work]], unit: Unit) -> EqualWor
     ]
     mix = math.inf if min(tokens) <= 0 < max(tokens) else max(tokens) / min(tokens) - 1 if max(tokens) > 0 else 0.0
     reason, remedy = "", ""
-    if is_cut:
+    if is_cut or amount <= 0:
         found = _find_reasons(works, spans, amount, mix, unit)
         reason, remedy = next(found, ("", ""))
     return EqualWork(
@@ -135,14 +144,17 @@ def _find_reasons(
     if under_way > UNDER_WAY:
         yield f"{under_way:.0%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
     for system, work, span in each:
-        busy = work.measure_busy(span)
-        if busy is not None and busy < BUSY:
-            text = f"the load limits, not the drive: the drive of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
-            yield text, _LOAD
-        saturation = 1.0 if busy is None else work.measure_saturation(span)
-        if saturation < SATURATED:
-            text = f"the load limits, not the drive: with few moves in flight the drive of {system} delivers"
-            yield f"{text} {saturation:.0%} of what it does with many ({SATURATED:.0%} needed)", _LOAD
+        load = _measure_load(work, TOUCHES, span)
+        if load is not None and load.busy < BUSY:
+            where = "the drive" if work.has_drive else "the memory"
+            text = f"{where} of {system} was busy {load.busy:.1%} of the time"
+            yield f"{_LIMITS}: {text} ({BUSY:.0%} needed)", _LOAD
+    if (starved := _measure_starved(works, spans)) > STARVED:
+        text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
+        yield f"{_LIMITS}: {text} (at most {STARVED:.0%})", _LOAD
+    if unit == "bytes" and (unlike := _compare_drives(works, spans)) > DRIVE:
+        text = f"what the drives did for it differs by {unlike:.1%} (at most {DRIVE:.0%})"
+        yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     if mix > MIX:
         text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
@@ -155,13 +167,49 @@ def _find_reasons(
         yield text, f"{_LONGER}, or compare whole runs (--duration unlimited)"
 
 
+def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:
+    """Return the share of its rate that a drive may have lost because fewer moves were in flight at it.
+
+    Reads, writes or both may limit: that which is always busy and lost least. A system without a drive is limited by
+    its other tiers.
+    """
+    lost = [1.0]
+    for sides in (("read",), ("write",), TOUCHES):
+        loads = {
+            system: [_measure_load(work, sides, span) for work, span in zip(own, spans[system], strict=True)]
+            for system, own in works.items()
+        }
+        if all(load is not None and load.busy >= BUSY for own in loads.values() for load in own):
+            known = {system: [load for load in own if load] for system, own in loads.items()}
+            depths = [exact.fmean(load.depth for load in own) for own in known.values()]
+            power = max(load.power for own in known.values() for load in own)
+            lost.append(1 - (min(depths) / max(depths)) ** power)
+    return min(lost)
+
+
+def _measure_load(work: Work, sides: Collection[str], span: float) -> Load | None:
+    return work.measure_load(sides if work.has_drive else (), span)
+
+
+def _compare_drives(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:
+    """Return by how much the bytes that the drives read and wrote differ, as a share of what one moved."""
+    moved = [
+        [
+            exact.fmean(work.sum_until(span, f"{side}_bytes") for work, span in zip(own, spans[system], strict=True))
+            for side in TOUCHES
+        ]
+        for system, own in works.items()
+    ]
+    most = max(sum(sides) for sides in moved)
+    return sum(abs(one - other) for one, other in zip(*moved, strict=True)) / most if most else 0.0
+
+
 def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, unit: Unit) -> float:
     """Return the least share of the work that a trial has in common with the first one."""
     _, first, span = each[0]
-    names = list(IDENTITY[unit])
-    base = first.list_done(span).select(*names, "done")
+    base = first.list_done(span, unit)
     shares = [
-        base.join(work.list_done(end).select(*names, other="done"), on=names)
+        base.join(work.list_done(end, unit).rename({"done": "other"}), on=IDENTITY[unit])
         .select(pl.min_horizontal("done", "other").sum())
         .item()
         for _, work, end in each[1:]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from analysis.comparison.accuracy import Accuracy, PredictionError, compute_accuracy
 from analysis.comparison.conditions import conditions_of, find_differing, format_condition
 from analysis.comparison.intervals import compute_statistics
 from analysis.comparison.matching import (
@@ -16,6 +15,7 @@ from analysis.comparison.matching import (
     group_trials,
     name_configurations,
 )
+from analysis.comparison.predicted.accuracy import Accuracy, PredictionError, compute_accuracy
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial, check_common_plan, load_trials
 from analysis.comparison.warnings import count_doubts, warn_of_machines

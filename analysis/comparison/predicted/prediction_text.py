@@ -6,8 +6,8 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.accuracy import Accuracy, PredictionError
-from analysis.comparison.predictions import (
+from analysis.comparison.predicted.accuracy import Accuracy, PredictionError
+from analysis.comparison.predicted.predictions import (
     MEASURED,
     PREDICTED,
     PredictedPair,

@@ -1,6 +1,7 @@
 """The work of a run over time: what it had done by when, and whether its drive was the limit."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -24,10 +25,32 @@ IDENTITY: Final[dict[Unit, tuple[str, ...]]] = {
 _TRANSFERS: Final = OK & pl.col("move").is_in(["hit", "store", "demote", "promote", "copy"])
 _ACTIVE: Final = 0.9
 """Users begin to run out when fewer than this share of them have requests left."""
-_LEAST_MOVES: Final = 20
-"""Fewer moves of a drive say nothing about its rate at different loads."""
+_VISITS: Final = 2.0
+"""Windows in which a drive is watched, in mean times of a move at it: within a move its rate is not known."""
+_WINDOWS: Final = 1000
+"""Most of these windows."""
+_LEAST_WINDOWS: Final = 8
+"""Fewer say nothing about its rate at different loads."""
+_HALF: Final = 0.5
+"""Less than one move in flight, in a sum of floats."""
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Load:
+    """How a drive was loaded in a span.
+
+    Attributes:
+        busy: the share of the time in which it had something to do.
+        depth: mean moves in flight at it.
+        power: of the moves in flight by which it delivers more: 0 if it is saturated, 1 if it
+            delivers in proportion to them, or if too little is known.
+    """
+
+    busy: float
+    depth: float
+    power: float
 
 
 @dataclass(frozen=True)
@@ -35,10 +58,12 @@ class Work:
     """The moves of a run on a common clock, the warm-up included.
 
     Attributes:
-        moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work, new `tokens`, and
-            the bytes that it read from and wrote to the nvme tier.
+        moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work,
+            new `tokens`, and for the nvme tier read_bytes, write_bytes, and the times in the
+            device, read_ns and write_ns.
         begin_ns: the end of the warm-up; without one the first start.
-        end_ns: the cut; in a run that was not cut the last end, or the time when users began to run out.
+        end_ns: the cut; in a run that was not cut the last end, or the time when users began to run
+            out.
         is_cut: whether the run was cut.
     """
 
@@ -68,6 +93,11 @@ class Work:
     def _ends(self) -> Floats:
         return (self.moves["end_ns"].to_numpy() - self.begin_ns) / 1e9
 
+    @cached_property
+    def has_drive(self) -> bool:
+        """Whether a move touched the nvme tier."""
+        return any(self.moves[f"{side}_bytes"].to_numpy().any() for side in TOUCHES)
+
     @property
     def last_ns(self) -> int:
         """The last end, less the rounding of times in s."""
@@ -89,7 +119,7 @@ class Work:
         return float(at[before] + min(share, 1.0) * (at[after] - at[before]))
 
     def share_until(self, seconds: float) -> Floats:
-        """Return the share of each move's time between `begin_ns` and so many seconds after it."""
+        """Return the share of each move's time between `begin_ns` and a time after it."""
         length = self._ends - self._starts
         inside = np.minimum(self._ends, seconds) - np.maximum(self._starts, 0.0)
         shares: Floats = np.clip(inside / length, 0.0, 1.0)
@@ -99,10 +129,10 @@ class Work:
         """Sum a column over moves until then, each by the share of its time."""
         return float(self.moves[column].to_numpy() @ self.share_until(seconds))
 
-    def list_done(self, seconds: float) -> pl.DataFrame:
-        """Return identity and amount of each piece of work that was done until then, in part or whole."""
+    def list_done(self, seconds: float, unit: Unit) -> pl.DataFrame:
+        """Return identity and `done` amount of each piece of work that was done until then, in part or whole."""
         done = pl.Series("done", self.moves["amount"].to_numpy() * self.share_until(seconds))
-        return self.moves.drop("start_ns", "end_ns").with_columns(done).filter(pl.col("done") > 0)
+        return self.moves.select(*IDENTITY[unit], done).filter(pl.col("done") > 0)
 
     def sum_under_way(self, seconds: float) -> float:
         """Sum the work of the moves that were under way at a time, as far as it was done."""
@@ -110,52 +140,62 @@ class Work:
         return float(self.moves["amount"].to_numpy() @ shares)
 
     def measure_busy(self, seconds: float) -> float | None:
-        """Return the share of the time until then in which at least one move was at the nvme tier; None without one."""
-        at_drive = self._list_at_drive(("read_bytes", "write_bytes"), seconds)
-        if not at_drive.any():
-            return None
-        start = np.clip(self._starts[at_drive], 0.0, seconds)
-        end = np.clip(self._ends[at_drive], 0.0, seconds)
-        order = np.argsort(start, kind="stable")
-        start, end = start[order], np.maximum.accumulate(end[order])
-        idle = float(start[0] + np.maximum(start[1:] - end[:-1], 0.0).sum() + seconds - end[-1])
-        return 1 - idle / seconds
+        """Return the share of the time until then in which the nvme tier was busy; None without one."""
+        load = self.measure_load(TOUCHES, seconds)
+        return None if load is None else load.busy
 
-    def measure_saturation(self, seconds: float) -> float:
-        """Return how little more the drive delivers when more moves are in flight, from 0 to about 1.
+    def measure_load(self, sides: Collection[str], seconds: float) -> Load | None:
+        """Return the load of the nvme tier until then by reads, writes or both; None without any.
 
-        It is bytes/s in the third of the time with the fewest moves in flight, over that with the most; of reads,
-        writes or both, whichever is highest. Below 1 more load would have brought more.
+        Without `sides` it is the load of all tiers. A demotion is at the drive only while it writes
+        there, so the times are those in the device: reads come first in a move, writes last.
         """
-        kinds = (("read_bytes",), ("write_bytes",), ("read_bytes", "write_bytes"))
-        return max(self._measure_saturation(columns, seconds) for columns in kinds)
+        start, end, size = self._list_visits(sides, seconds)
+        if not len(start) or seconds <= 0:
+            return None
+        order = np.argsort(np.concatenate([start, end]), kind="stable")
+        at = np.concatenate([start, end])[order]
+        steps = np.diff(at)
+        each = (size / (end - start), np.ones(len(start)))
+        rate, flying = (np.cumsum(np.concatenate([one, -one])[order])[:-1] for one in each)
+        idle = np.diff(np.clip(at, 0.0, seconds))[flying < _HALF].sum() + max(at[0], 0.0) + max(seconds - at[-1], 0.0)
+        windows = min(int(seconds / (_VISITS * np.mean(end - start))), _WINDOWS)
+        edges = np.linspace(0.0, seconds, max(windows, 1) + 1)
+        sums = (np.concatenate([[0.0], np.cumsum(line * steps)]) for line in (rate, flying))
+        moved, depths = (np.diff(np.interp(edges, at, done)) for done in sums)
+        return Load(float(1 - idle / seconds), float(depths.sum() / seconds), _fit_power(depths, moved))
 
-    def _measure_saturation(self, columns: Sequence[str], seconds: float) -> float:
-        at_drive = self._list_at_drive(columns, seconds)
-        if at_drive.sum() < _LEAST_MOVES:
-            return 0.0
-        start, end = self._starts[at_drive], self._ends[at_drive]
-        rate = self._sum_columns(columns)[at_drive] / (end - start)
-        at = np.concatenate([np.clip(start, 0.0, seconds), np.clip(end, 0.0, seconds)])
-        order = np.argsort(at, kind="stable")
-        ones = np.ones(len(start))
-        flying = np.rint(np.cumsum(np.concatenate([ones, -ones])[order])).astype(np.int64)
-        delivered = np.cumsum(np.concatenate([rate, -rate])[order])
-        length = np.diff(np.concatenate([at[order], [seconds]]))
-        time_at = np.bincount(flying, length)
-        bytes_at = np.bincount(flying, delivered * length)
-        time_at[0] += at[order][0]
-        time = np.concatenate([[0.0], np.cumsum(time_at)])
-        moved = np.concatenate([[0.0], np.cumsum(bytes_at)])
-        few, many = np.interp([time[-1] / 3, time[-1] * 2 / 3], time, moved)
-        return float(few / (moved[-1] - many))
+    def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
+        """Return when moves came to the nvme tier and left it until then, and their bytes."""
+        if not sides:
+            use = (self.moves["amount"].to_numpy() > 0) & (self._ends > 0) & (self._starts < seconds)
+            return self._starts[use], self._ends[use], self.moves["amount"].to_numpy()[use]
+        visits = []
+        for side in sides:
+            size = self.moves[f"{side}_bytes"].to_numpy()
+            time_s = np.maximum(self.moves[f"{side}_ns"].to_numpy(), 1) / 1e9
+            start = self._starts if side == "read" else self._ends - time_s
+            use = (size > 0) & (start + time_s > 0) & (start < seconds)
+            visits.append((start[use], (start + time_s)[use], size[use].astype(np.float64)))
+        start, end, size = (np.concatenate(each) for each in zip(*visits, strict=True))
+        return start, end, size
 
-    def _list_at_drive(self, columns: Sequence[str], seconds: float) -> NDArray[np.bool_]:
-        use: NDArray[np.bool_] = (self._sum_columns(columns) > 0) & (self._ends > 0) & (self._starts < seconds)
-        return use
 
-    def _sum_columns(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        return self.moves.select(pl.sum_horizontal(columns)).to_series().to_numpy()
+def _fit_power(depths: Floats, moved: Floats) -> float:
+    """Return by which power of the moves in flight bytes grow over windows, from 0 to 1.
+
+    Two standard errors are added; without enough windows it is 1.
+    """
+    use = (depths > 0) & (moved > 0)
+    if use.sum() < _LEAST_WINDOWS:
+        return 1.0
+    x, y = (np.log(each[use]) - np.log(each[use]).mean() for each in (depths, moved))
+    spread = x @ x
+    if spread <= 0:
+        return 1.0
+    power = x @ y / spread
+    error = math.sqrt(float(((y - power * x) ** 2).sum()) / (len(x) - 2) / spread)
+    return float(np.clip(power + 2 * error, 0.0, 1.0))
 
 
 def read_work(run: Run, unit: Unit) -> Work:
@@ -177,6 +217,7 @@ def read_work(run: Run, unit: Unit) -> Work:
             amounts[unit].cast(pl.Float64).alias("amount"),
             pl.col("new_tokens").cast(pl.Float64).alias("tokens"),
             *((SIZE * SIDES[f"nvme_{side}"].fill_null(False)).alias(f"{side}_bytes") for side in TOUCHES),
+            *(pl.col(f"device_{side}_ns").alias(f"{side}_ns") for side in TOUCHES),
         )
         for rank, place in enumerate(run.info_of)
     ).collect(engine="streaming")
@@ -189,8 +230,8 @@ def read_work(run: Run, unit: Unit) -> Work:
 def _find_end(moves: pl.DataFrame, *, has_users: bool) -> int:
     """Return the last end; of users who wait for their own requests the time when they began to run out.
 
-    After that fewer and fewer users share the system, so that it is judged under another load. If less than half of the
-    work is done by then, the last end counts.
+    After that fewer and fewer users share the system, so that it is judged under another load. If
+    less than half of the work is done by then, the last end counts.
     """
     last = int(moves["end_ns"].to_numpy().max())
     if not has_users:

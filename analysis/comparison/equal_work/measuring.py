@@ -7,9 +7,9 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.equal_work import SAME, EqualWork, find_equal_work
+from analysis.comparison.equal_work.spans import SAME, EqualWork, find_equal_work
+from analysis.comparison.equal_work.work import Unit, Work, read_work
 from analysis.comparison.matching import Configuration
-from analysis.comparison.work import Unit, Work, read_work
 from analysis.log.columns import FIRST_TOUCH, FOR_OTHERS, READS, TOUCHES
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
@@ -36,7 +36,8 @@ class Measured:
         configuration: the configuration.
         equal: the spans.
         metrics: metrics of each trial by system; empty if runs that were cut cannot be compared.
-        requests: the number of requests that ended in the spans of all trials; None if whole runs are compared.
+        requests: the number of requests that ended in the spans of all trials; None if whole runs
+            are compared.
     """
 
     configuration: Configuration
