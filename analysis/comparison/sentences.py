@@ -100,7 +100,7 @@ def describe_verdict(ratio: Ratio) -> str:
         return f"{ratio.winner} is better"
     if ratio.verdict == "not apart":
         has_one = ratio.low is not None and ratio.low <= 1 <= (ratio.high or 1)
-        return "no difference shown" if has_one else "no difference shown among so many metrics"
+        return "no difference shown" if has_one else "no difference shown among these metrics"
     if ratio.verdict == "not judged":
         return f"not judged: {ratio.why or 'it depends on the work'}"
     if ratio.low is not None:  # withheld: the sentence says why, once for all metrics
