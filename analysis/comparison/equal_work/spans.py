@@ -145,9 +145,9 @@ def _find_reasons(
         yield f"{under_way:.0%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
     for system, work, span in each:
         load = _measure_load(work, TOUCHES, span)
-        if load is not None and load.busy < BUSY:
-            where = "the drive" if work.has_drive else "the memory"
-            text = f"{where} of {system} was busy {load.busy:.1%} of the time"
+        busy = load.busy if load else 0.0
+        if busy < BUSY:
+            text = f"the {'drive' if work.has_drive else 'memory'} of {system} was busy {busy:.1%} of the time"
             yield f"{_LIMITS}: {text} ({BUSY:.0%} needed)", _LOAD
     if (starved := _measure_starved(works, spans)) > STARVED:
         text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
