@@ -173,8 +173,10 @@ def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Se
     Reads, writes or both may limit: that which is always busy and lost least. A system without a drive is limited by
     its other tiers.
     """
-    lost = [1.0]
-    for sides in (("read",), ("write",), TOUCHES):
+    lost = 1.0
+    for sides in (TOUCHES, ("read",), ("write",)):
+        if lost <= STARVED:  # each takes seconds of millions of moves
+            break
         loads = {
             system: [_measure_load(work, sides, span) for work, span in zip(own, spans[system], strict=True)]
             for system, own in works.items()
@@ -183,8 +185,8 @@ def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Se
             known = {system: [load for load in own if load] for system, own in loads.items()}
             depths = [exact.fmean(load.depth for load in own) for own in known.values()]
             power = max(load.power for own in known.values() for load in own)
-            lost.append(1 - (min(depths) / max(depths)) ** power)
-    return min(lost)
+            lost = min(lost, 1 - (min(depths) / max(depths)) ** power)
+    return lost
 
 
 def _measure_load(work: Work, sides: Collection[str], span: float) -> Load | None:
