@@ -43,7 +43,6 @@ SAME: Final = 0.02
 LIMITING: Final = 0.8
 """Least busy share of a drive that limits its run."""
 
-_LIMITS: Final = "the load limits, not the drive"
 _LONGER: Final = "replay longer"
 _LOAD: Final = "replay with more users or without pauses, or compare whole runs (--duration unlimited)"
 
@@ -147,11 +146,12 @@ def _find_reasons(
         load = _measure_load(work, TOUCHES, span)
         busy = load.busy if load else 0.0
         if busy < BUSY:
-            text = f"the {'drive' if work.has_drive else 'memory'} of {system} was busy {busy:.1%} of the time"
-            yield f"{_LIMITS}: {text} ({BUSY:.0%} needed)", _LOAD
+            device = "drive" if work.has_drive else "memory"
+            text = f"the {device} of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
+            yield f"the load limits, not the {device}: {text}", _LOAD
     if (starved := _measure_starved(works, spans)) > STARVED:
         text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
-        yield f"{_LIMITS}: {text} (at most {STARVED:.0%})", _LOAD
+        yield f"the load limits: {text} (at most {STARVED:.0%})", _LOAD
     if unit == "bytes" and (unlike := _compare_drives(works, spans)) > DRIVE:
         text = f"what the drives did for it differs by {unlike:.1%} (at most {DRIVE:.0%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER

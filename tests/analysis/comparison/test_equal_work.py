@@ -113,7 +113,7 @@ def test_fewer_moves_in_flight_count_unless_the_drive_is_saturated(shallow: floa
     """Half as many moves are in flight at the fast drive: it may have lost half its rate if that grows with them."""
     slow = streams([4, 8] * 4, [shallow, 8] * 4)
     fast = streams([2, 4] * 4, [shallow * 2, 16] * 4, times=0.5)
-    lost = "the load limits, not the drive: with fewer moves in flight a system may have lost 50.0% of its rate"
+    lost = "the load limits: with fewer moves in flight a system may have lost 50.0% of its rate"
     assert find(slow, fast).reason.startswith(lost) == is_refused
 
 
