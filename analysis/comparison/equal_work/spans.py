@@ -30,8 +30,11 @@ STARVED: Final = 0.03
 A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
 and a saturated drive needs no equal numbers.
 """
-DRIVE: Final = 0.03
-"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them."""
+DRIVE: Final = 0.02
+"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them.
+
+Such a difference goes into the ratio as it is, so it must not exceed CUT_ERROR.
+"""
 MIX: Final = 0.05
 """Most by which tokens per unit of work may differ."""
 HALVES: Final = 0.25
