@@ -6,7 +6,7 @@ from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
-from analysis.comparison.ratios import Ratio
+from analysis.comparison.ratios import ONLY_SHOWN, Ratio
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
 from analysis.metrics.metric import Better
@@ -101,6 +101,8 @@ def describe_verdict(ratio: Ratio) -> str:
     if ratio.verdict == "not apart":
         has_one = ratio.low is not None and ratio.low <= 1 <= (ratio.high or 1)
         return "no difference shown" if has_one else "no difference shown among these metrics"
+    if ratio.why == ONLY_SHOWN:
+        return ""
     if ratio.verdict == "not judged":
         return f"not judged: {ratio.why or 'it depends on the work'}"
     if ratio.low is not None:  # withheld: the sentence says why, once for all metrics

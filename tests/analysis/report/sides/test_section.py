@@ -66,7 +66,7 @@ def test_a_browser_draws_the_dots_right_of_one(browser: Browser, page: Path, wid
     assert len(dots) >= 6
     fills = {fill for _, fill, _ in dots}
     assert all(right > 20 for right, _, _ in dots), "every metric of the new drive is better"
-    assert fills == {"rgb(92, 179, 240)" if dark else "rgb(0, 102, 170)"}
+    assert ("rgb(92, 179, 240)" if dark else "rgb(0, 102, 170)") in fills
     assert all(size > 10 for _, _, size in dots)
     small = "[...document.querySelectorAll('#sides td, #sides th, .axis text')].map(e => parseFloat(getComputedStyle(e).fontSize))"
     assert min(browser.value(small)) >= 13
