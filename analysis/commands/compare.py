@@ -177,11 +177,11 @@ def _compare_sets(
             lambda: found | convert_comparison(comparison),
             lambda: tabulate_statistics(configurations, names),
         )
-    names = select_metrics([trial.summary for own in trials.values() for trial in own], metrics)
+    every = [trial for own in trials.values() for trial in own]
+    names = select_metrics([trial.summary for trial in every], metrics)
     if is_by_workload:
         configurations = match_workloads(trials, vary)
-        together = {"the set of workloads": [trial for own in trials.values() for trial in own]}
-        warnings = [*warn_of_machines(together), *warn_of_conditions(trials, vary)]
+        warnings = [*warn_of_machines({"the set of workloads": every}), *warn_of_conditions(trials, vary)]
         body = render_workloads(configurations, names, warnings)
     else:
         (system,) = trials

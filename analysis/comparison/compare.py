@@ -90,7 +90,9 @@ class Comparison:
     @property
     def ranking(self) -> list[str]:
         """The systems by their rate of equal work, the best first; those without a ratio are left out."""
-        speeds = {self.baseline: 1.0} | {pair.name: pair.speed for pair in self.pairs if pair.speed is not None}
+        speeds = {
+            self.baseline: 1.0,
+        } | {pair.name: pair.speed for pair in self.pairs if pair.speed is not None}
         return sorted(speeds, key=lambda name: -speeds[name])
 
     @property
@@ -123,7 +125,12 @@ def compare_systems(
     """
     names = select_metrics([trial.summary for own in trials.values() for trial in own], metrics)
     pairs = [
-        _compare_pair({system: trials[system] for system in (name, baseline)}, vary, names, metrics or FAMILY)
+        _compare_pair(
+            {system: trials[system] for system in (name, baseline)},
+            vary,
+            names,
+            metrics or FAMILY,
+        )
         for name in trials
         if name != baseline
     ]
@@ -151,12 +158,20 @@ def compare_as_found(
     return _order(baseline, trials, pairs)
 
 
-def _order(baseline: str, trials: Mapping[str, Sequence[Trial]], pairs: Iterable[Pair]) -> Comparison:
+def _order(
+    baseline: str,
+    trials: Mapping[str, Sequence[Trial]],
+    pairs: Iterable[Pair],
+) -> Comparison:
     ordered = sorted(pairs, key=lambda pair: (pair.speed is None, -(pair.speed or 0.0)))
     return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered)
 
 
-def _compare_found(systems: Mapping[str, Sequence[Trial]], metrics: Sequence[str], fixed: Collection[str]) -> Pair:
+def _compare_found(
+    systems: Mapping[str, Sequence[Trial]],
+    metrics: Sequence[str],
+    fixed: Collection[str],
+) -> Pair:
     name, baseline = systems
     if missing := [system for system, own in systems.items() if not own]:
         return Pair(name, baseline, why=f"no valid run of {' and '.join(missing)}")
@@ -164,10 +179,21 @@ def _compare_found(systems: Mapping[str, Sequence[Trial]], metrics: Sequence[str
     if refused := [condition for condition in vary if condition in fixed]:
         differences = "; ".join(_describe_varied(systems, refused))
         return Pair(name, baseline, why=f"they ran another load: {differences}")
-    if not set.intersection(*({str(trial.run.trace_fingerprint) for trial in own} for own in systems.values())):
+    if not set.intersection(
+        *({str(trial.run.trace_fingerprint) for trial in own} for own in systems.values()),
+    ):
         return Pair(name, baseline, why="they replayed different traces")
     summaries = [trial.summary for own in systems.values() for trial in own]
-    known = [metric for metric in metrics if any(summary.numbers.get(metric) for summary in summaries)]
+    known = [
+        metric
+        for metric in metrics
+        if any(
+            summary.numbers.get(
+                metric,
+            )
+            for summary in summaries
+        )
+    ]
     try:
         return _compare_pair(systems, vary, known, FAMILY)
     except InputError as error:
@@ -181,7 +207,13 @@ def _compare_pair(
     configurations, unmatched = match_configurations(systems, vary)
     measured = [measure_configuration(one, metrics) for one in configurations]
     shown = [metric for metric in metrics if not _is_equal_work(measured, metric)]
-    differing = [condition for condition in list_differing(systems.values()) if condition != "unknown"]
+    differing = [
+        condition
+        for condition in list_differing(
+            systems.values(),
+        )
+        if condition != "unknown"
+    ]
     comparable = [one for one in measured if one.metrics]
     refused = next((one.equal for one in measured if one.equal.reason), None)
     pair = Pair(
@@ -191,7 +223,15 @@ def _compare_pair(
         measured=measured,
         metrics=shown,
         ratios=compute_ratios(comparable, (name, baseline), shown, family) if comparable else {},
-        each={one.configuration.name: compute_ratios([one], (name, baseline), shown, family) for one in comparable}
+        each={
+            one.configuration.name: compute_ratios(
+                [one],
+                (name, baseline),
+                shown,
+                family,
+            )
+            for one in comparable
+        }
         if len(measured) > 1
         else {},
         varied=_describe_varied(systems, drop_followers(differing)),
@@ -226,7 +266,17 @@ def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
     """Return whether a metric is no matter of the systems and has one value on both, as counts of equal work have."""
     if describe(metric).better_system is not None:
         return False
-    values = [{value for system in one.metrics for value in one.values(system, metric)} for one in measured]
+    values = [
+        {
+            value
+            for system in one.metrics
+            for value in one.values(
+                system,
+                metric,
+            )
+        }
+        for one in measured
+    ]
     return all(len(own) <= 1 for own in values)
 
 
@@ -243,7 +293,14 @@ def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str
     known = {system: conditions_of(own[0]) for system, own in systems.items()}
     texts = []
     for name in names:
-        values = {system: format_condition(name, run.get(name), run.get("headroom")) for system, run in known.items()}
+        values = {
+            system: format_condition(
+                name,
+                run.get(name),
+                run.get("headroom"),
+            )
+            for system, run in known.items()
+        }
         against = " against ".join(f"{value} ({system})" for system, value in values.items())
         texts.append(f"{name.replace('usable_bytes.', 'size of ').replace('_', ' ')} {against}")
     return texts

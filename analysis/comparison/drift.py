@@ -46,7 +46,9 @@ def find_disturbance(systems: Mapping[str, Sequence[Trial]]) -> Disturbance:
     if disturbed:
         remarks.append("the machine was busy with other work on both sides")
     if not is_mixed and _share_machine(systems):
-        remarks.append("the trials were not interleaved, so that a drift of the machine counts as a difference")
+        remarks.append(
+            "the trials were not interleaved, so that a drift of the machine counts as a difference",
+        )
     return Disturbance("; ".join(remarks))
 
 

@@ -10,7 +10,10 @@ from analysis.comparison.matching import Configuration
 from analysis.metrics.catalogue import CATALOGUE
 
 
-def convert_statistics(configurations: Sequence[Configuration], metrics: Sequence[str]) -> list[dict[str, Any]]:
+def convert_statistics(
+    configurations: Sequence[Configuration],
+    metrics: Sequence[str],
+) -> list[dict[str, Any]]:
     """Return configurations in plain JSON, with the statistics of metrics by system."""
     return [
         {
@@ -20,14 +23,23 @@ def convert_statistics(configurations: Sequence[Configuration], metrics: Sequenc
             "cut": one.cut,
             "same_plan": one.same_plan,
             "own_windows": {
-                metric: {system: asdict(one.statistics(system, metric)) for system in one.trials} for metric in metrics
+                metric: {
+                    system: asdict(
+                        one.statistics(system, metric),
+                    )
+                    for system in one.trials
+                }
+                for metric in metrics
             },
         }
         for one in configurations
     ]
 
 
-def tabulate_statistics(configurations: Sequence[Configuration], metrics: Sequence[str]) -> pl.DataFrame:
+def tabulate_statistics(
+    configurations: Sequence[Configuration],
+    metrics: Sequence[str],
+) -> pl.DataFrame:
     """Return a row for each configuration, metric and system, with its statistics over trials."""
     rows = [
         {

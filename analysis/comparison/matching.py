@@ -80,7 +80,10 @@ class Configuration:
         return compute_statistics(self.values(system, metric))
 
 
-def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
+def match_configurations(
+    systems: Systems,
+    vary: Sequence[str] = (),
+) -> tuple[list[Configuration], list[str]]:
     """Find the configurations that every system has.
 
     Args:
@@ -128,7 +131,12 @@ def match_workloads(systems: Systems, vary: Sequence[str]) -> list[Configuration
         if len(groups) > 1:
             unlike = "traces" if len({trace for trace, _ in groups}) > 1 else "conditions"
             problem = f"{system} mixes runs with different {unlike}"
-            raise InputError(problem, "give each its own set of runs", subject="workload", setting="by")
+            raise InputError(
+                problem,
+                "give each its own set of runs",
+                subject="workload",
+                setting="by",
+            )
     return [make_configuration(system, {system: own}) for system, own in systems.items()]
 
 
@@ -136,7 +144,13 @@ def group_trials(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key,
     """Group trials by trace and conditions, except the varied ones."""
     groups: dict[Key, list[Trial]] = {}
     for trial in trials:
-        fixed = sorted((name, text) for name, text in conditions_of(trial).items() if not is_varied(name, vary))
+        fixed = sorted(
+            (name, text)
+            for name, text in conditions_of(
+                trial,
+            ).items()
+            if not is_varied(name, vary)
+        )
         groups.setdefault((str(trial.run.trace_fingerprint), tuple(fixed)), []).append(trial)
     return groups
 
@@ -151,7 +165,13 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
     differing = find_differing(*map(conditions_of, trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
-    same_plan = "live" not in orders and not any(is_varied(condition, planned_by) for condition in differing)
+    same_plan = "live" not in orders and not any(
+        is_varied(
+            condition,
+            planned_by,
+        )
+        for condition in differing
+    )
     if same_plan:
         check_common_plan(trials)
     first = trials[0].run
@@ -291,7 +311,12 @@ def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
     absolute = [[path.absolute() for path in runs] for runs in sets]
     top = _common_folder(run.parent for runs in absolute for run in runs)
     stems = [_common_stem([run.name for run in runs]) for runs in absolute]
-    folders = [str(_common_folder(run.parent for run in runs).relative_to(top)) for runs in absolute]
+    folders = [
+        str(
+            _common_folder(run.parent for run in runs).relative_to(top),
+        )
+        for runs in absolute
+    ]
     values = [name.partition("=")[2] or name for name in folders]
     for names in (stems, folders, values):
         is_distinct = len(set(names)) == len(names) and not {"", "."} & set(names)
@@ -317,4 +342,13 @@ def _common_stem(names: Sequence[str]) -> str:
 
 def _common_folder(folders: Iterable[Path]) -> Path:
     first, *others = folders
-    return next(folder for folder in (first, *first.parents) if all(other.is_relative_to(folder) for other in others))
+    return next(
+        folder
+        for folder in (first, *first.parents)
+        if all(
+            other.is_relative_to(
+                folder,
+            )
+            for other in others
+        )
+    )

@@ -115,7 +115,15 @@ def _compute_ratio(measured: Sequence[Measured], a: str, b: str, metric: str) ->
         known = [[value for value in own if value is not None] for own in values]
         first, second = (exact.fmean(own) if own else None for own in known)
         means = (first, second)
-        if all(own and len(own) == len(all_of) and min(own) > 0 for own, all_of in zip(known, values, strict=True)):
+        if all(
+            own
+            and len(
+                own,
+            )
+            == len(all_of)
+            and min(own) > 0
+            for own, all_of in zip(known, values, strict=True)
+        ):
             strata.append((known[0], known[1]))
     empty = replace(empty, means=means if len(measured) == 1 else (None, None))
     if not strata:
@@ -143,5 +151,15 @@ def _explain_no_interval(measured: Sequence[Measured], a: str, b: str) -> str:
     predicted = [system for system in (a, b) if trials[system][0].summary.prediction is not None]
     if predicted:
         return "predicted" if len(predicted) == 2 else f"{predicted[0]} is predicted"
-    single = [system for system in (a, b) if any(len(one.configuration.trials[system]) == 1 for one in measured)]
+    single = [
+        system
+        for system in (a, b)
+        if any(
+            len(
+                one.configuration.trials[system],
+            )
+            == 1
+            for one in measured
+        )
+    ]
     return "one trial each" if len(single) == 2 else f"one trial of {single[0]}"

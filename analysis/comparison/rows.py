@@ -89,12 +89,24 @@ def tabulate_comparison(comparison: Comparison, *, brief: bool = True) -> list[R
     if len(compared) == 1 and not compared[0].each:
         (pair,) = compared
         shown = [ratio for ratio in pair.ratios.values() if not _has_nothing(ratio)]
-        return [RowGroup("", [_make_row(_name_row(ratio.metric, pair), pair, ratio) for ratio in shown])]
+        return [
+            RowGroup(
+                "",
+                [_make_row(_name_row(ratio.metric, pair), pair, ratio) for ratio in shown],
+            ),
+        ]
     groups = []
     for metric in metrics:
         if brief and metric not in BRIEF:
             continue
-        having = [pair for pair in compared if metric in pair.ratios and not _has_nothing(pair.ratios[metric])]
+        having = [
+            pair
+            for pair in compared
+            if metric in pair.ratios
+            and not _has_nothing(
+                pair.ratios[metric],
+            )
+        ]
         rows = [row for pair in having for row in _list_rows(pair, metric, len(compared))]
         if rows:
             groups.append(RowGroup(_name_row(metric, having[0]), rows))
@@ -128,7 +140,15 @@ def _list_rows(pair: Pair, metric: str, systems: int) -> list[Row]:
     whole = ", ".join(filter(None, (name, "all configurations" if pair.each else "")))
     rows = [_make_row(whole, pair, pair.ratios[metric])]
     if systems == 1:
-        rows += [_make_row(one, pair, ratios[metric]) for one, ratios in pair.each.items() if metric in ratios]
+        rows += [
+            _make_row(
+                one,
+                pair,
+                ratios[metric],
+            )
+            for one, ratios in pair.each.items()
+            if metric in ratios
+        ]
     return rows
 
 
@@ -154,7 +174,11 @@ def format_means(pair: Pair, ratio: Ratio) -> tuple[str, str]:
     texts = format_alike(ratio.metric, means)
     trials = pair.measured[0].metrics
     old, new = (
-        max((bracketed(ratio.metric, trial, text) for trial in trials.get(system, [])), key=len, default=text)
+        max(
+            (bracketed(ratio.metric, trial, text) for trial in trials.get(system, [])),
+            key=len,
+            default=text,
+        )
         for system, text in zip((ratio.b, ratio.a), texts, strict=True)
     )
     return old, new
@@ -175,7 +199,12 @@ def tabulate_trials(comparison: Comparison) -> list[list[str]]:
                     if summary.run not in seen:
                         seen.add(summary.run)
                         rows.append(
-                            [system, summary.run, one.name, *(_format_trial(each, summary) for each in metrics)]
+                            [
+                                system,
+                                summary.run,
+                                one.name,
+                                *(_format_trial(each, summary) for each in metrics),
+                            ]
                         )
     return rows
 
@@ -188,9 +217,27 @@ def _format_trial(metric: str, summary: Summary) -> str:
 def list_remarks(comparison: Comparison) -> list[str]:
     """Return what a reader must know of a comparison: the spans, what differs, what is left out."""
     pairs = comparison.compared
-    spans = [text for pair in pairs for one in pair.measured for text in describe_span(one, named=bool(pair.each))]
+    spans = [
+        text
+        for pair in pairs
+        for one in pair.measured
+        for text in describe_span(
+            one,
+            named=bool(pair.each),
+        )
+    ]
     varied = [f"They differ in {'; '.join(pair.varied)}." for pair in pairs if pair.varied]
-    refused = [describe_pair(pair) for pair in comparison.pairs if pair.why] if len(comparison.pairs) > 1 else []
+    refused = (
+        [
+            describe_pair(
+                pair,
+            )
+            for pair in comparison.pairs
+            if pair.why
+        ]
+        if len(comparison.pairs) > 1
+        else []
+    )
     unmatched = [f"Left out: {why}." for pair in pairs for why in pair.unmatched]
     missing = [text for pair in pairs for text in _list_missing(pair)]
     return list(dict.fromkeys([*spans, *varied, *missing, *refused, *unmatched]))
@@ -258,7 +305,13 @@ def _convert_pair(pair: Pair) -> dict[str, object]:
         "configurations": [_convert_measured(one, pair.metrics) for one in pair.measured],
         "ratios": {metric: asdict(ratio) for metric, ratio in pair.ratios.items()},
         "by_configuration": {
-            name: {metric: asdict(ratio) for metric, ratio in ratios.items()} for name, ratios in pair.each.items()
+            name: {
+                metric: asdict(
+                    ratio,
+                )
+                for metric, ratio in ratios.items()
+            }
+            for name, ratios in pair.each.items()
         },
     }
 

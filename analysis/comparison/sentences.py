@@ -66,13 +66,22 @@ def describe_pair(pair: Pair) -> str:
         clauses.append(f"{a} is {word} than {b}: {_list_ratios(better or worse)}")
     for words in dict.fromkeys(map(describe_verdict, equal)):
         start = words if clauses else f"{words[:1].upper()}{words[1:]} between {a} and {b}"
-        clauses.append(f"{start}: {_list_ratios(one for one in equal if describe_verdict(one) == words)}")
+        clauses.append(
+            f"{start}: {_list_ratios(one for one in equal if describe_verdict(one) == words)}",
+        )
     if pair.disturbance.remark and not pair.disturbance.withholds:
         clauses.append(pair.disturbance.remark)
     if any(one.equal.is_limited_by_load for one in pair.measured):
         clauses.append("the load, not the drive, limits")
     count = max(ratio.configurations for ratio in said)
-    scope = f", over {count} of {len(pair.measured)} configurations" if len(pair.measured) > 1 else ""
+    scope = (
+        f", over {count} of {len(pair.measured)} configurations"
+        if len(
+            pair.measured,
+        )
+        > 1
+        else ""
+    )
     return _name_interval(f"{'; '.join(clauses)}{scope}.")
 
 

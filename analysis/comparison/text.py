@@ -32,7 +32,13 @@ def render_sets(systems: Systems, left_out: Mapping[Path, str]) -> list[str]:
     ]
     for system, own in systems.items():
         profiles = dict.fromkeys(one.summary.prediction.describe() for one in own if one.summary.prediction)
-        lines += [f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}"] if profiles else []
+        lines += (
+            [
+                f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}",
+            ]
+            if profiles
+            else []
+        )
     return [*lines, *(f"LEFT OUT: {path}: {why}" for path, why in left_out.items())]
 
 
@@ -42,28 +48,56 @@ def render_comparison(comparison: Comparison) -> list[str]:
     groups = tabulate_comparison(comparison)
     if groups:
         is_pair = len(comparison.compared) == 1
-        head = ["", comparison.baseline, comparison.compared[0].name if is_pair else "", "ratio", "95% interval", ""]
+        head = [
+            "",
+            comparison.baseline,
+            comparison.compared[0].name if is_pair else "",
+            "ratio",
+            "95% interval",
+            "",
+        ]
         rows = [head]
         for group in groups:
             rows += [[group.title, "", "", "", "", ""]] if group.title else []
             indent = "  " if group.title else ""
-            rows += [[indent + row.head, row.old, row.new, row.times, row.interval, row.words] for row in group.rows]
+            rows += [
+                [
+                    indent + row.head,
+                    row.old,
+                    row.new,
+                    row.times,
+                    row.interval,
+                    row.words,
+                ]
+                for row in group.rows
+            ]
         lines += [*align_columns(rows, left=(0, 5)), ""]
-    lines += [*list_remarks(comparison), *(f"WARNING: {warning}" for warning in comparison.warnings)]
+    lines += [
+        *list_remarks(comparison),
+        *(f"WARNING: {warning}" for warning in comparison.warnings),
+    ]
     trials = [trial for own in comparison.trials.values() for trial in own]
     if doubts := count_doubts(trials):
         lines.append(list_doubt_kinds(doubts, len(trials)))
     return [*lines, "", describe_comparison(comparison)]
 
 
-def render_trials(configurations: Sequence[Configuration], system: str, metrics: Sequence[str]) -> list[str]:
+def render_trials(
+    configurations: Sequence[Configuration],
+    system: str,
+    metrics: Sequence[str],
+) -> list[str]:
     """Return the statistics of the trials of one system, a table for each configuration."""
     lines: list[str] = []
     for one in configurations:
         rows = [["", "trials", "mean", "sd", "CV", "median", "95% interval of the mean"]]
         for metric in metrics:
             stats = one.statistics(system, metric)
-            cells = [format_figure(stats.mean), format_figure(stats.sd), "-" if stats.cv is None else f"{stats.cv:.1%}"]
+            cells = [
+                format_figure(stats.mean),
+                format_figure(stats.sd),
+                "-" if stats.cv is None else f"{stats.cv:.1%}",
+            ]
             ends = "-" if stats.low is None else f"{format_figure(stats.low)} .. {format_figure(stats.high)}"
             rows.append([f"  {metric}", str(stats.n), *cells, format_figure(stats.median), ends])
         lines += ["", _describe_configuration(one), *align_columns(rows, left=(0,))]
@@ -82,9 +116,18 @@ def render_workloads(
     """Return the metrics of different workloads next to each other."""
     rows = [["", *(one.name for one in configurations)]]
     rows += [
-        [metric, *(_format_mean(one.statistics(one.name, metric)) for one in configurations)] for metric in metrics
+        [
+            metric,
+            *(_format_mean(one.statistics(one.name, metric)) for one in configurations),
+        ]
+        for metric in metrics
     ]
-    lines = [*(f"WARNING: {warning}" for warning in warnings), "", *align_columns(rows, left=(0,)), ""]
+    lines = [
+        *(f"WARNING: {warning}" for warning in warnings),
+        "",
+        *align_columns(rows, left=(0,)),
+        "",
+    ]
     return [*lines, "The work differs: no ratio of these numbers says which system is faster."]
 
 

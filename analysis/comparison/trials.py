@@ -84,7 +84,11 @@ def load_trials(
     origins: dict[Any, Path] = {}
     for path in runs:
         if path.resolve() in resolved:
-            raise InputError("named twice in one set, but is one trial", "name it once", subject=path)
+            raise InputError(
+                "named twice in one set, but is one trial",
+                "name it once",
+                subject=path,
+            )
         resolved.add(path.resolve())
         trial, reason = _load_trial(path, accepted)
         advance(1)

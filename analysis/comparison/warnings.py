@@ -41,7 +41,9 @@ def warn_of_copies(systems: Systems) -> list[str]:
     twice = dict.fromkeys(str(trial.run.path) for trial in trials if counts[trial.origin] > 1)
     if not twice:
         return []
-    return [f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself."]
+    return [
+        f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself.",
+    ]
 
 
 def warn_of_machines(systems: Systems) -> list[str]:
@@ -71,7 +73,15 @@ def warn_of_predictions(systems: Systems) -> list[str]:
         if len(kind) > 1
     ]
     predicted, measured = (
-        ", ".join(system for system, kind in kinds.items() if kind == {is_predicted}) for is_predicted in (True, False)
+        ", ".join(
+            system
+            for system, kind in kinds.items()
+            if kind
+            == {
+                is_predicted,
+            }
+        )
+        for is_predicted in (True, False)
     )
     if predicted and measured:
         verb = "is" if ", " not in predicted else "are"

@@ -237,8 +237,8 @@ class Run:
         """Sum the bytes that the kernel's counters count; None if they do not count them.
 
         Args:
-            by_process: True: bytes that devices moved for the replayer's processes; False: all bytes
-                that the devices under the cache directories moved.
+            by_process: True: bytes that devices moved for the replayer's processes; False: all
+                bytes that the devices under the cache directories moved.
         """
         ends = [info.warmup_end_ns or 0 for info in self.infos]
         since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))

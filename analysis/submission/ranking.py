@@ -46,9 +46,10 @@ class Ranking:
 
     Attributes:
         option: the option.
-        names: names of the entries: the best first at equal work, then those that cannot be compared, by the option's
-            primary metric.
-        comparison: the entries against the one with the best primary metric; None if they cannot be compared at all.
+        names: names of the entries: the best first at equal work, then those that cannot be
+            compared, by the option's primary metric.
+        comparison: the entries against the one with the best primary metric; None if they cannot be
+            compared at all.
         reason: why not; empty if they can.
     """
 
@@ -125,7 +126,15 @@ def _make_entry(name: str, package: Package, display: Display) -> Entry:
 def _rank_option(option: Option, entries: Sequence[Entry]) -> Ranking:
     order = sorted(entries, key=lambda entry: -(entry.claims[option.name][option.primary] or 0.0))
     names = [entry.name for entry in order]
-    paths = {entry.name: [find_run_directory(trial.path) for trial in entry.trials[option.name]] for entry in order}
+    paths = {
+        entry.name: [
+            find_run_directory(
+                trial.path,
+            )
+            for trial in entry.trials[option.name]
+        ]
+        for entry in order
+    }
     try:
         trials, _ = load_sets(paths)
     except InputError as error:
@@ -150,12 +159,22 @@ def _ranking_to_json(entries: Sequence[Entry], ranking: Ranking) -> dict[str, An
     for name in ranking.names:
         metrics = claims[name][option.name]
         place = ranking.ranked.index(name) + 1 if name in ranking.ranked else None
-        rows.append({"package": name, "place": place} | {key: metrics[key] for key in metrics if key != "trials"})
+        rows.append(
+            {
+                "package": name,
+                "place": place,
+            }
+            | {key: metrics[key] for key in metrics if key != "trials"},
+        )
     return {
         "option": option.name,
         "primary": option.primary,
         "ranking": rows,
-        "comparison": None if ranking.comparison is None else convert_comparison(ranking.comparison),
+        "comparison": None
+        if ranking.comparison is None
+        else convert_comparison(
+            ranking.comparison,
+        ),
         "not_compared": ranking.reason or None,
     }
 

@@ -23,6 +23,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.tiers import gpu
 from tracegen.errors import InputError, format_count
 
+_AGAINST: Final = "--against"
 BASELINE: Final = "storage-only"
 SEARCH: Final = "autoscaling"
 DEFAULT_TRIALS: Final = 3
@@ -258,7 +259,7 @@ def compare_scenarios(suite: Suite, series: Series, *flags: str) -> str:
     sets = [[str(series.directory / run) for run in runs] for name, runs in suite.runs().items() if name in ranked]
     if len(sets) < 2:
         return ""
-    words = [*sets[0], *(word for runs in sets[1:] for word in ("--against", *runs))]
+    words = [*sets[0], *(word for runs in sets[1:] for word in (_AGAINST, *runs))]
     return children.run_analysis("compare", *words, "--vary", "usable_bytes", *flags, display=series.display)
 
 
@@ -287,7 +288,7 @@ def predict_suite(suite: Suite, series: Series, predictor: Predictor) -> str:
         sets[1].append(str(predicted))
     if not sets[1]:
         return ""
-    return children.run_analysis("compare", *sets[0], "--against", *sets[1], display=series.display)
+    return children.run_analysis("compare", *sets[0], _AGAINST, *sets[1], display=series.display)
 
 
 def _fill(sizes: SuiteSizes, trials: int, flags: Mapping[str, str]) -> Sweep:

@@ -87,7 +87,14 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
     """
     unit: Unit = "bytes" if configuration.same_plan else "tokens"
     works = {
-        system: [read_work(trial.run, unit) for trial in trials] for system, trials in configuration.trials.items()
+        system: [
+            read_work(
+                trial.run,
+                unit,
+            )
+            for trial in trials
+        ]
+        for system, trials in configuration.trials.items()
     }
     equal = find_equal_work(works, unit)
     if equal.reason:
@@ -99,12 +106,25 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
     requests = _find_common_requests(configuration, works, equal)
     sliced = {
         system: [
-            {**trial.summary.facts, **_measure_span(trial.run, (work.begin_ns, end_ns), groups, requests)}
-            for trial, work, end_ns in zip(trials, works[system], equal.ends_ns[system], strict=True)
+            {
+                **trial.summary.facts,
+                **_measure_span(trial.run, (work.begin_ns, end_ns), groups, requests),
+            }
+            for trial, work, end_ns in zip(
+                trials,
+                works[system],
+                equal.ends_ns[system],
+                strict=True,
+            )
         ]
         for system, trials in configuration.trials.items()
     }
-    return Measured(configuration, equal, _add_rates(equal, sliced), len(requests) if equal.is_cut else None)
+    return Measured(
+        configuration,
+        equal,
+        _add_rates(equal, sliced),
+        len(requests) if equal.is_cut else None,
+    )
 
 
 def _list_needed(metrics: Iterable[str]) -> list[str]:
@@ -113,7 +133,10 @@ def _list_needed(metrics: Iterable[str]) -> list[str]:
     return [name for name in (*metrics, *bytes_of_tiers) if name in CATALOGUE]
 
 
-def _add_rates(equal: EqualWork, metrics: Mapping[str, Sequence[Metrics]]) -> dict[str, list[Metrics]]:
+def _add_rates(
+    equal: EqualWork,
+    metrics: Mapping[str, Sequence[Metrics]],
+) -> dict[str, list[Metrics]]:
     """Add the rate of equal work to the metrics of each trial."""
     return {
         system: [
@@ -133,7 +156,10 @@ def _find_common_requests(
         for system, trials in configuration.trials.items()
         for trial, work, end_ns in zip(trials, works[system], equal.ends_ns[system], strict=True)
     ]
-    common = reduce(lambda one, other: one.join(other, on=["rank", "request_id", "ops"], how="semi"), tallies)
+    common = reduce(
+        lambda one, other: one.join(other, on=["rank", "request_id", "ops"], how="semi"),
+        tallies,
+    )
     return common.select("rank", "request_id")
 
 
@@ -143,10 +169,17 @@ def _tally_requests(run: Run, begin_ns: int, end_ns: int) -> pl.DataFrame:
     tally = own.group_by("rank", "request_id").agg(
         _OWN_OP.sum().alias("ops"), pl.col("start_ns").min(), pl.col("end_ns").max()
     )
-    return tally.filter((pl.col("start_ns") >= begin_ns) & (pl.col("end_ns") <= end_ns)).collect(engine="streaming")
+    return tally.filter(
+        (pl.col("start_ns") >= begin_ns) & (pl.col("end_ns") <= end_ns),
+    ).collect(engine="streaming")
 
 
-def _measure_span(run: Run, span_ns: tuple[int, int], groups: Collection[str], requests: pl.DataFrame) -> Metrics:
+def _measure_span(
+    run: Run,
+    span_ns: tuple[int, int],
+    groups: Collection[str],
+    requests: pl.DataFrame,
+) -> Metrics:
     """Compute metrics of a run as though it had been cut at the end of a span.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.equal_work.work import IDENTITY, Load, Unit, Work
+from analysis.comparison.equal_work.work import IDENTITY, DriveLoad, Unit, Work
 from analysis.log.columns import TOUCHES
 
 OVERLAP: Final = 0.75
@@ -47,7 +47,8 @@ LIMITING: Final = 0.8
 """Least busy share of a drive that limits its run."""
 
 _LONGER: Final = "replay longer"
-_LOAD: Final = "replay with more users or without pauses, or compare whole runs (--duration unlimited)"
+_WHOLE: Final = "compare whole runs (--duration unlimited)"
+_LOAD: Final = f"replay with more users or without pauses, or {_WHOLE}"
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,26 @@ def find_equal_work(works: Mapping[str, Sequence[Work]], unit: Unit) -> EqualWor
     busy = {system: _mean_busy(own, spans[system]) for system, own in works.items()}
     is_cut = any(work.is_cut for work in chain.from_iterable(works.values()))
     tokens = [
-        exact.fmean(work.sum_until(span, "tokens") for work, span in zip(own, spans[system], strict=True))
+        exact.fmean(
+            work.sum_until(
+                span,
+                "tokens",
+            )
+            for work, span in zip(own, spans[system], strict=True)
+        )
         for system, own in works.items()
     ]
-    mix = math.inf if min(tokens) <= 0 < max(tokens) else max(tokens) / min(tokens) - 1 if max(tokens) > 0 else 0.0
+    mix = (
+        math.inf
+        if min(
+            tokens,
+        )
+        <= 0
+        < max(tokens)
+        else max(tokens) / min(tokens) - 1
+        if max(tokens) > 0
+        else 0.0
+    )
     reason, remedy = "", ""
     if is_cut or amount <= 0:
         found = _find_reasons(works, spans, amount, mix, unit)
@@ -115,7 +132,13 @@ def find_equal_work(works: Mapping[str, Sequence[Work]], unit: Unit) -> EqualWor
         amount,
         spans_s=spans,
         ends_ns={
-            system: [work.begin_ns + round(span * 1e9) for work, span in zip(own, spans[system], strict=True)]
+            system: [
+                work.begin_ns
+                + round(
+                    span * 1e9,
+                )
+                for work, span in zip(own, spans[system], strict=True)
+            ]
             for system, own in works.items()
         },
         is_cut=is_cut,
@@ -137,7 +160,13 @@ def _find_reasons(
 ) -> Iterator[tuple[str, str]]:
     """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
     each = [
-        (system, work, span) for system, own in works.items() for work, span in zip(own, spans[system], strict=True)
+        (system, work, span)
+        for system, own in works.items()
+        for work, span in zip(
+            own,
+            spans[system],
+            strict=True,
+        )
     ]
     if amount <= 0 or min(span for *_, span in each) <= 0:
         yield "a run did no work in its window", _LONGER
@@ -167,21 +196,31 @@ def _find_reasons(
     first, second = _compare_halves(works, spans, amount)
     if max(first, second) > (1 + HALVES) * min(first, second):
         text = f"the ratio moves: {first:.2f} in the first half of the work, {second:.2f} in the second"
-        yield text, f"{_LONGER}, or compare whole runs (--duration unlimited)"
+        yield text, f"{_LONGER}, or {_WHOLE}"
 
 
-def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:
+def _measure_starved(
+    works: Mapping[str, Sequence[Work]],
+    spans: Mapping[str, Sequence[float]],
+) -> float:
     """Return the share of its rate that a drive may have lost because fewer moves were in flight at it.
 
-    Reads, writes or both may limit: that which is always busy and lost least. A system without a drive is limited by
-    its other tiers.
+    Reads, writes or both may limit: that which is always busy and lost least. A system without a
+    drive is limited by its other tiers.
     """
     lost = 1.0
     for sides in (TOUCHES, ("read",), ("write",)):
         if lost <= STARVED:  # each takes seconds of millions of moves
             break
         loads = {
-            system: [_measure_load(work, sides, span) for work, span in zip(own, spans[system], strict=True)]
+            system: [
+                _measure_load(
+                    work,
+                    sides,
+                    span,
+                )
+                for work, span in zip(own, spans[system], strict=True)
+            ]
             for system, own in works.items()
         }
         if all(load is not None and load.busy >= BUSY for own in loads.values() for load in own):
@@ -192,15 +231,24 @@ def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Se
     return lost
 
 
-def _measure_load(work: Work, sides: Collection[str], span: float) -> Load | None:
+def _measure_load(work: Work, sides: Collection[str], span: float) -> DriveLoad | None:
     return work.measure_load(sides if work.has_drive else (), span)
 
 
-def _compare_drives(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]]) -> float:
+def _compare_drives(
+    works: Mapping[str, Sequence[Work]],
+    spans: Mapping[str, Sequence[float]],
+) -> float:
     """Return by how much the bytes that the drives read and wrote differ, as a share of what one moved."""
     moved = [
         [
-            exact.fmean(work.sum_until(span, f"{side}_bytes") for work, span in zip(own, spans[system], strict=True))
+            exact.fmean(
+                work.sum_until(
+                    span,
+                    f"{side}_bytes",
+                )
+                for work, span in zip(own, spans[system], strict=True)
+            )
             for side in TOUCHES
         ]
         for system, own in works.items()

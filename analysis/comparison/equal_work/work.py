@@ -38,8 +38,8 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Load:
-    """Load of a drive in a span.
+class DriveLoad:
+    """DriveLoad of a drive in a span.
 
     Attributes:
         busy: the share of the time in which it had something to do.
@@ -133,7 +133,11 @@ class Work:
 
     def sum_under_way(self, seconds: float) -> float:
         """Sum the work of the moves that were under way at a time, as far as it was done."""
-        shares = np.where((self._starts < seconds) & (self._ends > seconds), self.share_until(seconds), 0.0)
+        shares = np.where(
+            (self._starts < seconds) & (self._ends > seconds),
+            self.share_until(seconds),
+            0.0,
+        )
         return float(self.moves["amount"].to_numpy() @ shares)
 
     def measure_busy(self, seconds: float) -> float | None:
@@ -141,7 +145,7 @@ class Work:
         load = self.measure_load(TOUCHES, seconds)
         return None if load is None else load.busy
 
-    def measure_load(self, sides: Collection[str], seconds: float) -> Load | None:
+    def measure_load(self, sides: Collection[str], seconds: float) -> DriveLoad | None:
         """Return the load of the nvme tier until then by reads, writes or both; None without any.
 
         Without `sides` it is the load of all tiers. A demotion is at the drive only while it writes
@@ -155,12 +159,22 @@ class Work:
         steps = np.diff(at)
         each = (size / (end - start), np.ones(len(start)))
         rate, flying = (np.cumsum(np.concatenate([one, -one])[order])[:-1] for one in each)
-        idle = np.diff(np.clip(at, 0.0, seconds))[flying < _HALF].sum() + max(at[0], 0.0) + max(seconds - at[-1], 0.0)
+        idle = (
+            np.diff(
+                np.clip(at, 0.0, seconds),
+            )[flying < _HALF].sum()
+            + max(at[0], 0.0)
+            + max(seconds - at[-1], 0.0)
+        )
         windows = min(int(seconds / (_VISITS * np.mean(end - start))), _WINDOWS)
         edges = np.linspace(0.0, seconds, max(windows, 1) + 1)
         sums = (np.concatenate([[0.0], np.cumsum(line * steps)]) for line in (rate, flying))
         moved, depths = (np.diff(np.interp(edges, at, done)) for done in sums)
-        return Load(float(1 - idle / seconds), float(depths.sum() / seconds), _fit_power(depths, moved))
+        return DriveLoad(
+            float(1 - idle / seconds),
+            float(depths.sum() / seconds),
+            _fit_power(depths, moved),
+        )
 
     def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
         """Return when moves came to the nvme tier and left it until then, and their bytes."""
@@ -213,14 +227,35 @@ def read_work(run: Run, unit: Unit) -> Work:
             pl.max_horizontal("end_ns", pl.col("start_ns") + 1) + run.shifts[place],
             amounts[unit].cast(pl.Float64).alias("amount"),
             pl.col("new_tokens").cast(pl.Float64).alias("tokens"),
-            *((SIZE * SIDES[f"nvme_{side}"].fill_null(False)).alias(f"{side}_bytes") for side in TOUCHES),
+            *(
+                (
+                    SIZE
+                    * SIDES[f"nvme_{side}"].fill_null(
+                        False,
+                    )
+                ).alias(f"{side}_bytes")
+                for side in TOUCHES
+            ),
             *(pl.col(f"device_{side}_ns").alias(f"{side}_ns") for side in TOUCHES),
         )
         for rank, place in enumerate(run.info_of)
     ).collect(engine="streaming")
     warm_end_ns, cut_ns = run.bounds_ns
-    begin_ns = warm_end_ns if run.has_warmup and warm_end_ns is not None else int(moves["start_ns"].to_numpy().min())
-    end_ns = _find_end(moves, has_users=run.conditions.pace == "closed") if cut_ns is None else cut_ns
+    begin_ns = (
+        warm_end_ns
+        if run.has_warmup and warm_end_ns is not None
+        else int(
+            moves["start_ns"].to_numpy().min(),
+        )
+    )
+    end_ns = (
+        _find_end(
+            moves,
+            has_users=run.conditions.pace == "closed",
+        )
+        if cut_ns is None
+        else cut_ns
+    )
     return Work(
         moves.drop("user_id"),
         begin_ns,

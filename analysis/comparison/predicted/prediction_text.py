@@ -95,7 +95,13 @@ def _render_pairs(check: PredictionCheck, *, every_metric: bool) -> list[str]:
     if not every_metric:
         metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
     rows = [[f"error of {len(check.pairs)} predictions", *metrics]]
-    rows += [[f"  {pair.name}", *(_mark(pair.errors[metric]) for metric in metrics)] for pair in check.pairs]
+    rows += [
+        [
+            f"  {pair.name}",
+            *(_mark(pair.errors[metric]) for metric in metrics),
+        ]
+        for pair in check.pairs
+    ]
     last: dict[str, Callable[[Accuracy], str]] = {
         "median": lambda one: f"{_format_error(one.median_error)} ",
         "median of |error|": lambda one: f"{_format_size(one.median)} ",

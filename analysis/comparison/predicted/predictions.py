@@ -233,7 +233,12 @@ def _warn_of_validity(measured: Sequence[Trial]) -> list[str]:
     ]
 
 
-def _make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: Sequence[str]) -> PredictedPair:
+def _make_pair(
+    name: str,
+    measured: Sequence[Trial],
+    prediction: Trial,
+    metrics: Sequence[str],
+) -> PredictedPair:
     info = prediction.run.infos[0].prediction
     assert info is not None, "the run is predicted"
     summaries = [trial.summary for trial in measured]

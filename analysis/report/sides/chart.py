@@ -26,7 +26,16 @@ _LABEL: Final = f"abs(datum.value - 1) < 0.001 ? '1' : format({_TIMES}, '.3~g') 
 def draw_forest(sides: Comparison) -> Plot | None:
     """Draw each ratio with its interval beside the values of both systems; None without ratios."""
     groups = tabulate_comparison(sides)
-    listed = [(": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows]
+    listed = [
+        (
+            ": ".join(
+                filter(None, (one.title, row.head)),
+            ),
+            row,
+        )
+        for one in groups
+        for row in one.rows
+    ]
     if not listed:
         return None
     marks = [_make_mark(label, row) for label, row in listed]
