@@ -19,7 +19,7 @@ from tracegen.generate import generate
 from tracegen.recipe.loading import load_recipe
 
 CELLS: Final = 240
-SEED: Final = 4242
+SEED: Final = 65537
 """Of the cells that docs/comparing.md quotes; no threshold was chosen by them."""
 RIGHT: Final = 0.02
 """Most by which a right ratio is off the factor."""
