@@ -24,16 +24,11 @@ UNDER_WAY: Final = 0.10
 """Most of W that belongs to moves under way at t(W)."""
 BUSY: Final = 0.99
 """Least share of a span in which the drive of a cut run had something to do."""
-STARVED: Final = 0.03
-"""Most that a drive may have lost because fewer moves were in flight at it than at the other one.
+LOST: Final = 0.02
+"""Most by which the ratio may be off because one drive had fewer moves in flight or did another part of the work.
 
 A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
-and a saturated drive needs no equal numbers.
-"""
-DRIVE: Final = 0.02
-"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them.
-
-Such a difference goes into the ratio as it is, so it must not exceed CUT_ERROR.
+and a saturated drive needs no equal numbers. Both add up, and must not exceed CUT_ERROR.
 """
 MIX: Final = 0.05
 """Most by which tokens per unit of work may differ."""
@@ -181,11 +176,13 @@ def _find_reasons(
             device = "drive" if work.has_drive else "memory"
             text = f"the {device} of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
             yield f"the load limits, not the {device}: {text}", _LOAD
-    if (starved := _measure_starved(works, spans)) > STARVED:
+    starved = _measure_starved(works, spans)
+    unlike = _compare_drives(works, spans) if unit == "bytes" else 0.0
+    if starved > LOST - unlike and starved >= unlike:
         text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
-        yield f"the load limits: {text} (at most {STARVED:.0%})", _LOAD
-    if unit == "bytes" and (unlike := _compare_drives(works, spans)) > DRIVE:
-        text = f"what the drives did for it differs by {unlike:.1%} (at most {DRIVE:.0%})"
+        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.1%})", _LOAD
+    elif unlike > LOST - starved:
+        text = f"what the drives did for it differs by {unlike:.1%} (at most {max(LOST - starved, 0.0):.1%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     if mix > MIX:
         text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"
@@ -210,7 +207,7 @@ def _measure_starved(
     """
     lost = 1.0
     for sides in (TOUCHES, ("read",), ("write",)):
-        if lost <= STARVED:  # each takes seconds of millions of moves
+        if lost <= LOST / 10:  # each takes seconds of millions of moves
             break
         loads = {
             system: [
