@@ -1,17 +1,27 @@
-"""Comparison of systems with one of them: matched configurations, equal work, ratios and verdicts."""
+"""Comparison of systems with one of them: configurations, equal work, ratios, verdicts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from analysis.comparison.conditions import conditions_of, drop_followers, find_differing, format_condition
+from analysis.comparison.conditions import (
+    conditions_of,
+    drop_followers,
+    find_differing,
+    format_condition,
+)
 from analysis.comparison.drift import QUIET, Disturbance, find_disturbance
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured, measure_configuration
 from analysis.comparison.matching import Configuration, match_configurations
 from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial
-from analysis.comparison.warnings import warn_of_copies, warn_of_machines, warn_of_predictions, warn_of_work
+from analysis.comparison.warnings import (
+    warn_of_copies,
+    warn_of_machines,
+    warn_of_predictions,
+    warn_of_work,
+)
 from analysis.metrics.catalogue import describe
 from tracegen.errors import InputError
 
@@ -64,7 +74,7 @@ class Pair:
 
     @property
     def speed(self) -> float | None:
-        """The ratio of the rates of equal work, by which systems are ranked; None if there is none."""
+        """The ratio of the rates of equal work, which ranks systems; None if there is none."""
         return self.ratios[EQUAL_WORK].ratio if self.ratios else None
 
 
@@ -89,7 +99,7 @@ class Comparison:
 
     @property
     def ranking(self) -> list[str]:
-        """The systems by their rate of equal work, the best first; those without a ratio are left out."""
+        """The systems that have a rate of equal work, the best first."""
         speeds = {
             self.baseline: 1.0,
         } | {pair.name: pair.speed for pair in self.pairs if pair.speed is not None}
@@ -184,16 +194,7 @@ def _compare_found(
     ):
         return Pair(name, baseline, why="they replayed different traces")
     summaries = [trial.summary for own in systems.values() for trial in own]
-    known = [
-        metric
-        for metric in metrics
-        if any(
-            summary.numbers.get(
-                metric,
-            )
-            for summary in summaries
-        )
-    ]
+    known = [metric for metric in metrics if any(summary.numbers.get(metric) for summary in summaries)]
     try:
         return _compare_pair(systems, vary, known, FAMILY)
     except InputError as error:
@@ -248,7 +249,7 @@ def _compare_pair(
 
 
 def _withhold(pair: Pair) -> Pair:
-    """Return a pair without verdicts, as something else than the systems may have made the difference."""
+    """Return a pair without verdicts, as the machine may have made the difference."""
 
     def open_verdicts(ratios: Mapping[str, Ratio]) -> dict[str, Ratio]:
         return {
@@ -263,7 +264,7 @@ def _withhold(pair: Pair) -> Pair:
 
 
 def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
-    """Return whether a metric is no matter of the systems and has one value on both, as counts of equal work have."""
+    """Return whether a metric has one value on both systems by construction, as counts have."""
     if describe(metric).better_system is not None:
         return False
     values = [

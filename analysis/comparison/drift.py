@@ -1,4 +1,4 @@
-"""Drift and disturbance: what else may have made the difference between systems that were measured on one machine."""
+"""Drift and disturbance: how the machine may have made the difference between systems."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def find_disturbance(systems: Mapping[str, Sequence[Trial]]) -> Disturbance:
         remarks.append("the machine was busy with other work on both sides")
     if not is_mixed and _share_machine(systems):
         remarks.append(
-            "the trials were not interleaved, so that a drift of the machine counts as a difference",
+            "the trials were not interleaved, so a drift of the machine counts as a difference",
         )
     return Disturbance("; ".join(remarks))
 
@@ -68,7 +68,7 @@ def _share_machine(systems: Mapping[str, Sequence[Trial]]) -> bool:
 
 
 def _are_interleaved(systems: Mapping[str, Sequence[Trial]]) -> bool:
-    """Return whether neither system's trials all began before the other's; True if times are unknown."""
+    """Return whether no system was measured before the other; True if times are unknown."""
     starts = [[zero for trial in own for zero in trial.summary.provenance.zero_ns[:1]] for own in systems.values()]
     known = [[zero for zero in own if zero is not None] for own in starts]
     if len(known) < 2 or not all(known):

@@ -1,4 +1,4 @@
-"""Intervals: of a mean over trials, and of a ratio over trials in several configurations, by Student's t."""
+"""Intervals of means and of ratios over trials, by Student's t."""
 
 import math
 import statistics as exact
@@ -13,7 +13,7 @@ CONFIDENCE: Final = 0.95
 _ANGLES: Final = np.linspace(0.0, math.pi / 2, 4_001)
 
 Stratum = tuple[Sequence[float], Sequence[float]]
-"""Positive values of one metric in one configuration: the trials of one system, and those of the other."""
+"""Positive values of a metric in one configuration: of one system, and of the other."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Estimate:
 
     @property
     def chance(self) -> float:
-        """The share of equal systems that would differ by as much: 1 − the confidence at which an end is 1."""
+        """The share of equal systems that would differ by as much."""
         beyond = self.log**2 - self.systematic**2
         if self.error is None or beyond <= 0:
             return 1.0
@@ -120,10 +120,7 @@ def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estima
         total += exact.fmean(logs[0]) - exact.fmean(logs[1])
         variances += [
             (
-                exact.variance(
-                    own,
-                )
-                / len(own),
+                exact.variance(own) / len(own),
                 len(own) - 1,
             )
             for own in logs

@@ -144,13 +144,7 @@ def group_trials(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key,
     """Group trials by trace and conditions, except the varied ones."""
     groups: dict[Key, list[Trial]] = {}
     for trial in trials:
-        fixed = sorted(
-            (name, text)
-            for name, text in conditions_of(
-                trial,
-            ).items()
-            if not is_varied(name, vary)
-        )
+        fixed = sorted((name, text) for name, text in conditions_of(trial).items() if not is_varied(name, vary))
         groups.setdefault((str(trial.run.trace_fingerprint), tuple(fixed)), []).append(trial)
     return groups
 
@@ -342,13 +336,4 @@ def _common_stem(names: Sequence[str]) -> str:
 
 def _common_folder(folders: Iterable[Path]) -> Path:
     first, *others = folders
-    return next(
-        folder
-        for folder in (first, *first.parents)
-        if all(
-            other.is_relative_to(
-                folder,
-            )
-            for other in others
-        )
-    )
+    return next(folder for folder in (first, *first.parents) if all(other.is_relative_to(folder) for other in others))

@@ -17,7 +17,7 @@ _LEVEL: Final = 1 - CONFIDENCE
 PRIMARY: Final = (EQUAL_WORK, "wall_clock_tok_s")
 """The claim of a comparison, in work and in tokens: judged by itself."""
 FAMILY: Final = ("nvme_read_p95_ms", "ttfb_p95_ms")
-"""The metrics that are judged together besides, unless the user names others; the rest is only shown."""
+"""The metrics that are judged together, unless the user names others; the rest is shown."""
 ONLY_SHOWN: Final = "not one of the metrics named beforehand"
 _OTHER_LOAD: Final = "the systems asked different work of this tier"
 
@@ -70,7 +70,7 @@ def compute_ratios(
     metrics: Iterable[str],
     family: Collection[str] = FAMILY,
 ) -> dict[str, Ratio]:
-    """Compute the ratios of metrics between two systems, over the configurations that can be compared.
+    """Compute the ratios of metrics between two systems, over all configurations.
 
     Args:
         measured: configurations of both systems that can be compared, at least one.
@@ -115,15 +115,7 @@ def _compute_ratio(measured: Sequence[Measured], a: str, b: str, metric: str) ->
         known = [[value for value in own if value is not None] for own in values]
         first, second = (exact.fmean(own) if own else None for own in known)
         means = (first, second)
-        if all(
-            own
-            and len(
-                own,
-            )
-            == len(all_of)
-            and min(own) > 0
-            for own, all_of in zip(known, values, strict=True)
-        ):
+        if all(own and len(own) == len(all_of) and min(own) > 0 for own, all_of in zip(known, values, strict=True)):
             strata.append((known[0], known[1]))
     empty = replace(empty, means=means if len(measured) == 1 else (None, None))
     if not strata:
@@ -151,15 +143,5 @@ def _explain_no_interval(measured: Sequence[Measured], a: str, b: str) -> str:
     predicted = [system for system in (a, b) if trials[system][0].summary.prediction is not None]
     if predicted:
         return "predicted" if len(predicted) == 2 else f"{predicted[0]} is predicted"
-    single = [
-        system
-        for system in (a, b)
-        if any(
-            len(
-                one.configuration.trials[system],
-            )
-            == 1
-            for one in measured
-        )
-    ]
+    single = [system for system in (a, b) if any(len(one.configuration.trials[system]) == 1 for one in measured)]
     return "one trial each" if len(single) == 2 else f"one trial of {single[0]}"

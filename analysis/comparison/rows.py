@@ -99,14 +99,7 @@ def tabulate_comparison(comparison: Comparison, *, brief: bool = True) -> list[R
     for metric in metrics:
         if brief and metric not in BRIEF:
             continue
-        having = [
-            pair
-            for pair in compared
-            if metric in pair.ratios
-            and not _has_nothing(
-                pair.ratios[metric],
-            )
-        ]
+        having = [pair for pair in compared if metric in pair.ratios and not _has_nothing(pair.ratios[metric])]
         rows = [row for pair in having for row in _list_rows(pair, metric, len(compared))]
         if rows:
             groups.append(RowGroup(_name_row(metric, having[0]), rows))
@@ -114,7 +107,7 @@ def tabulate_comparison(comparison: Comparison, *, brief: bool = True) -> list[R
 
 
 def _has_nothing(ratio: Ratio) -> bool:
-    """Return whether a metric has neither a ratio nor values: then a remark says why, once for all such metrics."""
+    """Return whether a metric has neither a ratio nor values: then a remark says why."""
     return ratio.ratio is None and ratio.means == (None, None)
 
 
@@ -161,7 +154,7 @@ def _make_row(head: str, pair: Pair, ratio: Ratio) -> Row:
 
 
 def format_means(pair: Pair, ratio: Ratio) -> tuple[str, str]:
-    """Format the means of the baseline and of the system with the same decimals; empty over several configurations."""
+    """Format the means of baseline and system alike; empty over several configurations."""
     means = [ratio.means[1], ratio.means[0]]
     if means == [None, None]:
         return "", ""
@@ -188,7 +181,7 @@ TRIALS: Final = ("system", "trial", "configuration")
 
 
 def tabulate_trials(comparison: Comparison) -> list[list[str]]:
-    """Return a table of every trial over its own window: the head, then a row for each, with the metrics as columns."""
+    """Return a table of every trial over its own window: the head, then a row for each."""
     metrics = list(dict.fromkeys(metric for pair in comparison.compared for metric in pair.metrics))
     rows = [[*TRIALS, *map(heading, metrics)]]
     seen = set[str]()
@@ -227,17 +220,7 @@ def list_remarks(comparison: Comparison) -> list[str]:
         )
     ]
     varied = [f"They differ in {'; '.join(pair.varied)}." for pair in pairs if pair.varied]
-    refused = (
-        [
-            describe_pair(
-                pair,
-            )
-            for pair in comparison.pairs
-            if pair.why
-        ]
-        if len(comparison.pairs) > 1
-        else []
-    )
+    refused = [describe_pair(pair) for pair in comparison.pairs if pair.why] if len(comparison.pairs) > 1 else []
     unmatched = [f"Left out: {why}." for pair in pairs for why in pair.unmatched]
     missing = [text for pair in pairs for text in _list_missing(pair)]
     return list(dict.fromkeys([*spans, *varied, *missing, *refused, *unmatched]))
@@ -305,13 +288,7 @@ def _convert_pair(pair: Pair) -> dict[str, object]:
         "configurations": [_convert_measured(one, pair.metrics) for one in pair.measured],
         "ratios": {metric: asdict(ratio) for metric, ratio in pair.ratios.items()},
         "by_configuration": {
-            name: {
-                metric: asdict(
-                    ratio,
-                )
-                for metric, ratio in ratios.items()
-            }
-            for name, ratios in pair.each.items()
+            name: {metric: asdict(ratio) for metric, ratio in ratios.items()} for name, ratios in pair.each.items()
         },
     }
 

@@ -27,14 +27,4 @@ def select_metrics(summaries: Sequence[Summary], metrics: Sequence[str] | None) 
             raise InputError(problem, remedy, subject=name, setting="metrics")
     if metrics:
         return list(dict.fromkeys(metrics))
-    return [
-        name
-        for name in COMPARED
-        if name in names
-        and any(
-            summary.numbers.get(
-                name,
-            )
-            for summary in summaries
-        )
-    ]
+    return [name for name in COMPARED if name in names and any(summary.numbers.get(name) for summary in summaries)]

@@ -46,7 +46,7 @@ def _describe_entry(pair: Pair, remark: str) -> str:
 
 
 def describe_pair(pair: Pair) -> str:
-    """Say in a sentence how a system differs from the baseline; it claims only what an interval shows."""
+    """Say in a sentence how a system differs from the baseline, as far as intervals show it."""
     a, b = pair.name, pair.baseline
     if pair.why:
         return f"{a} is not compared with {b}: {pair.why}."
@@ -74,19 +74,12 @@ def describe_pair(pair: Pair) -> str:
     if any(one.equal.is_limited_by_load for one in pair.measured):
         clauses.append("the load, not the drive, limits")
     count = max(ratio.configurations for ratio in said)
-    scope = (
-        f", over {count} of {len(pair.measured)} configurations"
-        if len(
-            pair.measured,
-        )
-        > 1
-        else ""
-    )
+    scope = f", over {count} of {len(pair.measured)} configurations" if len(pair.measured) > 1 else ""
     return _name_interval(f"{'; '.join(clauses)}{scope}.")
 
 
 def _choose_said(pair: Pair) -> list[Ratio]:
-    """Return the ratios that a sentence names: equal work, and of PHRASES those with enough samples."""
+    """Return the ratios of PHRASES that have enough samples; equal work if none has."""
     names = [name for name in PHRASES if name in pair.ratios and not _is_thin(name, pair.measured)]
     judged = [pair.ratios[name] for name in names if pair.ratios[name].better and pair.ratios[name].ratio is not None]
     return judged or [pair.ratios[EQUAL_WORK]]
@@ -137,7 +130,7 @@ def format_ends(ratio: Ratio) -> str:
 
 
 def _count_decimals(ratio: Ratio) -> int:
-    """Return the decimals of a ratio: one digit of its half-width, two of a ratio below 1, and what tells it from 1.
+    """Return the decimals of a ratio: what its half-width supports and what tells it from 1.
 
     Without an interval a ratio has three digits.
     """

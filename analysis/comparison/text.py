@@ -10,7 +10,12 @@ from analysis.comparison.intervals import Statistics
 from analysis.comparison.matching import Configuration
 from analysis.comparison.rows import list_remarks, tabulate_comparison
 from analysis.comparison.sentences import describe_comparison
-from analysis.comparison.tables import abbreviate_runs, align_columns, format_figure, list_doubt_kinds
+from analysis.comparison.tables import (
+    abbreviate_runs,
+    align_columns,
+    format_figure,
+    list_doubt_kinds,
+)
 from analysis.comparison.warnings import count_doubts
 from tracegen.errors import format_count
 

@@ -30,7 +30,7 @@ class Trial:
 
     @property
     def origin(self) -> Any:
-        """The place and time at which the run was made: equal for copies; its path if run.json lacks them."""
+        """Where and when the run was made, equal for copies; its path if run.json lacks that."""
         return self.summary.provenance.origin or self.run.path.resolve()
 
     @property

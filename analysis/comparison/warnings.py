@@ -21,7 +21,7 @@ MOST_LISTED: Final = 12
 
 
 def find_unequal_work(one: Configuration) -> list[str]:
-    """Return the counts of the work that differ between the trials of a configuration, TOTALS first."""
+    """Return the counts of the work that differ between trials, TOTALS first."""
     summaries = [summary for trials in one.summaries.values() for summary in trials]
     counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
     names = dict.fromkeys((*TOTALS, *counts))

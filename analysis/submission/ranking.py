@@ -20,7 +20,7 @@ from analysis.submission.validate import validate
 from tracegen.errors import InputError
 
 _HEADS: Final = {describe(name).short: name for name in RANKED}
-"""The columns' heads and metrics: rates summed over ranks, mean of trials; times of the worst rank and trial."""
+"""The columns' heads and metrics: rates summed over ranks; times of the worst rank and trial."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Ranking:
 
     @property
     def ranked(self) -> list[str]:
-        """Names of the entries that have a place, the best first; none unless two can be compared."""
+        """Names of the entries with a place, the best first; none unless two can be compared."""
         found = self.comparison.ranking if self.comparison else []
         return found if len(found) > 1 else []
 
@@ -126,15 +126,7 @@ def _make_entry(name: str, package: Package, display: Display) -> Entry:
 def _rank_option(option: Option, entries: Sequence[Entry]) -> Ranking:
     order = sorted(entries, key=lambda entry: -(entry.claims[option.name][option.primary] or 0.0))
     names = [entry.name for entry in order]
-    paths = {
-        entry.name: [
-            find_run_directory(
-                trial.path,
-            )
-            for trial in entry.trials[option.name]
-        ]
-        for entry in order
-    }
+    paths = {entry.name: [find_run_directory(trial.path) for trial in entry.trials[option.name]] for entry in order}
     try:
         trials, _ = load_sets(paths)
     except InputError as error:
@@ -170,11 +162,7 @@ def _ranking_to_json(entries: Sequence[Entry], ranking: Ranking) -> dict[str, An
         "option": option.name,
         "primary": option.primary,
         "ranking": rows,
-        "comparison": None
-        if ranking.comparison is None
-        else convert_comparison(
-            ranking.comparison,
-        ),
+        "comparison": None if ranking.comparison is None else convert_comparison(ranking.comparison),
         "not_compared": ranking.reason or None,
     }
 

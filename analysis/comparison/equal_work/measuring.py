@@ -1,7 +1,7 @@
 """Metrics of two systems over spans of equal work, of each trial."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
@@ -24,6 +24,8 @@ LEAST_REQUESTS: Final = 200
 """The fewest requests that ended in every trial by which times of requests are compared."""
 _OF_REQUESTS: Final = ("waits", "qos")
 """Groups of metrics that are times of requests."""
+_FREE: Final = "one system missed more of the tokens, and computing them takes no time in these runs"
+_PRICE: Final = "replay with the speed of prefill (`prefill_tok_s`), or with room for the same hits"
 _OWN_OP: Final = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
 """The one row of an op that every plan has."""
 
@@ -62,7 +64,7 @@ class Measured:
         return ""
 
     def has_same_load(self, metric: str) -> bool:
-        """Return whether both systems asked the same of the metric's tier, so that its times and rates compare."""
+        """Return whether both systems asked as much of the tier of a metric."""
         described = CATALOGUE.get(metric)
         if described is None or described.tier is None:
             return True
@@ -87,16 +89,12 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
     """
     unit: Unit = "bytes" if configuration.same_plan else "tokens"
     works = {
-        system: [
-            read_work(
-                trial.run,
-                unit,
-            )
-            for trial in trials
-        ]
-        for system, trials in configuration.trials.items()
+        system: [read_work(trial.run, unit) for trial in trials] for system, trials in configuration.trials.items()
     }
     equal = find_equal_work(works, unit)
+    is_free = configuration.conditions.prefill_tok_s is None
+    if not equal.reason and unit == "tokens" and is_free and not equal.same_misses:
+        equal = replace(equal, reason=_FREE, remedy=_PRICE)
     if equal.reason:
         return Measured(configuration, equal)
     if not equal.has_ends_before(works):
@@ -104,31 +102,19 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
         return Measured(configuration, equal, _add_rates(equal, whole))
     groups = {CATALOGUE[name].group for name in _list_needed(metrics)} & METRICS.keys()
     requests = _find_common_requests(configuration, works, equal)
-    sliced = {
-        system: [
-            {
-                **trial.summary.facts,
-                **_measure_span(trial.run, (work.begin_ns, end_ns), groups, requests),
-            }
-            for trial, work, end_ns in zip(
-                trials,
-                works[system],
-                equal.ends_ns[system],
-                strict=True,
-            )
+    sliced: dict[str, list[Metrics]] = {}
+    for system, trials in configuration.trials.items():
+        each = zip(trials, works[system], equal.ends_ns[system], strict=True)
+        spans = ((trial, (work.begin_ns, end_ns)) for trial, work, end_ns in each)
+        sliced[system] = [
+            trial.summary.facts | _measure_span(trial.run, span, groups, requests) for trial, span in spans
         ]
-        for system, trials in configuration.trials.items()
-    }
-    return Measured(
-        configuration,
-        equal,
-        _add_rates(equal, sliced),
-        len(requests) if equal.is_cut else None,
-    )
+    count = len(requests) if equal.is_cut else None
+    return Measured(configuration, equal, _add_rates(equal, sliced), count)
 
 
 def _list_needed(metrics: Iterable[str]) -> list[str]:
-    """Return the metrics that functions compute, and the bytes by which tiers are found to have had one load."""
+    """Return the metrics that functions compute, and the bytes that were asked of tiers."""
     bytes_of_tiers = [f"{tier}_{side}_bytes" for tier in TIERS for side in TOUCHES]
     return [name for name in (*metrics, *bytes_of_tiers) if name in CATALOGUE]
 
@@ -150,7 +136,7 @@ def _add_rates(
 def _find_common_requests(
     configuration: Configuration, works: Mapping[str, Sequence[Work]], equal: EqualWork
 ) -> pl.DataFrame:
-    """Return rank and id of the requests that began and ended in the spans of all trials, with the same ops."""
+    """Return rank and id of the requests that all trials began and ended in their spans."""
     tallies = [
         _tally_requests(trial.run, work.begin_ns, end_ns)
         for system, trials in configuration.trials.items()

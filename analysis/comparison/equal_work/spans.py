@@ -1,4 +1,4 @@
-"""Equal work: the spans in which the runs of a pair of systems did as much, and whether these may be compared.
+"""Spans in which the runs of two systems did equal work, and whether they may be compared.
 
 A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ
 from earlier ones. So rates over own windows divide different work. Here W is the least work in any
@@ -10,7 +10,6 @@ import math
 import statistics as exact
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -25,7 +24,7 @@ UNDER_WAY: Final = 0.10
 BUSY: Final = 0.99
 """Least share of a span in which the drive of a cut run had something to do."""
 LOST: Final = 0.02
-"""Most by which the ratio may be off because one drive had fewer moves in flight or did another part of the work.
+"""Most by which the ratio may be off as one drive had fewer moves in flight or other work.
 
 A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
 and a saturated drive needs no equal numbers. Both add up, and must not exceed CUT_ERROR.
@@ -35,7 +34,7 @@ MIX: Final = 0.05
 HALVES: Final = 0.25
 """Most by which the ratios of the two halves of W may differ."""
 CUT_ERROR: Final = math.log(1.02)
-"""Systematic half-width of the ratio of cut runs, on the log scale: the most seen on loads that were accepted."""
+"""Systematic half-width of the ratio of cut runs, on the log scale."""
 SAME: Final = 0.02
 """Most by which amounts may differ that count as the same: tokens, or what was asked of a tier."""
 LIMITING: Final = 0.8
@@ -44,6 +43,11 @@ LIMITING: Final = 0.8
 _LONGER: Final = "replay longer"
 _WHOLE: Final = "compare whole runs (--duration unlimited)"
 _LOAD: Final = f"replay with more users or without pauses, or {_WHOLE}"
+
+Works = Mapping[str, Sequence[Work]]
+"""The work of each trial by system."""
+Spans = Mapping[str, Sequence[float]]
+"""t(W) of each trial by system, in s since its warm-up."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class EqualWork:
         reason: why runs that were cut cannot be compared; empty if they can.
         remedy: what would make it possible.
         same_tokens: whether tokens per unit of work agree within SAME.
+        same_misses: whether the shares of the work that were missed agree within SAME.
     """
 
     unit: Unit
@@ -71,8 +76,9 @@ class EqualWork:
     reason: str = ""
     remedy: str = ""
     same_tokens: bool = True
+    same_misses: bool = True
 
-    def has_ends_before(self, works: Mapping[str, Sequence[Work]]) -> bool:
+    def has_ends_before(self, works: Works) -> bool:
         """Return whether a span ends before its run does, so that its metrics are not the run's."""
         return any(
             end_ns < work.last_ns
@@ -86,62 +92,46 @@ class EqualWork:
         return any(share is not None and share < LIMITING for share in self.busy.values())
 
 
-def find_equal_work(works: Mapping[str, Sequence[Work]], unit: Unit) -> EqualWork:
+def find_equal_work(works: Works, unit: Unit) -> EqualWork:
     """Find the spans in which the trials of two systems did equal work.
 
     Args:
         works: the work of each trial by system, in one unit.
         unit: that unit.
     """
-    amount = min(work.total for work in chain.from_iterable(works.values()))
+    every = [work for own in works.values() for work in own]
+    amount = min(work.total for work in every)
     spans = {system: [work.find_time(amount) for work in own] for system, own in works.items()}
-    busy = {system: _mean_busy(own, spans[system]) for system, own in works.items()}
-    is_cut = any(work.is_cut for work in chain.from_iterable(works.values()))
-    tokens = [
-        exact.fmean(
-            work.sum_until(
-                span,
-                "tokens",
-            )
-            for work, span in zip(own, spans[system], strict=True)
-        )
-        for system, own in works.items()
-    ]
-    mix = (
-        math.inf
-        if min(
-            tokens,
-        )
-        <= 0
-        < max(tokens)
-        else max(tokens) / min(tokens) - 1
-        if max(tokens) > 0
-        else 0.0
-    )
+    is_cut = any(work.is_cut for work in every)
+    tokens = _sum_means(works, spans, "tokens")
+    mix = max(tokens) / min(tokens) - 1 if min(tokens) > 0 else math.inf if max(tokens) > 0 else 0.0
     reason, remedy = "", ""
     if is_cut or amount <= 0:
-        found = _find_reasons(works, spans, amount, mix, unit)
-        reason, remedy = next(found, ("", ""))
+        reason, remedy = next(_find_reasons(works, spans, amount, mix, unit), ("", ""))
+    missed = [sums / amount for sums in _sum_means(works, spans, "missed")] if amount > 0 else [0.0]
     return EqualWork(
         unit,
         amount,
         spans_s=spans,
         ends_ns={
-            system: [
-                work.begin_ns
-                + round(
-                    span * 1e9,
-                )
-                for work, span in zip(own, spans[system], strict=True)
-            ]
+            system: [work.begin_ns + round(span * 1e9) for work, span in zip(own, spans[system], strict=True)]
             for system, own in works.items()
         },
         is_cut=is_cut,
-        busy=busy,
+        busy={system: _mean_busy(own, spans[system]) for system, own in works.items()},
         reason=reason,
         remedy=remedy,
         same_tokens=mix <= SAME,
+        same_misses=max(missed) - min(missed) <= SAME,
     )
+
+
+def _sum_means(works: Works, spans: Spans, column: str) -> list[float]:
+    """Sum a column over the span of each trial; return the means of both systems."""
+    return [
+        exact.fmean(work.sum_until(span, column) for work, span in zip(own, spans[system], strict=True))
+        for system, own in works.items()
+    ]
 
 
 def _mean_busy(works: Sequence[Work], spans: Sequence[float]) -> float | None:
@@ -150,9 +140,7 @@ def _mean_busy(works: Sequence[Work], spans: Sequence[float]) -> float | None:
     return exact.fmean(known) if known else None
 
 
-def _find_reasons(
-    works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]], amount: float, mix: float, unit: Unit
-) -> Iterator[tuple[str, str]]:
+def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: Unit) -> Iterator[tuple[str, str]]:
     """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
     each = [
         (system, work, span)
@@ -197,10 +185,10 @@ def _find_reasons(
 
 
 def _measure_starved(
-    works: Mapping[str, Sequence[Work]],
+    works: Works,
     spans: Mapping[str, Sequence[float]],
 ) -> float:
-    """Return the share of its rate that a drive may have lost because fewer moves were in flight at it.
+    """Return the share of its rate that a drive may have lost by fewer moves in flight.
 
     Reads, writes or both may limit: that which is always busy and lost least. A system without a
     drive is limited by its other tiers.
@@ -233,10 +221,10 @@ def _measure_load(work: Work, sides: Collection[str], span: float) -> DriveLoad 
 
 
 def _compare_drives(
-    works: Mapping[str, Sequence[Work]],
+    works: Works,
     spans: Mapping[str, Sequence[float]],
 ) -> float:
-    """Return by how much the bytes that the drives read and wrote differ, as a share of what one moved."""
+    """Return by how much the bytes that the drives moved differ, as a share of one's."""
     moved = [
         [
             exact.fmean(
@@ -267,10 +255,8 @@ def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, uni
     return float(min(shares)) / amount
 
 
-def _compare_halves(
-    works: Mapping[str, Sequence[Work]], spans: Mapping[str, Sequence[float]], amount: float
-) -> tuple[float, float]:
-    """Return the ratios of the systems' mean times for the first and the second half of the work."""
+def _compare_halves(works: Works, spans: Spans, amount: float) -> tuple[float, float]:
+    """Return the ratios of the systems' mean times for each half of the work."""
     halves = [
         [
             (half := exact.fmean(work.find_time(amount / 2) for work in own)),

@@ -16,17 +16,17 @@ from analysis.runs.run import Run
 from replayer.schema import LOG_ENUMS
 
 Unit = Literal["bytes", "tokens"]
-"""What counts as work: the bytes of a plan's moves; the tokens of the trace's ops, if the plans differ."""
+"""What counts as work: bytes of a plan's moves; tokens of the trace's ops if plans differ."""
 IDENTITY: Final[dict[Unit, tuple[str, ...]]] = {
     "bytes": ("rank", "position", "seq"),
-    "tokens": ("rank", "op_id", "key"),  # another order gives the op another position; each cycle has its own keys
+    "tokens": ("rank", "op_id", "key"),  # positions differ by order; each cycle has its own keys
 }
 """The columns that name a piece of work in every run that shares it."""
 _TRANSFERS: Final = OK & pl.col("move").is_in(["hit", "store", "demote", "promote", "copy"])
 _ACTIVE: Final = 0.9
 """Users begin to run out when fewer than this share of them have requests left."""
 _VISITS: Final = 2.0
-"""Windows in which a drive is watched, in mean times of a move at it: within a move its rate is not known."""
+"""Windows in which a drive is watched, in mean times of a move: within one its rate is unknown."""
 _WINDOWS: Final = 1000
 """Most of these windows."""
 _LEAST_WINDOWS: Final = 8
@@ -59,7 +59,7 @@ class Work:
 
     Attributes:
         moves: a row per move: IDENTITY, start_ns, end_ns (later than the start), `amount` of work,
-            new `tokens`, and for the nvme tier read_bytes, write_bytes, and the times in the
+            new `tokens`, `missed` tokens, and for the nvme tier read_bytes, write_bytes, and the times in the
             device, read_ns and write_ns.
         begin_ns: the end of the warm-up; without one the first start.
         end_ns: the cut; in a run that was not cut the last end, or the time when users began to run
@@ -76,7 +76,7 @@ class Work:
 
     @cached_property
     def _line(self) -> tuple[Floats, Floats]:
-        """The times at which the rate of work changes, in s since `begin_ns`, and the work done by then."""
+        """The times at which the rate of work changes, in s since `begin_ns`, and the work by then."""
         start, end = self._starts, self._ends
         amount = self.moves["amount"].to_numpy()
         rate = amount / (end - start)
@@ -127,7 +127,7 @@ class Work:
         return float(self.moves[column].to_numpy() @ self.share_until(seconds))
 
     def list_done(self, seconds: float, unit: Unit) -> pl.DataFrame:
-        """Return identity and `done` amount of each piece of work that was done until then, in part or whole."""
+        """Return identity and `done` amount of each piece of work that was begun until then."""
         done = pl.Series("done", self.moves["amount"].to_numpy() * self.share_until(seconds))
         return self.moves.select(*IDENTITY[unit], done).filter(pl.col("done") > 0)
 
@@ -141,7 +141,7 @@ class Work:
         return float(self.moves["amount"].to_numpy() @ shares)
 
     def measure_busy(self, seconds: float) -> float | None:
-        """Return the share of the time until then in which the nvme tier was busy; None without one."""
+        """Return the share of the time in which the nvme tier was busy; None without one."""
         load = self.measure_load(TOUCHES, seconds)
         return None if load is None else load.busy
 
@@ -215,58 +215,45 @@ def read_work(run: Run, unit: Unit) -> Work:
     Raises:
         InputError: a part of the log is missing or damaged, or the ranks' clocks are days apart.
     """
+    rows = (_read_rank(run, rank, unit) for rank in range(len(run.ranks)))
+    moves = pl.concat(rows).collect(engine="streaming")
+    warm_end_ns, cut_ns = run.bounds_ns
+    begin_ns = int(moves["start_ns"].to_numpy().min())
+    if run.has_warmup and warm_end_ns is not None:
+        begin_ns = warm_end_ns
+    has_users = run.conditions.pace == "closed"
+    end_ns = _find_end(moves, has_users=has_users) if cut_ns is None else cut_ns
+    is_cut = cut_ns is not None
+    return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), is_cut=is_cut)
+
+
+def _read_rank(run: Run, rank: int, unit: Unit) -> pl.LazyFrame:
+    """Read the moves of one rank on the common clock."""
+    place = run.ranks[rank].path
+    words = (pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items())
     own = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
     amounts = {"bytes": SIZE * _TRANSFERS, "tokens": pl.col("tokens") * own}
-    moves = pl.concat(
+    at_drive = {side: SIDES[f"nvme_{side}"].fill_null(value=False) for side in TOUCHES}
+    later = pl.max_horizontal("end_ns", pl.col("start_ns") + 1)  # no move takes no time
+    return (
         scan(run.files[place])
-        .with_columns(*(pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()))
+        .with_columns(*words)
         .select(
             pl.lit(rank, pl.Int32).alias("rank"),
             pl.col("user_id", *(name for name in IDENTITY[unit] if name != "rank")),
             pl.col("start_ns") + run.shifts[place],
-            pl.max_horizontal("end_ns", pl.col("start_ns") + 1) + run.shifts[place],
+            later + run.shifts[place],
             amounts[unit].cast(pl.Float64).alias("amount"),
             pl.col("new_tokens").cast(pl.Float64).alias("tokens"),
-            *(
-                (
-                    SIZE
-                    * SIDES[f"nvme_{side}"].fill_null(
-                        False,
-                    )
-                ).alias(f"{side}_bytes")
-                for side in TOUCHES
-            ),
+            (pl.col("tokens") * (pl.col("move") == "miss")).cast(pl.Float64).alias("missed"),
+            *((SIZE * moved).alias(f"{side}_bytes") for side, moved in at_drive.items()),
             *(pl.col(f"device_{side}_ns").alias(f"{side}_ns") for side in TOUCHES),
         )
-        for rank, place in enumerate(run.info_of)
-    ).collect(engine="streaming")
-    warm_end_ns, cut_ns = run.bounds_ns
-    begin_ns = (
-        warm_end_ns
-        if run.has_warmup and warm_end_ns is not None
-        else int(
-            moves["start_ns"].to_numpy().min(),
-        )
-    )
-    end_ns = (
-        _find_end(
-            moves,
-            has_users=run.conditions.pace == "closed",
-        )
-        if cut_ns is None
-        else cut_ns
-    )
-    return Work(
-        moves.drop("user_id"),
-        begin_ns,
-        max(end_ns, begin_ns + 1),
-        is_cut=cut_ns is not None,
-        has_drive=run.conditions.usable_bytes.nvme != 0,
     )
 
 
 def _find_end(moves: pl.DataFrame, *, has_users: bool) -> int:
-    """Return the last end; of users who wait for their own requests the time when they began to run out.
+    """Return the last end; with a closed pace the time when users began to run out.
 
     After that fewer and fewer users share the system, so that it is judged under another load. If
     less than half of the work is done by then, the last end counts.

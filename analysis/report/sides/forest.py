@@ -43,7 +43,7 @@ class ForestAxis:
         return sorted(found)
 
     def mark(self, ratio: Ratio) -> list[float | None] | None:
-        """Return the places of a ratio and of its ends; None if it is not judged or there is none."""
+        """Return the places of a ratio and of its ends; None if there is nothing to show."""
         turned = turn(ratio)
         return None if turned is None else [value and self.place(value) for value in turned]
 
@@ -63,7 +63,7 @@ def fit_axis(ratios: Iterable[Ratio]) -> ForestAxis:
 
 
 def turn(ratio: Ratio) -> Mark | None:
-    """Return how many times better a ratio and the ends of its interval are; None if it is not judged."""
+    """Return how many times better a ratio and its ends are; None if it is not judged."""
     if ratio.ratio is None or ratio.better is None:
         return None
     at = count_better(ratio.ratio, ratio.better)

@@ -15,7 +15,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def render_sides(comparison: Comparison) -> Markup:
-    """Return the section: a forest plot as a table, remarks, and the trials folded; empty without them."""
+    """Return the section: forest plot, remarks, and the trials folded; empty without them."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,

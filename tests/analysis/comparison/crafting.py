@@ -79,6 +79,7 @@ def even_work(seconds: float, moves: int = 200, amount: float = 2.0**20, *, is_c
         "end_ns": ends,
         "amount": amount,
         "tokens": 1.0,
+        "missed": 0.0,
         "read_bytes": 1 << 20,
         "write_bytes": 0,
         "read_ns": ends - starts,

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from analysis.comparison.equal_work.spans import EqualWork, find_equal_work
-from analysis.comparison.equal_work.work import Load, Work
+from analysis.comparison.equal_work.work import DriveLoad, Work
 from tests.analysis.comparison.crafting import even_work
 from tests.bench.comparison_part import Cell, compare_cell
 
@@ -33,6 +33,7 @@ def craft(
     values: dict[str, object] = dict.fromkeys(("rank", "seq", "write_bytes", "write_ns"), np.zeros(count, np.int64))
     values |= dict.fromkeys(("position", "op_id", "key"), np.arange(count))
     values |= {"start_ns": start_ns, "end_ns": start_ns + length_ns, "amount": size, "tokens": np.ones(count)}
+    values["missed"] = np.zeros(count)
     values |= {"read_bytes": size.astype(np.int64), "read_ns": length_ns}
     values |= {name: np.broadcast_to(np.asarray(value), count) for name, value in columns.items()}
     end_ns = round(cut_s * 1e9) if cut_s is not None else int((start_ns + length_ns).max())
@@ -105,7 +106,7 @@ def test_a_demotion_is_at_the_drive_only_while_it_writes() -> None:
 def test_what_more_moves_in_flight_bring(rates: tuple[float, float], power: float) -> None:
     """Phases of 2 and of 4 moves in flight."""
     load = streams([2, 4] * 4, rates * 4).measure_load(("read",), 80.0)
-    assert load == Load(pytest.approx(1.0), pytest.approx(3.0), pytest.approx(power, abs=0.03))
+    assert load == DriveLoad(pytest.approx(1.0), pytest.approx(3.0), pytest.approx(power, abs=0.03))
 
 
 @pytest.mark.parametrize(("shallow", "is_refused"), [(4.0, True), (8.0, False)])
@@ -179,3 +180,11 @@ def test_users_with_pauses_do_not_show_the_drives(tmp_path: Path) -> None:
     equal = compare_cell(Cell("chat", 8, 7, 8.0, 7.0, is_joint=False, streams=1, flags=flags), tmp_path)
     assert isinstance(equal, EqualWork), equal
     assert equal.reason.startswith("the load limits")
+
+
+def test_a_system_that_misses_more_is_told_from_one_that_is_faster() -> None:
+    """One misses a tenth of the tokens: without a speed of prefill they cost nothing."""
+    hits = craft(np.arange(100), 1.0)
+    some = craft(np.arange(100) / 2, 0.5, missed=MIB / 10)
+    assert find(hits, hits).same_misses
+    assert not find(hits, some).same_misses
