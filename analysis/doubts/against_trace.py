@@ -198,7 +198,7 @@ def _find_trades(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> pl.Data
         return strange
     keys = strange["key"].unique().implode()
     sharing = pl.scan_parquet(plan, glob=False).filter(pl.col("key").is_in(keys)).select(*_OF_REQUEST, "key")
-    others = sharing.with_columns(_as_code(name) for name in ("qos", "source")).unique().collect(engine="streaming")
+    others = sharing.with_columns(_encode(name) for name in ("qos", "source")).unique().collect(engine="streaming")
     return strange.join(others, on=(*_OF_REQUEST, "key"), how="semi")
 
 
@@ -236,13 +236,13 @@ def _count_missing_moves(
     }
 
 
-def _as_code(name: str) -> pl.Expr:
+def _encode(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.String).cast(pl.Enum(LOG_ENUMS[name])).to_physical()
 
 
 def _stretches(place: Path, info: RunInfo, moves: Path) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Yield rows and planned moves of STRETCH positions at a time, with enums as codes."""
-    codes = [_as_code(name) for name in PLANNED_COLUMNS if name in LOG_ENUMS]
+    codes = [_encode(name) for name in PLANNED_COLUMNS if name in LOG_ENUMS]
     executed = pl.col("position") < (info.executed_ops or 0)
     log = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)  # ops that a log lacks have no order
     rows, planned = (
