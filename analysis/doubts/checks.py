@@ -72,7 +72,7 @@ def _check_errors(run: Evidence) -> Found:
         dependent = f"{run.values['upstream_moves']:,} more could not be made after {after}"
         text = f"{format_count(failed, 'move')} failed and {dependent}"
         text += f": {commonest(run.causes)}" if run.causes else ""
-        advice = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
+        advice = "the column `error` of the log says why (docs/reading-logs.md)"
         yield Doubt("errors", text, advice, invalidates=True)
 
 

@@ -22,7 +22,6 @@ from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
-from analysis.sql.csv_cells import as_text
 from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
@@ -30,6 +29,22 @@ from analysis.summary.text import describe_drive, format_verdicts
 from tracegen.errors import InputError, escape_controls, format_count, missing_package
 
 _SHEET_NAME: Final = 31  # most characters that Excel allows
+_FORMULA: Final = r"^[=+\-@\t\r]"
+_CONTROL: Final = r"[^\P{Cc}\n\t]"
+
+
+def as_text(column: pl.Expr, *, terminal: bool = False) -> pl.Expr:
+    """Put an apostrophe before cells that a spreadsheet would take for a formula.
+
+    Numbers that are written as text stay as they are.
+
+    Args:
+        column: strings.
+        terminal: replace control characters by question marks, as a terminal would obey them.
+    """
+    formula = column.str.contains(_FORMULA) & column.cast(pl.Float64, strict=False).is_null()
+    text = pl.when(formula).then(column.str.replace("^", "'")).otherwise(column)
+    return text.str.replace_all(_CONTROL, "?") if terminal else text
 
 
 def make_tidy_table(data: Gathered) -> pl.DataFrame:

@@ -53,13 +53,12 @@ def test_pipes_and_files_of_runs_are_never_replaced(replay: Path, tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
-@pytest.mark.parametrize("command", [["metrics"], ["report", "--format", "md"], ["summary"], ["sql"]])
+@pytest.mark.parametrize("command", [["metrics"], ["report", "--format", "md"], ["summary"]])
 def test_a_terminal_on_a_full_disk(replay: Path, command: list[str]) -> None:
     name, *flags = command
     run = [] if name == "metrics" else [str(replay)]
-    query = ["select * from moves"] if name == "sql" else []
     with Path("/dev/full").open("wb") as full:
-        call = [sys.executable, "-m", "analysis", name, *run, *query, *flags]
+        call = [sys.executable, "-m", "analysis", name, *run, *flags]
         done = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("Error: ")
