@@ -8,7 +8,7 @@ from analysis.comparison.conditions import conditions_of, drop_followers, find_d
 from analysis.comparison.drift import QUIET, Disturbance, find_disturbance
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured, measure_configuration
 from analysis.comparison.matching import Configuration, match_configurations
-from analysis.comparison.ratios import Ratio, compute_ratios
+from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial
 from analysis.comparison.warnings import warn_of_copies, warn_of_machines, warn_of_predictions, warn_of_work
@@ -123,7 +123,7 @@ def compare_systems(
     """
     names = select_metrics([trial.summary for own in trials.values() for trial in own], metrics)
     pairs = [
-        _compare_pair({system: trials[system] for system in (name, baseline)}, vary, names)
+        _compare_pair({system: trials[system] for system in (name, baseline)}, vary, names, metrics or FAMILY)
         for name in trials
         if name != baseline
     ]
@@ -169,12 +169,14 @@ def _compare_found(systems: Mapping[str, Sequence[Trial]], metrics: Sequence[str
     summaries = [trial.summary for own in systems.values() for trial in own]
     known = [metric for metric in metrics if any(summary.numbers.get(metric) for summary in summaries)]
     try:
-        return _compare_pair(systems, vary, known)
+        return _compare_pair(systems, vary, known, FAMILY)
     except InputError as error:
         return Pair(name, baseline, why=error.problem)
 
 
-def _compare_pair(systems: Mapping[str, Sequence[Trial]], vary: Sequence[str], metrics: Sequence[str]) -> Pair:
+def _compare_pair(
+    systems: Mapping[str, Sequence[Trial]], vary: Sequence[str], metrics: Sequence[str], family: Collection[str]
+) -> Pair:
     name, baseline = systems
     configurations, unmatched = match_configurations(systems, vary)
     measured = [measure_configuration(one, metrics) for one in configurations]
@@ -188,8 +190,8 @@ def _compare_pair(systems: Mapping[str, Sequence[Trial]], vary: Sequence[str], m
         why=f"{refused.reason}; {refused.remedy}" if refused and not comparable else "",
         measured=measured,
         metrics=shown,
-        ratios=compute_ratios(comparable, name, baseline, shown) if comparable else {},
-        each={one.configuration.name: compute_ratios([one], name, baseline, shown) for one in comparable}
+        ratios=compute_ratios(comparable, (name, baseline), shown, family) if comparable else {},
+        each={one.configuration.name: compute_ratios([one], (name, baseline), shown, family) for one in comparable}
         if len(measured) > 1
         else {},
         varied=_describe_varied(systems, drop_followers(differing)),

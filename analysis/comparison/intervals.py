@@ -85,7 +85,7 @@ def compute_statistics(values: Iterable[float | None]) -> Statistics:
     sd = exact.stdev(known)
     half = find_t(1 - (1 - CONFIDENCE) / 2, len(known) - 1) / math.sqrt(len(known))
     low, high = mean - half * sd, mean + half * sd
-    if known[0] > 0:
+    if known[0] > 0 and sd:  # equal values are their own interval, without the rounding of logarithms
         logs = [math.log(value) for value in known]
         middle, spread = exact.fmean(logs), half * exact.stdev(logs)
         low, high = math.exp(middle - spread), math.exp(middle + spread)

@@ -2,7 +2,7 @@
 
 import math
 import statistics as exact
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -14,6 +14,11 @@ from analysis.metrics.metric import Better
 
 Verdict = Literal["apart", "not apart", "no verdict", "not judged"]
 _LEVEL: Final = 1 - CONFIDENCE
+PRIMARY: Final = (EQUAL_WORK, "wall_clock_tok_s")
+"""The claim of a comparison, in work and in tokens: judged by itself."""
+FAMILY: Final = ("nvme_read_p95_ms", "ttfb_p95_ms")
+"""The metrics that are judged together besides, unless the user names others; the rest is only shown."""
+ONLY_SHOWN: Final = "not one of the metrics named beforehand"
 _OTHER_LOAD: Final = "the systems asked different work of this tier"
 
 
@@ -59,23 +64,30 @@ class Ratio:
     why: str = ""
 
 
-def compute_ratios(measured: Sequence[Measured], a: str, b: str, metrics: Iterable[str]) -> dict[str, Ratio]:
+def compute_ratios(
+    measured: Sequence[Measured],
+    systems: tuple[str, str],
+    metrics: Iterable[str],
+    family: Collection[str] = FAMILY,
+) -> dict[str, Ratio]:
     """Compute the ratios of metrics between two systems, over the configurations that can be compared.
-
-    The rate of equal work is judged by itself; the other metrics are a family, judged after Holm's
-    correction.
 
     Args:
         measured: configurations of both systems that can be compared, at least one.
-        a: the system above the line.
-        b: the system below the line.
+        systems: the one above the line, and the one below.
         metrics: names of metrics.
+        family: those that are judged together, after Holm's correction.
     """
+    a, b = systems
     ratios = {metric: _compute_ratio(measured, a, b, metric) for metric in (EQUAL_WORK, *metrics)}
-    judged = [one for one in ratios.values() if one.better and one.low is not None]
-    family = [one for one in judged if one.metric != EQUAL_WORK]
-    chances = dict(zip((one.metric for one in family), adjust_by_holm([one.chance for one in family]), strict=True))
-    for one in judged:
+    known = [one for one in ratios.values() if one.better and one.low is not None]
+    together = [one for one in known if one.metric in family and one.metric not in PRIMARY]
+    adjusted = adjust_by_holm([one.chance for one in together])
+    chances = dict(zip((one.metric for one in together), adjusted, strict=True))
+    for one in known:
+        if one.metric not in PRIMARY and one.metric not in chances:
+            ratios[one.metric] = replace(one, verdict="not judged", why=ONLY_SHOWN)
+            continue
         if chances.get(one.metric, one.chance) >= _LEVEL:
             ratios[one.metric] = replace(one, verdict="not apart")
         else:

@@ -88,34 +88,44 @@ def tabulate_comparison(comparison: Comparison, *, brief: bool = True) -> list[R
     metrics = dict.fromkeys(metric for pair in compared for metric in pair.ratios)
     if len(compared) == 1 and not compared[0].each:
         (pair,) = compared
-        return [RowGroup("", [_make_row(_name_row(metric, pair), pair, pair.ratios[metric]) for metric in metrics])]
+        shown = [ratio for ratio in pair.ratios.values() if not _has_nothing(ratio)]
+        return [RowGroup("", [_make_row(_name_row(ratio.metric, pair), pair, ratio) for ratio in shown])]
     groups = []
     for metric in metrics:
         if brief and metric not in BRIEF:
             continue
-        having = [pair for pair in compared if metric in pair.ratios]
+        having = [pair for pair in compared if metric in pair.ratios and not _has_nothing(pair.ratios[metric])]
         rows = [row for pair in having for row in _list_rows(pair, metric, len(compared))]
-        groups.append(RowGroup(_name_row(metric, having[0]), rows))
+        if rows:
+            groups.append(RowGroup(_name_row(metric, having[0]), rows))
     return groups
+
+
+def _has_nothing(ratio: Ratio) -> bool:
+    """Return whether a metric has neither a ratio nor values: then a remark says why, once for all such metrics."""
+    return ratio.ratio is None and ratio.means == (None, None)
 
 
 def _name_row(metric: str, pair: Pair) -> str:
     """Return a metric's label and unit in the words of a comparison."""
     if metric == EQUAL_WORK:
-        units = {one.equal.unit for one in pair.measured}
-        return f"equal work, {'GiB/s' if units == {'bytes'} else 'tokens/s of prompts and answers'}"
+        return f"equal work, {name_unit_of_work(pair)}"
     label = heading(metric) if metric in CATALOGUE else metric
     for words, shorter in _SHORTER.items():
         label = label.replace(words, shorter)
     return label
 
 
+def name_unit_of_work(pair: Pair) -> str:
+    """Name the unit of the rate of equal work."""
+    is_bytes = all(one.equal.unit == "bytes" for one in pair.measured)
+    return "GiB/s" if is_bytes else "tokens/s of prompts and answers"
+
+
 def _list_rows(pair: Pair, metric: str, systems: int) -> list[Row]:
     """Return the row of a system, and one for each of several configurations."""
     name = pair.name if systems > 1 else ""
-    if not pair.each:
-        return [_make_row(name, pair, pair.ratios[metric])]
-    whole = f"{name}, all configurations" if name else "all configurations"
+    whole = ", ".join(filter(None, (name, "all configurations" if pair.each else "")))
     rows = [_make_row(whole, pair, pair.ratios[metric])]
     if systems == 1:
         rows += [_make_row(one, pair, ratios[metric]) for one, ratios in pair.each.items() if metric in ratios]
@@ -182,7 +192,17 @@ def list_remarks(comparison: Comparison) -> list[str]:
     varied = [f"They differ in {'; '.join(pair.varied)}." for pair in pairs if pair.varied]
     refused = [describe_pair(pair) for pair in comparison.pairs if pair.why] if len(comparison.pairs) > 1 else []
     unmatched = [f"Left out: {why}." for pair in pairs for why in pair.unmatched]
-    return list(dict.fromkeys([*spans, *varied, *refused, *unmatched]))
+    missing = [text for pair in pairs for text in _list_missing(pair)]
+    return list(dict.fromkeys([*spans, *varied, *missing, *refused, *unmatched]))
+
+
+def _list_missing(pair: Pair) -> list[str]:
+    """Return the metrics of a pair that have no ratio, a line for each reason."""
+    metrics: dict[str, list[str]] = {}
+    for ratio in pair.ratios.values():
+        if _has_nothing(ratio):
+            metrics.setdefault(ratio.why, []).append(_name_row(ratio.metric, pair))
+    return [f"Not compared: {'; '.join(own)}: {why}." for why, own in metrics.items()]
 
 
 def describe_span(measured: Measured, *, named: bool) -> list[str]:
@@ -197,7 +217,7 @@ def describe_span(measured: Measured, *, named: bool) -> list[str]:
     if equal.reason:
         return [f"{start}not compared: {equal.reason}; {equal.remedy}."]
     times = ", ".join(
-        f"{' and '.join(dict.fromkeys(f'{span:.3g} s' for span in spans))} ({system})"
+        f"{' to '.join(dict.fromkeys(f'{span:.3g}' for span in (min(spans), max(spans))))} s ({system})"
         for system, spans in equal.spans_s.items()
     )
     lines = [f"{start}equal work: the first {format_amount(equal)} took {times}."]

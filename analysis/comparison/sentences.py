@@ -6,7 +6,7 @@ from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
-from analysis.comparison.ratios import Ratio
+from analysis.comparison.ratios import ONLY_SHOWN, Ratio
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
 from analysis.metrics.metric import Better
@@ -31,16 +31,18 @@ def describe_comparison(comparison: Comparison) -> str:
     known = [pair for pair in comparison.compared if pair.speed is not None]
     if not known:
         return f"No other system can be compared with {comparison.baseline}."
-    clauses = [f"{pair.name} {_format_span(pair.ratios[EQUAL_WORK])}{_remark(pair)}" for pair in known]
-    listed = "; ".join(clauses)
+    remarks = {pair.disturbance.remark for pair in known}
+    shared = next(iter(remarks)) if len(remarks) == 1 else ""
+    clauses = [_describe_entry(pair, "" if shared else pair.disturbance.remark) for pair in known]
+    listed = "; ".join(filter(None, (*clauses, shared)))
     return _name_interval(f"Against {comparison.baseline}, {PHRASES[EQUAL_WORK]}: {listed}.")
 
 
-def _remark(pair: Pair) -> str:
-    """Say what an entry of a list of systems needs besides its ratio."""
+def _describe_entry(pair: Pair, remark: str) -> str:
+    """Say in a list of systems how one differs from the baseline."""
     ratio = pair.ratios[EQUAL_WORK]
-    words = {"apart": "", "not apart": ", no difference shown"}.get(ratio.verdict, ", no verdict")
-    return words + (f" ({pair.disturbance.remark})" if pair.disturbance.remark else "")
+    words = "" if ratio.verdict == "apart" else f", {describe_verdict(ratio)}"
+    return f"{pair.name} {_format_span(ratio)}{words}{f' ({remark})' if remark else ''}"
 
 
 def describe_pair(pair: Pair) -> str:
@@ -62,9 +64,9 @@ def describe_pair(pair: Pair) -> str:
     elif better or worse:
         word = "better" if better else "worse"
         clauses.append(f"{a} is {word} than {b}: {_list_ratios(better or worse)}")
-    if equal:
-        start = "no difference shown" if clauses else f"No difference shown between {a} and {b}"
-        clauses.append(f"{start}: {_list_ratios(equal)}")
+    for words in dict.fromkeys(map(describe_verdict, equal)):
+        start = words if clauses else f"{words[:1].upper()}{words[1:]} between {a} and {b}"
+        clauses.append(f"{start}: {_list_ratios(one for one in equal if describe_verdict(one) == words)}")
     if pair.disturbance.remark and not pair.disturbance.withholds:
         clauses.append(pair.disturbance.remark)
     if any(one.equal.is_limited_by_load for one in pair.measured):
@@ -97,9 +99,14 @@ def describe_verdict(ratio: Ratio) -> str:
     if ratio.verdict == "apart":
         return f"{ratio.winner} is better"
     if ratio.verdict == "not apart":
-        return "no difference shown"
+        has_one = ratio.low is not None and ratio.low <= 1 <= (ratio.high or 1)
+        return "no difference shown" if has_one else "no difference shown among these metrics"
+    if ratio.why == ONLY_SHOWN:
+        return ""
     if ratio.verdict == "not judged":
         return f"not judged: {ratio.why or 'it depends on the work'}"
+    if ratio.low is not None:  # withheld: the sentence says why, once for all metrics
+        return "no verdict"
     return f"{'no ratio' if ratio.ratio is None else 'no verdict'}: {ratio.why}"
 
 
@@ -121,7 +128,7 @@ def format_ends(ratio: Ratio) -> str:
 
 
 def _count_decimals(ratio: Ratio) -> int:
-    """Return the decimals that an interval supports: two digits of its half-width, and what tells it from 1.
+    """Return the decimals of a ratio: one digit of its half-width, two of a ratio below 1, and what tells it from 1.
 
     Without an interval a ratio has three digits.
     """
@@ -129,7 +136,8 @@ def _count_decimals(ratio: Ratio) -> int:
         size = ratio.ratio or 1.0
         return min(max(2 - math.floor(math.log10(size)), 0), 4)
     half = max((ratio.high - ratio.low) / 2, 1e-4)
-    decimals = min(max(-math.floor(math.log10(half)), 0), 3)
+    least = 1 - math.floor(math.log10(ratio.ratio)) if ratio.ratio and ratio.ratio < 1 else 0
+    decimals = min(max(-math.floor(math.log10(half)), least, 0), 3)
     ends = (ratio.low, ratio.high) if ratio.verdict == "apart" else ()
     return next((n for n in range(decimals, 5) if all(round(end, n) != 1 for end in ends)), 5)
 

@@ -104,7 +104,6 @@ def _declare(
     label: str,
     *,
     unit: str = "GiB/s",
-    needs_equal_tiers: bool = False,
 ) -> Metric:
     """Describe a bandwidth of each tier in each direction."""
     return Metric(
@@ -114,22 +113,15 @@ def _declare(
         f"{{tier}} {{direction}}s{label}",
         "higher",
         short="{direction} GiB/s" if ending == "gib_s" else "",
-        over_elapsed=ending == "gib_s",
-        needs_equal_tiers=needs_equal_tiers,
     )
 
 
 METRICS: Final[Declared] = {
     bandwidth: (
-        _declare("gib_s", "", needs_equal_tiers=True),
+        _declare("gib_s", ""),
         _declare("busy_gib_s", " while busy"),
         _declare("best10_gib_s", " in the best 10 s"),
         _declare("io_gib_s", " of one move alone"),
-        _declare(
-            "efficiency",
-            ", share of the stated bandwidth",
-            unit="share",
-            needs_equal_tiers=True,
-        ),
+        _declare("efficiency", ", share of the stated bandwidth", unit="share"),
     ),
 }

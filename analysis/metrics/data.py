@@ -41,33 +41,11 @@ def data(log: Log) -> pl.LazyFrame:
 METRICS: Final[Declared] = {
     data: (
         Metric("decode_read_bytes", "bytes", "work", "decode reads"),
-        Metric(
-            "decode_read_gib_s",
-            "GiB/s",
-            "speed",
-            "decode reads",
-            "higher",
-            short="decode GiB/s",
-            over_elapsed=True,
-        ),
+        Metric("decode_read_gib_s", "GiB/s", "speed", "decode reads", "higher", short="decode GiB/s"),
         Metric("{tier}_decode_read_bytes", "bytes", "work", "decode reads from {tier}"),
         Metric("prefill_write_bytes", "bytes", "work", "prefill writes"),
         Metric("{tier}_prefill_write_bytes", "bytes", "work", "prefill writes to {tier}"),
-        Metric(
-            "nvme_tokens_processed",
-            "tokens",
-            "work",
-            "tokens moved from or to nvme",
-            tier="nvme",
-        ),
-        Metric(
-            "nvme_tok_s",
-            "tok/s",
-            "speed",
-            "tokens moved from or to nvme",
-            "higher",
-            tier="nvme",
-            over_elapsed=True,
-        ),
+        Metric("nvme_tokens_processed", "tokens", "work", "tokens moved from or to nvme", tier="nvme"),
+        Metric("nvme_tok_s", "tok/s", "speed", "tokens moved from or to nvme", "higher", tier="nvme"),
     ),
 }

@@ -92,32 +92,10 @@ def steady(log: Log) -> pl.LazyFrame:
 METRICS: Final[Declared] = {
     throughput: (
         Metric("tokens_generated", "tokens", "work", "tokens generated"),
-        Metric(
-            "elapsed_s",
-            "s",
-            "speed",
-            "elapsed, until the cut in a cut run",
-            "lower",
-            over_elapsed=True,
-        ),
+        Metric("elapsed_s", "s", "speed", "elapsed, until the cut in a cut run", "lower"),
         Metric("storage_io_s", "s", "speed", "time in storage I/O, summed over moves", "lower"),
-        Metric(
-            "wall_clock_tok_s",
-            "tok/s",
-            "speed",
-            "throughput by the wall clock",
-            "higher",
-            short="tok/s",
-            over_elapsed=True,
-        ),
-        Metric(
-            "requests_per_s",
-            "requests/s",
-            "speed",
-            "requests begun",
-            "higher",
-            over_elapsed=True,
-        ),
+        Metric("wall_clock_tok_s", "tok/s", "speed", "throughput by the wall clock", "higher", short="tok/s"),
+        Metric("requests_per_s", "requests/s", "speed", "requests begun", "higher"),
         Metric(
             "storage_tok_s",
             "tok/s",
@@ -126,13 +104,7 @@ METRICS: Final[Declared] = {
             "higher",
             short="storage tok/s",
         ),
-        Metric(
-            "cache_io_tokens_per_sec",
-            "tok/s",
-            "speed",
-            "storage throughput, by kv-cache.py's name",
-            "higher",
-        ),
+        Metric("cache_io_tokens_per_sec", "tok/s", "speed", "storage throughput, by kv-cache.py's name", "higher"),
         Metric("mean_inflight", "ratio", "speed", "moves in flight, mean"),
         Metric("drained_bytes", "bytes", "speed", "moved in the drain"),
         Metric("drained_tokens", "tokens", "speed", "tokens generated in the drain"),
@@ -140,13 +112,7 @@ METRICS: Final[Declared] = {
     steady: (
         Metric("steady_s", "s", "speed", "time without ramp and drain", "lower"),
         Metric("steady_tok_s", "tok/s", "speed", "throughput without ramp and drain", "higher"),
-        Metric(
-            "steady_decode_read_gib_s",
-            "GiB/s",
-            "speed",
-            "decode reads without ramp and drain",
-            "higher",
-        ),
+        Metric("steady_decode_read_gib_s", "GiB/s", "speed", "decode reads without ramp and drain", "higher"),
         Metric(
             "steady_nvme_{direction}_gib_s",
             "GiB/s",
@@ -154,7 +120,6 @@ METRICS: Final[Declared] = {
             "nvme {direction}s without ramp and drain",
             "higher",
             tier="nvme",
-            needs_equal_tiers=True,
         ),
     ),
 }

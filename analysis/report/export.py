@@ -92,7 +92,7 @@ def as_markdown(data: Gathered) -> bytes:
     lines = [f"## {escape_text(screen.title)}", "", *map(escape_text, screen.tested), ""]
     lines += [f"**{screen.state}** {escape_text(screen.answer)}", ""]
     lines += [_write_card(card) for card in screen.cards]
-    lines += ["", *_write_comparison(data.comparison)] if data.comparison and not is_one_curve(data) else []
+    lines += ["", *write_comparison(data.comparison)] if data.comparison and not is_one_curve(data) else []
     lines += ["", *map(_write_doubt, screen.doubts)] if screen.doubts else []
     lines += ["", *_write_headlines(data)]
     lines += ["", *told] if (told := note(REPORT, [one.metrics for one in data.summaries])) else []
@@ -101,7 +101,7 @@ def as_markdown(data: Gathered) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _write_comparison(comparison: Comparison) -> list[str]:
+def write_comparison(comparison: Comparison) -> list[str]:
     """Return ratios and remarks; the sentence is the answer of the report."""
     lines: list[str] = []
     if groups := tabulate_comparison(comparison):

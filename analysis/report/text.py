@@ -64,7 +64,8 @@ def format_state(data: Gathered) -> str:
             return f"PREDICTED OUTSIDE THE PROFILE{share}"
         return "VALID PREDICTION" if valid == 1 else "VALID PREDICTIONS"
     if valid == len(data.runs):
-        return f"VALID, {predicted} of {len(data.runs)} runs predicted" if predicted else "VALID"
+        state = f"{len(data.runs)} VALID RUNS" if data.comparison else "VALID"
+        return f"{state}, {predicted} predicted" if predicted else state
     return "NOT VALID" if not valid else f"NOT VALID: {len(data.runs) - valid} of {len(data.runs)} runs"
 
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from analysis.comparison.compare import Comparison, compare_as_found
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
 from analysis.comparison.rows import convert_comparison, list_remarks
-from analysis.comparison.sentences import describe_pair
+from analysis.comparison.sentences import describe_pair, format_ends, format_times
+from analysis.comparison.tables import align_columns
 from analysis.comparison.trials import load_sets
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import RANKED
@@ -54,6 +56,12 @@ class Ranking:
     names: list[str]
     comparison: Comparison | None
     reason: str = ""
+
+    @property
+    def ranked(self) -> list[str]:
+        """Names of the entries that have a place, the best first; none unless two can be compared."""
+        found = self.comparison.ranking if self.comparison else []
+        return found if len(found) > 1 else []
 
 
 def rank_packages(
@@ -141,7 +149,8 @@ def _ranking_to_json(entries: Sequence[Entry], ranking: Ranking) -> dict[str, An
     rows = []
     for name in ranking.names:
         metrics = claims[name][option.name]
-        rows.append({"package": name} | {key: metrics[key] for key in metrics if key != "trials"})
+        place = ranking.ranked.index(name) + 1 if name in ranking.ranked else None
+        rows.append({"package": name, "place": place} | {key: metrics[key] for key in metrics if key != "trials"})
     return {
         "option": option.name,
         "primary": option.primary,
@@ -157,27 +166,41 @@ def render_rankings(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> st
     for entry in entries:
         lines += [f"Not ranked: {entry.name}: {problem}." for problem in entry.problems]
     claims = {entry.name: entry.claims for entry in entries}
-    width = max(len(entry.name) for entry in entries)
     for ranking in rankings:
-        option = ranking.option
-        lines += [
-            "",
-            f"{option.name}, {option.title}: ranked by equal work; beside it the rules' figures, of own windows",
-        ]
-        lines.append(f"  #  {'system':{width}} ranks" + "".join(f"  {name:>11}" for name in _HEADS))
-        for place, system in enumerate(ranking.names, 1):
-            values = claims[system][option.name]
-            cells = "".join(f"  {_number(values[metric]):>{max(11, len(name))}}" for name, metric in _HEADS.items())
-            lines.append(f"  {place}  {system:{width}} {values['rank_count']:>5}{cells}")
-        lines += _render_ratios(ranking)
+        lines += ["", f"{ranking.option.name}, {ranking.option.title}: {_describe_order(ranking)}"]
+        rows = [["#", "system", "equal work", "95% interval", "ranks", *_HEADS]]
+        for name in ranking.names:
+            values = claims[name][ranking.option.name]
+            figures = [_number(values[metric]) for metric in _HEADS.values()]
+            rows.append([*_list_place(ranking, name), str(values["rank_count"]), *figures])
+        lines += [f"  {line}" for line in align_columns(rows, left=(1,))]
+        lines += [f"  {line}" for line in _list_sentences(ranking)]
     return "\n".join(lines).strip()
 
 
-def _render_ratios(ranking: Ranking) -> list[str]:
-    if ranking.comparison is None:
-        return [f"  not compared: {ranking.reason}"]
-    sentences = [describe_pair(pair) for pair in ranking.comparison.pairs]
-    return [f"  {line}" for line in (*sentences, *list_remarks(ranking.comparison))]
+def _describe_order(ranking: Ranking) -> str:
+    figures = "the rules' figures, each over the run's own window"
+    if ranking.comparison is None or not ranking.ranked:
+        return f"not ranked, as no two can be compared; {figures}, by {describe(ranking.option.primary).label}"
+    return f"ranked by equal work per second, against {ranking.comparison.baseline}; then {figures}"
+
+
+def _list_place(ranking: Ranking, name: str) -> list[str]:
+    """Return the cells of a system's place: its number, name, ratio and interval."""
+    place = str(ranking.ranked.index(name) + 1) if name in ranking.ranked else "–"
+    pairs = ranking.comparison.compared if ranking.comparison else []
+    ratio = next((pair.ratios[EQUAL_WORK] for pair in pairs if pair.name == name), None)
+    if ratio is None:
+        return [place, name, "1 ×" if place != "–" else "–", "–"]
+    return [place, name, format_times(ratio), format_ends(ratio)]
+
+
+def _list_sentences(ranking: Ranking) -> list[str]:
+    comparison = ranking.comparison
+    if comparison is None:
+        return [f"not compared: {ranking.reason}"]
+    sentences = [describe_pair(pair) for pair in comparison.pairs]
+    return list(dict.fromkeys((*sentences, *list_remarks(comparison), *comparison.warnings)))
 
 
 def _number(value: float | None) -> str:

@@ -98,7 +98,7 @@ def test_every_command_takes_a_series(sweep: Path) -> None:
     shown = call("report", sweep, "--format", "csv").stdout
     assert "\nb/trial_10," in shown
     found = json.loads(call("compare", sweep / "a", "--against", sweep / "b", "--vary", "model", "--json").stdout)
-    assert found["sides"] == ["a", "b"]
+    assert (found["baseline"], [one["system"] for one in found["systems"]]) == ("b", ["a"])
     assert [len(runs) for runs in found["runs"].values()] == [3, 3]
 
 

@@ -30,8 +30,11 @@ STARVED: Final = 0.03
 A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
 and a saturated drive needs no equal numbers.
 """
-DRIVE: Final = 0.03
-"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them."""
+DRIVE: Final = 0.02
+"""Most by which the bytes that the drives read and wrote for W may differ, as a share of them.
+
+Such a difference goes into the ratio as it is, so it must not exceed CUT_ERROR.
+"""
 MIX: Final = 0.05
 """Most by which tokens per unit of work may differ."""
 HALVES: Final = 0.25
@@ -43,7 +46,6 @@ SAME: Final = 0.02
 LIMITING: Final = 0.8
 """Least busy share of a drive that limits its run."""
 
-_LIMITS: Final = "the load limits, not the drive"
 _LONGER: Final = "replay longer"
 _LOAD: Final = "replay with more users or without pauses, or compare whole runs (--duration unlimited)"
 
@@ -145,13 +147,14 @@ def _find_reasons(
         yield f"{under_way:.0%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
     for system, work, span in each:
         load = _measure_load(work, TOUCHES, span)
-        if load is not None and load.busy < BUSY:
-            where = "the drive" if work.has_drive else "the memory"
-            text = f"{where} of {system} was busy {load.busy:.1%} of the time"
-            yield f"{_LIMITS}: {text} ({BUSY:.0%} needed)", _LOAD
+        busy = load.busy if load else 0.0
+        if busy < BUSY:
+            device = "drive" if work.has_drive else "memory"
+            text = f"the {device} of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
+            yield f"the load limits, not the {device}: {text}", _LOAD
     if (starved := _measure_starved(works, spans)) > STARVED:
         text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
-        yield f"{_LIMITS}: {text} (at most {STARVED:.0%})", _LOAD
+        yield f"the load limits: {text} (at most {STARVED:.0%})", _LOAD
     if unit == "bytes" and (unlike := _compare_drives(works, spans)) > DRIVE:
         text = f"what the drives did for it differs by {unlike:.1%} (at most {DRIVE:.0%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
@@ -173,8 +176,10 @@ def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Se
     Reads, writes or both may limit: that which is always busy and lost least. A system without a drive is limited by
     its other tiers.
     """
-    lost = [1.0]
-    for sides in (("read",), ("write",), TOUCHES):
+    lost = 1.0
+    for sides in (TOUCHES, ("read",), ("write",)):
+        if lost <= STARVED:  # each takes seconds of millions of moves
+            break
         loads = {
             system: [_measure_load(work, sides, span) for work, span in zip(own, spans[system], strict=True)]
             for system, own in works.items()
@@ -183,8 +188,8 @@ def _measure_starved(works: Mapping[str, Sequence[Work]], spans: Mapping[str, Se
             known = {system: [load for load in own if load] for system, own in loads.items()}
             depths = [exact.fmean(load.depth for load in own) for own in known.values()]
             power = max(load.power for own in known.values() for load in own)
-            lost.append(1 - (min(depths) / max(depths)) ** power)
-    return min(lost)
+            lost = min(lost, 1 - (min(depths) / max(depths)) ** power)
+    return lost
 
 
 def _measure_load(work: Work, sides: Collection[str], span: float) -> Load | None:

@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Load:
-    """How a drive was loaded in a span.
+    """Load of a drive in a span.
 
     Attributes:
         busy: the share of the time in which it had something to do.
@@ -65,12 +65,14 @@ class Work:
         end_ns: the cut; in a run that was not cut the last end, or the time when users began to run
             out.
         is_cut: whether the run was cut.
+        has_drive: whether the plan may use the nvme tier.
     """
 
     moves: pl.DataFrame
     begin_ns: int
     end_ns: int
     is_cut: bool
+    has_drive: bool = True
 
     @cached_property
     def _line(self) -> tuple[Floats, Floats]:
@@ -92,11 +94,6 @@ class Work:
     @cached_property
     def _ends(self) -> Floats:
         return (self.moves["end_ns"].to_numpy() - self.begin_ns) / 1e9
-
-    @cached_property
-    def has_drive(self) -> bool:
-        """Whether a move touched the nvme tier."""
-        return any(self.moves[f"{side}_bytes"].to_numpy().any() for side in TOUCHES)
 
     @property
     def last_ns(self) -> int:
@@ -224,7 +221,13 @@ def read_work(run: Run, unit: Unit) -> Work:
     warm_end_ns, cut_ns = run.bounds_ns
     begin_ns = warm_end_ns if run.has_warmup and warm_end_ns is not None else int(moves["start_ns"].to_numpy().min())
     end_ns = _find_end(moves, has_users=run.conditions.pace == "closed") if cut_ns is None else cut_ns
-    return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), is_cut=cut_ns is not None)
+    return Work(
+        moves.drop("user_id"),
+        begin_ns,
+        max(end_ns, begin_ns + 1),
+        is_cut=cut_ns is not None,
+        has_drive=run.conditions.usable_bytes.nvme != 0,
+    )
 
 
 def _find_end(moves: pl.DataFrame, *, has_users: bool) -> int:

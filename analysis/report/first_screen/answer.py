@@ -10,7 +10,6 @@ from analysis.report.first_screen.cards import compute_over_trials, pick_valid
 from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import is_thin
 from replayer.schema import TIERS
-from tracegen.errors import format_count
 
 _LIMITS: Final = {
     "cpu": "the processor, whose cores were busy",
@@ -42,9 +41,9 @@ def describe_answer(data: Gathered) -> str:
 
 
 def _describe_all(data: Gathered) -> str:
-    if data.comparison and data.comparison.compared:
+    if data.comparison:
         return describe_comparison(data.comparison).replace(" ×", "\u00a0×")
-    return _describe_system(data) if len(data.systems) == 1 else _describe_systems(data)
+    return _describe_system(data)
 
 
 def _describe_system(data: Gathered) -> str:
@@ -61,22 +60,6 @@ def _describe_system(data: Gathered) -> str:
     if not said:
         return "Nothing was measured."
     return " ".join(filter(None, (f"{said[:1].upper()}{said[1:]}.", _describe_limit(trials))))
-
-
-def _describe_systems(data: Gathered) -> str:
-    """List the throughput of each system, the fastest first."""
-    rates = {
-        system: mean
-        for system in data.systems
-        if (mean := compute_over_trials("wall_clock_tok_s", pick_valid(data.trials(system))).mean)
-    }
-    ranked = sorted(rates, key=lambda system: -rates[system])
-    if not ranked:
-        return "Nothing was measured."
-    values = format_alike("wall_clock_tok_s", [rates[system] for system in ranked])
-    listed = [f"{system} {value}" for system, value in zip(ranked, values, strict=True)][:4]
-    more = f" and {len(ranked) - 4} more" if len(ranked) > 4 else ""
-    return f"Tokens/s of {format_count(len(ranked), 'system')}: {', '.join(listed)}{more}."
 
 
 def _format_mean(name: str, trials: list[Subject]) -> str:

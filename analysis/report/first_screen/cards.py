@@ -1,12 +1,14 @@
-"""Large figures of a first screen: six metrics of one system, or their ratios of two."""
+"""Large figures of a first screen: six metrics of one system, or the ratios of a comparison."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.comparison.compare import Pair
+from analysis.comparison.compare import Comparison, Pair
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
 from analysis.comparison.intervals import Statistics, compute_statistics
 from analysis.comparison.ratios import Ratio
-from analysis.comparison.rows import format_means
+from analysis.comparison.rows import format_means, name_unit_of_work
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
@@ -80,27 +82,20 @@ _DIRECTIONS: Final[dict[Better | None, str]] = {
 
 
 def make_cards(data: Gathered) -> list[Card]:
-    """Return the cards of a report: of one system, of two with their ratio, or of the best one."""
+    """Return the cards of a report: metrics of one system, or ratios of the fastest to the baseline.
+
+    There are none if systems cannot be compared, as figures side by side would compare them.
+    """
     has_configurations = data.comparison is not None and data.comparison.has_configurations
     if not has_configurations and (cards := make_load_cards(data)):
         return cards
-    systems = {system: pick_valid(data.trials(system)) for system in data.systems}
+    if data.comparison and data.comparison.compared:
+        return [*_list_ratio_cards(data.comparison)]
+    if len(data.systems) > 1:
+        return []
     has_dwpd = any(run.summary.metrics["drive_writes_per_day"] for run in data.runs)
     figures = _FIGURES if has_dwpd else (*_FIGURES[:-1], _PER_DAY)
-    if len(systems) == 1:
-        return [_describe_one(figure, *systems.values()) for figure in figures]
-    side = data.comparison.compared[0] if data.comparison and len(data.comparison.compared) == 1 else None
-    if side is not None and side.each:
-        found = ((figure, side.ratios.get(figure.name)) for figure in figures)
-        return [_describe_overall(figure, ratio) for figure, ratio in found if ratio]
-    if side is None or len(systems) > 2:
-        return [_describe_best(figure, systems) for figure in figures]
-    return [
-        _describe_ratio(figure, ratio, side)
-        if (ratio := side.ratios.get(figure.name)) and ratio.ratio is not None
-        else _describe_best(figure, systems)
-        for figure in figures
-    ]
+    return [_describe_one(figure, pick_valid(data.runs)) for figure in figures]
 
 
 def pick_valid(trials: list[Subject]) -> list[Subject]:
@@ -139,48 +134,32 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     return Card(figure.label, value, _unit(figure.name), between, _hint(figure, trials))
 
 
-def _describe_ratio(figure: _Figure, ratio: Ratio, side: Pair) -> Card:
-    """Return the card of the ratio of two systems, with their means over equal work."""
+def _list_ratio_cards(comparison: Comparison) -> Iterator[Card]:
+    """Yield the cards of the fastest system against the baseline, by the rules of the rows."""
+    pair = comparison.compared[0]
+    yield _describe_ratio("Equal work per second", pair.ratios[EQUAL_WORK], pair)
+    for figure in _FIGURES[:-1]:
+        ratio = pair.ratios.get(figure.name)
+        if ratio is None:
+            yield Card(figure.label, None, "", figure.missing)
+        else:
+            yield _describe_ratio(figure.label, ratio, pair)
+
+
+def _describe_ratio(label: str, ratio: Ratio, pair: Pair) -> Card:
+    """Return the card of a ratio; of its values if it is not judged."""
+    old, new = format_means(pair, ratio)
+    unit = name_unit_of_work(pair) if ratio.metric == EQUAL_WORK else _unit(ratio.metric)
+    told = f"{ratio.a} {new}, {ratio.b} {old} {unit}".strip() if new else ""
+    if pair.each:
+        told = f"{ratio.a} against {ratio.b}, mean over {format_count(ratio.configurations, 'configuration')}"
+    words = describe_verdict(ratio)
+    if ratio.ratio is None:
+        return Card(label, "no ratio", "", words.removeprefix("no ratio: "), told)
+    if ratio.better is None and new:
+        return Card(label, new, unit, f"{ratio.a}; {ratio.b} {old}", words)
     ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
-    old, new = format_means(side, ratio)
-    named = ((ratio.a, new), (ratio.b, old))
-    told = ", ".join(f"{system} {value}" for system, value in named)
-    return Card(
-        figure.label,
-        format_times(ratio),
-        "",
-        f"{ends}{describe_verdict(ratio)}",
-        f"{told} {_unit(figure.name)}".strip(),
-    )
-
-
-def _describe_overall(figure: _Figure, ratio: Ratio) -> Card:
-    """Return the card of the ratio of two systems over several configurations."""
-    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
-    verdict = describe_verdict(ratio)
-    count = f"mean over {format_count(ratio.configurations, 'configuration')}"
-    return Card(figure.label, format_times(ratio), "", f"{ends}{verdict}", count)
-
-
-def _describe_best(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
-    """Return the card of the best of several systems, beside the worst."""
-    all_means = {system: compute_over_trials(figure.name, trials).mean for system, trials in systems.items()}
-    means = {system: mean for system, mean in all_means.items() if mean is not None and _is_measured(figure, mean)}
-    if not means:
-        return Card(figure.label, None, "", figure.missing)
-    better = describe(figure.name).better
-    best, *_, worst = sorted(means, key=means.__getitem__, reverse=better != "lower") * 2
-    value, other = _scale(figure.name, [means[best], means[worst]])
-    hint = "; ".join(filter(None, (figure.hint, _DIRECTIONS[better])))
-    unit = _unit(figure.name)
-    if len(means) == 1:
-        return Card(figure.label, value, unit, f"{best}; not measured on others", hint)
-    if value == other:
-        return Card(figure.label, value, unit, f"the same for {len(means)} systems", hint)
-    if len(systems) == 2:
-        return Card(figure.label, value, unit, f"{best}; {worst} {other}", hint)
-    first, last = ("best", "worst") if better else ("most", "least")
-    return Card(figure.label, value, unit, f"{first}: {best}; {last}: {worst} {other}", hint)
+    return Card(label, format_times(ratio), "", f"{ends}{words}", told)
 
 
 def _scale(name: str, values: list[float | None]) -> list[str]:

@@ -15,14 +15,15 @@ from tracegen.errors import format_count
 def make_first_screen(data: Gathered) -> FirstScreen:
     """Return the first screen: what was tested, the answer, the cards, the doubts."""
     is_valid = all(summary.is_valid for summary in data.summaries)
-    is_outside = any(summary.is_outside_profile for summary in data.summaries)
+    # Valid runs are no verdict on which system is better, nor predictions outside their profile a measurement.
+    is_plain = data.comparison is not None or any(summary.is_outside_profile for summary in data.summaries)
     return FirstScreen(
         f"kv-tier-bench report of {_count_runs(data)}",
         data.title or _make_load_title(data) or make_title(data),
         list_tested(data),
         wording.format_state(data),
         describe_answer(data),
-        "bad" if not is_valid else "plain" if is_outside else "good",
+        "bad" if not is_valid else "plain" if is_plain else "good",
         make_cards(data),
         list_doubt_lines(data),
     )

@@ -8,9 +8,8 @@ import polars as pl
 
 from analysis.comparison.compare import Comparison
 from analysis.comparison.rows import Row, tabulate_comparison
-from analysis.comparison.sentences import count_better
 from analysis.report.chart_kinds import ROWS, Chart, Plot
-from analysis.report.sides.forest import ForestAxis, fit_axis
+from analysis.report.sides.forest import ForestAxis, fit_axis, turn
 from analysis.report.svg import INK, MUTED, WIDTH, get_colour
 
 _COLUMNS: Final = {"old": 70, "new": 70, "ratio": 75, "interval": 110, "words": 130}
@@ -45,9 +44,7 @@ def draw_forest(sides: Comparison) -> Plot | None:
 
 
 def _make_mark(label: str, row: Row) -> dict[str, str | float | None]:
-    ratio = row.ratio
-    known = (ratio.ratio, ratio.low, ratio.high)
-    at, low, high = (count_better(value, ratio.better) if value and ratio.better else None for value in known)
+    at, low, high = turn(row.ratio) or (None, None, None)
     return {
         "label": label,
         "at": at,
@@ -58,7 +55,7 @@ def _make_mark(label: str, row: Row) -> dict[str, str | float | None]:
         "new": row.new,
         "ratio": row.times,
         "interval": row.interval,
-        "words": _WORDS.get(row.tone, f"{ratio.winner} is better"),
+        "words": _WORDS.get(row.tone, row.words),
         "note": f"{label}: {row.times}, 95% interval {row.interval}: {row.words}",
     }
 

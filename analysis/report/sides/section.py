@@ -15,7 +15,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def render_sides(comparison: Comparison) -> Markup:
-    """Return the section: the verdict, a forest plot as a table, doubts, and the trials folded."""
+    """Return the section: a forest plot as a table, remarks, and the trials folded; empty without them."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -24,12 +24,15 @@ def render_sides(comparison: Comparison) -> Markup:
         lstrip_blocks=True,
     )
     groups = tabulate_comparison(comparison)
+    remarks = [*list_remarks(comparison), *comparison.warnings]
+    if not groups and not remarks:  # the first screen says why a single pair is not compared
+        return Markup("")
     text = environment.get_template("sides.html.jinja").render(
         sides=comparison,
         groups=groups,
         axis=fit_axis(row.ratio for group in groups for row in group.rows),
         trials=tabulate_trials(comparison),
-        remarks=[*list_remarks(comparison), *comparison.warnings],
+        remarks=remarks,
         count=format_count,
     )
     return Markup(text)  # noqa: S704 (escaped by the template)

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.comparison.trials import compute_statistics
+from analysis.comparison.intervals import compute_statistics
 from analysis.log.log import Targets
 from analysis.report import comparison_charts, export, svg
 from analysis.report import text as wording

@@ -105,7 +105,7 @@ def test_the_page_says_what_is_predicted(page: Path) -> None:
     text = words(root)
     assert words(root.find(".//h1")) == "drive, what-if (predicted), predicted-sheet"  # type: ignore[arg-type]
     assert "PREDICTED, not measured, with the profile drive (measured) (what-if (predicted))" in text
-    assert "VALID, 2 of 4 runs predicted" in text
+    assert "4 VALID RUNS, 2 predicted" in text
     assert "Runs marked as predicted were not measured" in text
     assert all(part in text for part in INTERVAL.removesuffix("]").split(" ["))
     assert "the profile acme-1 (data sheet: acme.example, 2026-11-01)" in text
@@ -148,7 +148,7 @@ def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) ->
 def test_other_formats_are_marked(reported: dict[str, Gathered]) -> None:
     both = reported["both"]
     markdown = export.as_markdown(both).decode()
-    assert "\n**VALID, 2 of 4 runs predicted** " in markdown
+    assert "\n**4 VALID RUNS, 2 predicted** " in markdown
     assert INTERVAL in markdown
     assert "PREDICTED with the profile drive (measured)" in markdown
     rows = list(csv.reader(export.as_csv(both).decode().splitlines()))
