@@ -8,7 +8,6 @@ import polars as pl
 
 from analysis.log.log import Targets, scan
 from analysis.runs.opening import open_run
-from analysis.runs.samples import make_null_columns
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, RunInfo, counters
@@ -71,7 +70,5 @@ def _scan_moves(files: list[Path], shift_ns: int) -> pl.LazyFrame:
 
 
 def _scan_device(path: Path, shift_ns: int, rank: int) -> pl.LazyFrame:
-    samples = pl.scan_parquet(path, glob=False)
-    samples = samples.with_columns(make_null_columns(samples.collect_schema().names()))
     own_rank = pl.lit(rank, pl.Int32).alias("rank")
-    return samples.select(DEVICE_SCHEMA.names).with_columns(pl.col("time_ns") + shift_ns, own_rank)
+    return scan([path]).select(DEVICE_SCHEMA.names).with_columns(pl.col("time_ns") + shift_ns, own_rank)
