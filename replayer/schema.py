@@ -6,10 +6,8 @@ names is in `replayer.record`.
 
 from replayer.record.code_digests import code_digests
 from replayer.record.columns import (
-    ADDED,
     ARRANGED_PLAN_VERSION,
     CHECKPOINT_OPS,
-    DEVICE_ADDED,
     DEVICE_SCHEMA,
     LOG_COLUMNS,
     LOG_ENUMS,
@@ -47,14 +45,11 @@ from replayer.record.simulation import (
     read_simulation,
 )
 from replayer.record.unfinished import Unfinished
-from replayer.record.warning_kinds import typed_warnings
 from replayer.record.wording import causes_of, commonest, describe_cut, drive, plain_model
 
 __all__ = [
-    "ADDED",
     "ARRANGED_PLAN_VERSION",
     "CHECKPOINT_OPS",
-    "DEVICE_ADDED",
     "DEVICE_SCHEMA",
     "LOG_COLUMNS",
     "LOG_ENUMS",
@@ -98,5 +93,4 @@ __all__ = [
     "read_run",
     "read_simulation",
     "to_plain",
-    "typed_warnings",
 ]

@@ -44,7 +44,6 @@ def pytest_xdist_auto_num_workers() -> int:
 TOGETHER = (
     "tests/analysis/assessment",
     "tests/analysis/report",
-    "tests/analysis/sql",
     "tests/analysis/submission/hand_made",
     "tests/replayer/sweep",
 )
@@ -82,7 +81,6 @@ LONGEST = (
     "tests/tracegen/readers/test_bad_files.py",
     "tests/tracegen/readers/test_anything.py",
     "tests/tracegen/sources/test_tokenizers.py",
-    "tests/analysis/sql",
     "tests/analysis/assessment",
 )
 

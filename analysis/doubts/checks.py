@@ -8,8 +8,8 @@ from analysis.doubts.doubt import Doubt, Evidence, Found
 from analysis.doubts.machine import check_busy_machine, check_cpu_waits, check_pauses, lacks_cpu
 from analysis.doubts.predictions import WIDER, check_profile
 from analysis.doubts.steady import check_steadiness
-from analysis.log.columns import CAUSES, GIB
-from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain, typed_warnings
+from analysis.log.columns import GIB
+from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain
 from tracegen.errors import format_count
 from tracegen.schema import has_guessed_sessions
 
@@ -72,7 +72,7 @@ def _check_errors(run: Evidence) -> Found:
         dependent = f"{run.values['upstream_moves']:,} more could not be made after {after}"
         text = f"{format_count(failed, 'move')} failed and {dependent}"
         text += f": {commonest(run.causes)}" if run.causes else ""
-        advice = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
+        advice = "the column `error` of the log says why (docs/reading-logs.md)"
         yield Doubt("errors", text, advice, invalidates=True)
 
 
@@ -137,22 +137,17 @@ def _check_percentiles(run: Evidence) -> Found:
 
 
 def _check_plan_wait(run: Evidence) -> Found:
-    """Doubt times of requests that include waits which a live server would not have had.
-
-    Logs of version 1 do not name the causes, so all waiting for the plan counts.
-    """
+    """Doubt times of requests that include waits which a live server would not have had."""
     values = run.values
     if values["plan_wait_share"] is None:
         return
-    known = {cause: values[f"{cause}_wait_share"] for cause in CAUSES}
-    unknown = values["plan_wait_share"] - sum(known.values())
-    parts = {"order": known["order"], "window": known["window"], "no known cause": unknown}
+    parts = {cause: values[f"{cause}_wait_share"] for cause in ("order", "window")}
     waited = sum(parts.values())
     if waited <= PLAN_WAIT_SHARE:
         return
     shares = ", ".join(f"{name} {wait:.1%}" for name, wait in parts.items() if wait >= 0.0005)
     text = f"waiting for the plan's order is {waited:.1%} of the mean end to end time ({shares})"
-    if known["window"] > waited / 2:
+    if parts["window"] > waited / 2:
         advice = "the replayer's window held back ops that a server would have begun: widen --window"
     else:
         advice = "this system differs from the reference: pass --order with one nearer to it, or --placement live"
@@ -298,7 +293,7 @@ def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
         run: the evidence.
         kinds: the kinds of doubt that the checks have found.
     """
-    for warning in dict.fromkeys(warning for info in run.infos for warning in typed_warnings(info)):
+    for warning in dict.fromkeys(warning for info in run.infos for warning in info.warnings):
         text = warning.text.rstrip(".")
         is_cache = warning.kind == "page cache served reads"
         if ("page cache" if is_cache else warning.kind) in kinds:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from analysis.log import counted
 from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
@@ -15,7 +14,7 @@ from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE, SIZE_CLASS, TO
 from analysis.log.counted import RequestBounds
 from analysis.log.quantiles import Classes, Sorted, sort
 from analysis.log.requests import sum_by_request
-from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
+from replayer.schema import LOG_ENUMS, TIERS
 
 STRETCH: Final = 1 << 24
 """The number of rows that are grouped at once.
@@ -54,7 +53,12 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "utilisation": pl.Float64,
     "process_cpu": pl.Float64,
     "system_cpu": pl.Float64,
-    **{name: pl.Float64 if name == "steal_cpu" else pl.Int64 for name in DEVICE_ADDED},
+    "steal_cpu": pl.Float64,
+    "process_read_bytes": pl.Int64,
+    "process_written_bytes": pl.Int64,
+    "run_delay_ns": pl.Int64,
+    "throttled_ns": pl.Int64,
+    "sampler_delay_ns": pl.Int64,
     "host_cores": pl.Int64,
     "rank": pl.Int64,
     "host": pl.Int64,
@@ -86,15 +90,8 @@ class Targets:
 
 
 def scan(files: list[Path]) -> pl.LazyFrame:
-    """Scan the parts of a log, and add the columns that version 1 lacks."""
-    missing = set(ADDED) - set(pq.read_schema(files[0].absolute()).names)
-    defaults = {
-        "position": pl.col("op_id"),
-        "window_ns": pl.lit(0, pl.Int64),
-        "order_ns": pl.lit(0, pl.Int64),
-        "waited_for": pl.lit(None, pl.Enum(WAITS)),
-    }
-    return pl.scan_parquet(files, glob=False).with_columns(**{name: defaults[name] for name in sorted(missing)})
+    """Scan the parts of a log."""
+    return pl.scan_parquet(files, glob=False)
 
 
 def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFrame]:

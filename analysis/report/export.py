@@ -1,12 +1,10 @@
 """Formats of a report, and its file."""
 
-import importlib.util
-import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 from msgspec.structs import asdict
@@ -22,14 +20,27 @@ from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
-from analysis.sql.csv_cells import as_text
-from analysis.summary.distributions import TABLES
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
 from analysis.summary.text import describe_drive, format_verdicts
-from tracegen.errors import InputError, escape_controls, format_count, missing_package
+from tracegen.errors import InputError, escape_controls, format_count
 
-_SHEET_NAME: Final = 31  # most characters that Excel allows
+_FORMULA: Final = r"^[=+\-@\t\r]"
+_CONTROL: Final = r"[^\P{Cc}\n\t]"
+
+
+def as_text(column: pl.Expr, *, terminal: bool = False) -> pl.Expr:
+    """Put an apostrophe before cells that a spreadsheet would take for a formula.
+
+    Numbers that are written as text stay as they are.
+
+    Args:
+        column: strings.
+        terminal: replace control characters by question marks, as a terminal would obey them.
+    """
+    formula = column.str.contains(_FORMULA) & column.cast(pl.Float64, strict=False).is_null()
+    text = pl.when(formula).then(column.str.replace("^", "'")).otherwise(column)
+    return text.str.replace_all(_CONTROL, "?") if terminal else text
 
 
 def make_tidy_table(data: Gathered) -> pl.DataFrame:
@@ -56,13 +67,6 @@ def as_csv(data: Gathered) -> bytes:
     return make_tidy_table(data).with_columns(as_text(pl.col("run"))).write_csv().encode()
 
 
-def as_parquet(data: Gathered) -> bytes:
-    """Return the tidy table as Parquet."""
-    sink = io.BytesIO()
-    make_tidy_table(data).write_parquet(sink)
-    return sink.getvalue()
-
-
 def as_json(data: Gathered) -> bytes:
     """Return the answer, the cards, and the summaries with their tables as JSON."""
     runs = [
@@ -80,38 +84,6 @@ def as_json(data: Gathered) -> bytes:
     if data.comparison:
         content["comparison"] = convert_comparison(data.comparison)
     return (json.dumps(content, indent=1) + "\n").encode()
-
-
-def as_xlsx(data: Gathered) -> bytes:
-    """Return a workbook with sheets of metrics, of doubts and of each table, all with all runs."""
-    import xlsxwriter  # noqa: PLC0415 (an optional package)
-
-    doubts = [
-        {"run": run.name} | {name: getattr(doubt, name) for name in ("invalidates", "kind", "text", "advice")}
-        for run in data.runs
-        for doubt in run.summary.doubts
-    ]
-    words = dict.fromkeys(("run", "kind", "text", "advice"), pl.String) | {"invalidates": pl.Boolean}
-    sheets = {"metrics": make_tidy_table(data), "doubts": pl.DataFrame(doubts, schema=words)}
-    for name in TABLES:
-        own = [run.tables[name].select(pl.lit(run.name).alias("run"), pl.all()) for run in data.runs if run.tables]
-        sheets |= {name: pl.concat(own)} if own else {}
-    sink = io.BytesIO()
-    # Names of runs must not become formulas or links.
-    options = {
-        "in_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_urls": False,
-        "nan_inf_to_errors": True,
-    }
-    with xlsxwriter.Workbook(sink, options) as book:
-        for name, table in sheets.items():
-            formats: Mapping[Any, str] = {
-                pl.selectors.float(): "General",
-                pl.selectors.integer(): "#,##0",
-            }
-            table.write_excel(book, name[:_SHEET_NAME], column_formats=formats, freeze_panes=(1, 0), autofit=True)
-    return sink.getvalue()
 
 
 def as_markdown(data: Gathered) -> bytes:
@@ -200,9 +172,7 @@ FORMATS: Final[dict[str, Callable[[Gathered], bytes]]] = {
     "html": as_html,
     "md": as_markdown,
     "csv": as_csv,
-    "parquet": as_parquet,
     "json": as_json,
-    "xlsx": as_xlsx,
 }
 TEXT: Final = ("md", "csv", "json")
 """Formats that may go to a terminal."""
@@ -218,16 +188,13 @@ def choose_format(form: str | None, output: Path | None, runs: Sequence[Path], *
         force: whether an existing file may be replaced.
 
     Raises:
-        InputError: no format is named, it needs a file or a missing package, or the file cannot be
-            written.
+        InputError: no format is named, it needs a file, or the file cannot be written.
     """
     chosen = form or (output.suffix.lower().removeprefix(".") if output else "")
     if chosen not in FORMATS:
         problem = "its suffix names no format" if output else "no file and no format is named"
         remedy = f"name a file like `output=report.html`, or pass `form={'|'.join(FORMATS)}`"
         raise InputError(problem, remedy, subject=output, setting="output" if output else None)
-    if chosen == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
-        raise missing_package("the format xlsx", "xlsxwriter", "xlsx", alternative="or write csv or parquet")
     if output is not None:
         _check_output(output, runs, force=force)
     elif chosen not in TEXT:

@@ -5,11 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from analysis.runs.samples import read_samples
 from analysis.submission.summary_json import PackagedTrial, name_trial
-from replayer.schema import DEVICE_ADDED
 from tracegen.errors import InputError
 
 SAMPLE_S: Final = (0.9, 1.5)
@@ -30,10 +27,6 @@ def check_samples(name: str, path: Path) -> Iterator[str]:
         samples = read_samples(path)
     except InputError:  # reported with the run, which cannot be opened
         return
-    known = pq.read_schema(path).names
-    missing = [column for column in DEVICE_ADDED if column not in known]
-    if missing:
-        yield f"{name}/device.parquet lacks {', '.join(missing)}"
     intervals = sorted((samples["interval_ns"][:-1] / 1e9).to_list())
     if len(intervals) <= 2:
         return

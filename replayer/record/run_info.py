@@ -1,7 +1,7 @@
 """run.json as frozen types: decoded once, with the path of the field in errors, and encoded by the replayer.
 
-A field without a default is in every run.json. A field with the default None is absent or null in the files of older
-releases, or of runs that died before it was known.
+A field without a default is in every run.json. A field with the default None is absent or null where it means nothing,
+and in the files of runs that died before it was known.
 """
 
 from typing import Literal, get_args
@@ -199,7 +199,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_simulated_nvme(self) -> bool:
-        """Whether the nvme tier is a layout that is not on a drive; older files name no layout: it was files."""
+        """Whether the nvme tier is a layout that is not on a drive."""
         return self.layout is not None and self.layout not in DEVICE_LAYOUTS
 
     def __post_init__(self) -> None:
@@ -242,9 +242,9 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.json's word)
-    """Something that the replayer noticed; `kind` is None in files of older releases."""
+    """Something that the replayer noticed."""
 
-    kind: WarningKind | None = None
+    kind: WarningKind
     text: str
 
 
@@ -274,7 +274,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     payload_nonce: str | None = None
     conditions: Conditions
     machine: Machine | None = None
-    warnings: tuple[Warning | str, ...]
+    warnings: tuple[Warning, ...]
     precondition: Precondition | None = None
     clock: Clock | None = None
     executed_ops: Count | None = None

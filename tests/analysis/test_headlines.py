@@ -175,11 +175,11 @@ def test_moves_that_wait_for_a_core_are_held_back_by_the_cpu(tmp_path: Path, bus
     assert found["bottleneck"] == metric_oracle.summary(metric_oracle.read(place))["bottleneck"] == bottleneck
 
 
-@pytest.mark.parametrize("cause", ["order", "window", "unknown"])
+@pytest.mark.parametrize("cause", ["order", "window"])
 def test_only_a_window_that_holds_ops_back_is_to_be_widened(cause: str) -> None:
     values = {f"{wait}_wait_share": 0.0 for wait in (*WAITS, "order", "window")}
     values |= {"plan_wait_share": 0.5}
-    values |= {f"{cause}_wait_share": 0.5} if cause != "unknown" else {}
+    values |= {f"{cause}_wait_share": 0.5}
     (doubt,) = doubts._check_plan_wait(
         Evidence([read_run(ROOT / "tests" / "data" / "run")], [False], values, Moved(0, 0, 0), None, None, None)
     )

@@ -1,8 +1,9 @@
-"""Predicted runs in summaries, queries and assessments: marked, with intervals, and judged as what they are."""
+"""Predicted runs in summaries, Python and assessments: marked, with intervals, and judged as what they are."""
 
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import analysis
@@ -102,17 +103,15 @@ def test_a_prediction_is_neither_a_copy_nor_a_trial_of_its_replay(tmp_path: Path
     assert "3 runs, same work" in render(summaries)
 
 
-def test_queries_and_python_read_predicted_runs(tmp_path: Path) -> None:
-    place = save_predicted(tmp_path / "run")
-    query = "select count(*) as n, max(end_ns) as last from moves"
-    (row,) = json.loads(call("sql", place, query, "--format", "json").stdout)
-    assert row["n"] == 1799
-    loaded = analysis.load(place)
+def test_python_reads_predicted_runs(tmp_path: Path) -> None:
+    loaded = analysis.load(save_predicted(tmp_path / "run"))
+    count, last_ns = loaded.moves.select(pl.len(), pl.col("end_ns").max()).collect().row(0)
+    assert count == 1799
     assert loaded.device is None
     assert loaded.info[0].prediction is not None
     prediction = loaded.summary().prediction
     assert prediction is not None
-    assert prediction.intervals["elapsed_s"][1] == pytest.approx(1.25 * row["last"] / 1e9, rel=1e-3)
+    assert prediction.intervals["elapsed_s"][1] == pytest.approx(1.25 * last_ns / 1e9, rel=1e-3)
 
 
 def test_an_assessment_says_that_no_machine_was_measured(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tracegen.errors import InputError
 from tracegen.sources import tokenizers as tokens
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OPTIONAL = {"transformers": "hub", "matplotlib": "plot", "xlsxwriter": "xlsx"}
+OPTIONAL = {"transformers": "hub", "matplotlib": "plot"}
 
 
 def remedy(package: str) -> str:
@@ -44,12 +44,6 @@ def test_tokenizers_of_the_hub_need_transformers(without: str) -> None:
 def test_pictures_of_traces_need_matplotlib(without: str, demo_trace: Path, tmp_path: Path) -> None:
     sentence(here("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg"), "--plot needs", remedy(without))
     assert here("tracegen", "info", demo_trace).returncode == 0
-
-
-@pytest.mark.parametrize("without", ["xlsxwriter"], indirect=True)
-def test_workbooks_need_xlsxwriter(without: str, tmp_path: Path) -> None:
-    told = here("analysis", "report", ROOT / "tests" / "data" / "run", "-o", tmp_path / "r.xlsx")
-    sentence(told, "the format xlsx needs", remedy(without), "or write csv or parquet")
 
 
 def test_ranks_need_mpi(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,12 @@ def hostile(one: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("hostile") / f"={ESCAPES}"
     words = {"host": f"h{ESCAPES}", "cpu": f"c{ESCAPES}", "storage": {"device": f"d{ESCAPES}"}}
     trace = {"fingerprint": "t", "path": ESCAPES, "generator": ESCAPES, "recipe": {ESCAPES: ESCAPES}}
-    texts = {"conditions__model": f"m{ESCAPES}", "warnings": [ESCAPES], "reason": ESCAPES, "machine": words}
+    texts = {
+        "conditions__model": f"m{ESCAPES}",
+        "warnings": [{"kind": "note", "text": ESCAPES}],
+        "reason": ESCAPES,
+        "machine": words,
+    }
     return changed(one, place, status="failed", trace=trace, executed_fingerprint=ESCAPES, **texts)
 
 

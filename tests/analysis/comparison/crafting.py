@@ -115,7 +115,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         plan |= {name: dict.fromkeys(TIERS, 0) for name in ("hits", "stores", "read_bytes", "write_bytes")}
         plan |= {"demotions": {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": 0}}
         content = {
-            "run_version": 1, "status": "complete", "reason": None, "warnings": [], "trace": {"fingerprint": info.pop("trace", "t")},
+            "run_version": 2, "status": "complete", "reason": None, "warnings": [], "trace": {"fingerprint": info.pop("trace", "t")},
             "plan": plan, "conditions": conditions(**info.pop("conditions", {})),
             "executed_ops": ops, "executed_fingerprint": f"{plan['plan_fingerprint']} {ops}",
             "valid": True, "metrics": metrics | (values or {}),

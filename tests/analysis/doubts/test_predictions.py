@@ -138,7 +138,7 @@ def test_bounds_that_cannot_be_used_are_a_doubt(tmp_path: Path, how: str, why: s
 # Files whose version and mark disagree
 
 
-@pytest.mark.parametrize(("version", "is_marked"), [(3, False), (2, True), (1, True)])
+@pytest.mark.parametrize(("version", "is_marked"), [(3, False), (2, True)])
 def test_a_mark_goes_with_its_version(tmp_path: Path, version: int, is_marked: bool) -> None:
     place = mark(clean()).save(tmp_path / "run")
     info = run_json(place) | {"run_version": version}

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.summary.summary import check_run, summarise
-from tests.analysis.doubts.tampering import CODE, HITS, swap, tampered
+from analysis.summary.summary import check_run
+from tests.analysis.doubts.tampering import CODE
 from tests.support.crafted_runs import REQUESTS, SIZE, Crafted, clean
 from tests.support.doubts import Change, call, conditions, counted, each_sample, found, queued
-from tests.support.logs import as_version_1
 
 GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
@@ -164,20 +163,6 @@ def test_the_advice_on_plan_waits_depends_on_their_cause(tmp_path: Path, cause: 
     (doubt,) = found(run, tmp_path)["plan wait"]
     assert remedy in doubt.advice
     assert re.search(rf"is (89\.\d|90\.0)% of the mean end to end time \({cause} ", doubt.text)
-
-
-def test_waits_of_version_1_have_no_known_cause(tmp_path: Path) -> None:
-    run = clean()
-    waits(run, 0.2)
-    place = as_version_1(run.save(tmp_path / "run"))
-    (doubt,) = [doubt for doubt in summarise(place).to_json()["doubts"] if doubt["kind"] == "plan wait"]
-    assert "(no known cause 20.0%)" in doubt["text"]
-
-
-def test_a_log_of_version_1_is_valid(tmp_path: Path) -> None:
-    place = as_version_1(clean(60, cpu_objects=5, executed=100).save(tmp_path / "run"))
-    assert check_run(place).is_valid
-    assert not check_run(tampered(place, swap("key", HITS))).is_valid
 
 
 def test_too_few_samples_per_percentile(tmp_path: Path) -> None:

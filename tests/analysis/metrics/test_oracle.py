@@ -14,7 +14,7 @@ from tests.analysis import metric_oracle
 from tests.analysis.metrics.comparing import ABOUT, assert_same, assert_same_table, open_log_of
 from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.latencies import latencies_known
-from tests.support.logs import as_version_1, follow, make_rows, samples, warm_end, with_copies, write_run
+from tests.support.logs import follow, make_rows, samples, warm_end, with_copies, write_run
 
 
 def make_run(place: Path, seed: int, count: int, parts: int) -> Path:
@@ -95,11 +95,6 @@ def cut_ranks(place: Path) -> Path:
     return place
 
 
-def older(place: Path) -> Path:
-    """Write a run of version 1, which has no order and no causes of waits."""
-    return as_version_1(write_run(place, make_rows(8, 200)))
-
-
 CASES: dict[str, Callable[[Path], Path]] = {
     "hundreds of rows": lambda place: make_run(place, 1, 400, 3),
     "tens of rows": lambda place: make_run(place, 2, 30, 1),
@@ -125,7 +120,6 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "copies in several parts of a warm-up": lambda place: write_run(
         place, with_copies(follow(12, warm_ops=60), 12), 7, warmup={"ops": 60, "end_ns": None}
     ),
-    "version 1": older,
 }
 
 
@@ -188,5 +182,5 @@ def test_a_rank_that_began_before_the_first(tmp_path: Path) -> None:
         write_run(
             place / f"rank_{rank}", [row | {"rank": rank} for row in by_hand()], rank=rank, clock={"zero_ns": zero}
         )
-    (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 2, "status": "failed"}))
+    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
     assert_same(summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)))

@@ -74,14 +74,13 @@ def test_other_formats_have_the_cells(sweep: Path, tmp_path: Path) -> None:
         (["SWEEP", "SWEEP", "--format", "md"], "a sweep is reported alone; name only this file"),
         (["SWEEP", "--format", "md", "--baseline", "x"], "--baseline: says nothing about a sweep"),
         (["SWEEP", "--format", "md", "--qos-ms", "batch=3"], "--qos-ms: says nothing about a sweep"),
-        (["SWEEP", "-o", "x.parquet"], "reports runs, not a sweep; pass html, md, csv, json"),
         (["SWEEP", "--format", "csv", "--force", "-o", "SWEEP"], "which must not change"),
         (["OTHER", "--format", "md"], "is not a table that `replayer simulate` wrote"),
     ],
 )
 def test_wrong_usage_ends_in_one_sentence(sweep: Path, tmp_path: Path, words: list[str], expected: str) -> None:
     (tmp_path / "other").write_text("text")
-    paths = {"SWEEP": sweep, "OTHER": tmp_path / "other", "x.parquet": tmp_path / "x.parquet"}
+    paths = {"SWEEP": sweep, "OTHER": tmp_path / "other"}
     done = report(*(paths.get(word, word) for word in words))
     assert done.exit_code == 2
     assert expected in done.output
