@@ -18,7 +18,6 @@ from analysis.metrics import (
     latency,
     machine,
     moves,
-    ranks,
     throughput,
     time_spent,
     waits,
@@ -37,7 +36,6 @@ DECLARED: Final[Declared] = (
     | time_spent.METRICS
     | wear.METRICS
     | machine.METRICS
-    | ranks.METRICS
 )
 """All functions with their metrics, in the order of the glossary; a new module is one more line."""
 METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {function.__name__: function for function in DECLARED}

@@ -10,8 +10,6 @@ from analysis.log.quantiles import gaps_ns, sort
 from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
 
-_BEST_S = 10
-
 
 def bandwidth(log: Log) -> pl.LazyFrame:
     """Bytes divided by one of several times; each answers another question.
@@ -19,32 +17,13 @@ def bandwidth(log: Log) -> pl.LazyFrame:
     {tier}_{direction}_gib_s: Σ bytes / elapsed_s: what the run got.
     {tier}_{direction}_busy_gib_s: Σ bytes / the union of start … end of such moves: the bandwidth
         while there was something to move.
-    {tier}_{direction}_best10_gib_s: Σ bytes of the moves that ended within the best 10 s / 10 s;
-        null in runs shorter than 10 s.
-    {tier}_{direction}_io_gib_s: Σ bytes / Σ time of the moves: what one move alone gets.
     {tier}_{direction}_efficiency: busy_gib_s / the bandwidth stated for the tier (`tier_gib_s`; for
         nvme also `device_gib_s`); null if none is stated.
     """
     rates = log.rated.select(
         **{f"{touched}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for touched, rows in SIDES.items()}
     )
-    alone = log.cells.select(
-        **{
-            f"{touched}_io_gib_s": _divide(
-                SIZE.filter(rows).sum(),
-                _time(touched).filter(rows).sum(),
-            )
-            for touched, rows in SIDES.items()
-        }
-    )
-    is_long = log.span is not None and (log.span[1] - log.span[0]) / 1e9 >= _BEST_S
-    best = [
-        _best(log.seconds.filter(rows), is_long).select(
-            pl.first().alias(f"{touched}_best10_gib_s"),
-        )
-        for touched, rows in SIDES.items()
-    ]
-    frames = [rates, alone, *(_busy(log, direction) for direction in TOUCHES), *best]
+    frames = [rates, *(_busy(log, direction) for direction in TOUCHES)]
     return pl.concat(frames, how="horizontal").with_columns(_efficiencies(log))
 
 
@@ -61,15 +40,6 @@ def _efficiencies(log: Log) -> list[pl.Expr]:
             strict=True,
         )
     ]
-
-
-def _time(touched: str) -> pl.Expr:
-    """Return the time of a move in ns, for e.g. "nvme_read"."""
-    return pl.col(touched.split("_")[1] + "_ns")
-
-
-def _divide(size: pl.Expr, time_ns: pl.Expr) -> pl.Expr:
-    return pl.when(time_ns > 0).then(size / GIB / (time_ns / 1e9))
 
 
 def _busy(log: Log, direction: str) -> pl.LazyFrame:
@@ -92,19 +62,7 @@ def _busy(log: Log, direction: str) -> pl.LazyFrame:
     )
 
 
-def _best(seconds: pl.LazyFrame, is_long: bool) -> pl.LazyFrame:
-    """Return the bandwidth of the best ten whole seconds, which begin when a move ended."""
-    sums = seconds.group_by("second").agg(SIZE.sum()).sort("second")
-    window = SIZE.rolling_sum_by("second", f"{_BEST_S}i").max() / GIB / _BEST_S
-    return sums.select(window if is_long else pl.lit(None, pl.Float64))
-
-
-def _declare(
-    ending: str,
-    label: str,
-    *,
-    unit: str = "GiB/s",
-) -> Metric:
+def _declare(ending: str, label: str, *, unit: str = "GiB/s") -> Metric:
     """Describe a bandwidth of each tier in each direction."""
     return Metric(
         f"{{tier}}_{{direction}}_{ending}",
@@ -120,8 +78,6 @@ METRICS: Final[Declared] = {
     bandwidth: (
         _declare("gib_s", ""),
         _declare("busy_gib_s", " while busy"),
-        _declare("best10_gib_s", " in the best 10 s"),
-        _declare("io_gib_s", " of one move alone"),
         _declare("efficiency", ", share of the stated bandwidth", unit="share"),
     ),
 }

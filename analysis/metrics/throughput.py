@@ -22,13 +22,11 @@ def throughput(log: Log) -> pl.LazyFrame:
         includes evictions, and excludes waiting and the making and checking of bytes.
     wall_clock_tok_s: tokens_generated / elapsed_s.
     requests_per_s: requests whose first start is inside elapsed_s / elapsed_s.
-    storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s: throughput per unit of
-        concurrency, to be read together with mean_inflight. The second name is that of kv-cache.py,
-        which calls it storage throughput.
+    storage_tok_s: tokens_generated / storage_io_s: throughput per unit of concurrency, to be read
+        together with mean_inflight. kv-cache.py calls it storage throughput.
     mean_inflight: storage_io_s / elapsed_s.
     drained_bytes: Σ bytes read from and written to tiers × the share of start … end after the cut;
         0 in a run that was not cut.
-    drained_tokens: Σ new_tokens × the same share.
     """
     io_s = pl.col("io_ns").sum() / 1e9
     totals = log.cells.select(tokens_generated=_TOKENS)
@@ -37,7 +35,6 @@ def throughput(log: Log) -> pl.LazyFrame:
         storage_io_s=io_s,
         wall_clock_tok_s=_TOKENS / log.elapsed_s,
         storage_tok_s=_TOKENS / io_s,
-        cache_io_tokens_per_sec=_TOKENS / io_s,
         mean_inflight=io_s / log.elapsed_s,
     )
     return pl.concat([totals, rates, _begin_rate(log), _sum_drain(log)], how="horizontal")
@@ -51,13 +48,13 @@ def _begin_rate(log: Log) -> pl.LazyFrame:
 
 
 def _sum_drain(log: Log) -> pl.LazyFrame:
-    """Sum the bytes and tokens after the cut."""
+    """Sum the bytes after the cut."""
     if log.cut_ns is None or log.span is None or log.span[1] <= log.cut_ns:
-        return pl.LazyFrame({"drained_bytes": 0.0, "drained_tokens": 0.0})
+        return pl.LazyFrame({"drained_bytes": 0.0})
     moved = pl.sum_horizontal(
         SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS for direction in TOUCHES
     )
-    return log.within(log.cut_ns, log.span[1]).select(drained_bytes=moved, drained_tokens=_TOKENS)
+    return log.within(log.cut_ns, log.span[1]).select(drained_bytes=moved)
 
 
 def steady(log: Log) -> pl.LazyFrame:
@@ -104,10 +101,8 @@ METRICS: Final[Declared] = {
             "higher",
             short="storage tok/s",
         ),
-        Metric("cache_io_tokens_per_sec", "tok/s", "speed", "storage throughput, by kv-cache.py's name", "higher"),
         Metric("mean_inflight", "ratio", "speed", "moves in flight, mean"),
         Metric("drained_bytes", "bytes", "speed", "moved in the drain"),
-        Metric("drained_tokens", "tokens", "speed", "tokens generated in the drain"),
     ),
     steady: (
         Metric("steady_s", "s", "speed", "time without ramp and drain", "lower"),

@@ -273,7 +273,6 @@ class Run:
             requests=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
-            ranks=len(self.ranks),
             cores=(
                 sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
                 self.host_cores,
