@@ -133,7 +133,8 @@ class Run:
         Raises:
             InputError: a log cannot be read, or has rows that no replay writes.
         """
-        ends = {place: _last_sample_ns(samples) for place, samples in self.samples.items()}
+        last_ns = pl.col("time_ns").max()
+        ends = {place: samples.select(last_ns).item() for place, samples in self.samples.items()}
         return [
             examine(place, self.files[place], self.cells[place], info, ends.get(place))
             for place, info in self.info_of.items()
@@ -161,11 +162,8 @@ class Run:
         """
         for rank in self.ranks:
             if rank.is_running and not any((rank.path / "moves").glob("part-*.parquet")):
-                raise InputError(
-                    "the run is still running and has logged nothing yet",
-                    "try again in a few seconds",
-                    subject=rank.path,
-                )
+                problem = "the run is still running and has logged nothing yet"
+                raise InputError(problem, "try again in a few seconds", subject=rank.path)
         return {rank.path: parts(rank.path) for rank in self.ranks}
 
     @cached_property
@@ -328,11 +326,8 @@ class Run:
         first = min((zero for zero in zeros if zero is not None), default=0)
         shifts = [0 if zero is None else zero - first for zero in zeros]
         if max(shifts) > MAX_NS:
-            raise InputError(
-                "the clocks of its ranks are days apart",
-                "copy all ranks of one run together",
-                subject=self.path,
-            )
+            remedy = "copy all ranks of one run together"
+            raise InputError("the clocks of its ranks are days apart", remedy, subject=self.path)
         return dict(zip(self.info_of, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:
@@ -355,11 +350,6 @@ def _common_fingerprint(fingerprints: list[str | None]) -> str | None:
     if len(set(fingerprints)) == 1:
         return fingerprints[0]
     return hashlib.sha256("".join(map(str, fingerprints)).encode()).hexdigest()
-
-
-def _last_sample_ns(samples: pl.DataFrame) -> int | None:
-    last_ns: int | None = samples.select(pl.col("time_ns").max()).item()
-    return last_ns
 
 
 def _shift(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
