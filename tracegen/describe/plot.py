@@ -1,5 +1,6 @@
 """A picture of a trace: arrivals, prompt lengths, reuse distances and working set."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,13 +22,17 @@ _WINDOW_BINS: Final = BINS // 20
 _POINTS: Final = 1000
 """Points of a curve at most: more than the picture has pixels."""
 _COLOURS: Final = ("#1f5fa8", "#c8691c")
-_CONFIG: Final[dict[str, Any]] = {
+_GREY: Final = "#6b6b6b"
+_CONFIG: Final[dict[str, object]] = {
     "view": {"stroke": None},
-    "axis": {"labelColor": "#6b6b6b", "titleColor": "#6b6b6b", "titleFontWeight": "normal", "gridColor": "#e6e6e6"},
+    "axis": {"labelColor": _GREY, "titleColor": _GREY, "titleFontWeight": "normal", "gridColor": "#e6e6e6"},
     "title": {"anchor": "start", "fontWeight": "normal", "offset": 10},
     "legend": {"orient": "top-left", "title": None, "labelLimit": 300},
     "range": {"category": _COLOURS},
 }
+
+_Curves = dict[str, tuple[NDArray[Any], NDArray[Any]]]
+"""x and y of each curve, by the name that a legend shows."""
 
 
 def check_picture(picture: Path, *, force: bool) -> None:
@@ -77,48 +82,46 @@ def _draw(trace: Trace, facts: Facts, reuse: Reuse) -> alt.ConcatChart:
         recent: (timeline.ends_s, timeline.recent_tokens()),
     }
     lengths = "Prompt lengths (all objects that prefill touches)"
+    lengths_y = "share of requests up to this length"
     distances = f"Reuse distance: reads that an LRU cache hits{sample}"
+    size = "cache size (tokens)"
     charts = (
-        _draw_lines(rate, "Arrivals", "time (s)", "requests per second", line="step-before"),
-        _draw_lines({"": (prompts, ranks)}, lengths, "tokens", "share of requests up to this length", scale="log"),
-        _draw_lines({"": reuse.hit_curve()}, distances, "cache size (tokens)", "share of reads", scale="log"),
+        _draw_lines(rate, "Arrivals", "time (s)", "requests per second", is_step=True),
+        _draw_lines({"": (prompts, ranks)}, lengths, "tokens", lengths_y, is_log=True),
+        _draw_lines({"": reuse.hit_curve()}, distances, size, "share of reads", is_log=True),
         _draw_lines(working_set, "Working set", "time (s)", "tokens of distinct objects"),
     )
     title = (
         f"{trace.path.name}: {facts['ops']:,} ops, {facts['requests']:,} requests of"
         f" {format_users(facts)}, fingerprint {trace.metadata.fingerprint[:12]}…"
     )
-    picture = alt.concat(*charts, columns=2, background="white", padding=12)
-    return picture.properties(title=alt.Title(title, fontSize=15)).resolve_scale(color="independent")
+    picture = alt.concat(*charts, columns=2, title=title, background="white", padding=12)
+    picture.resolve = alt.Resolve(scale=alt.ScaleResolveMap(color="independent"))
+    return picture
 
 
 def _draw_lines(
-    curves: dict[str, tuple[NDArray[Any], NDArray[Any]]],
-    title: str,
-    x: str,
-    y: str,
-    *,
-    scale: str = "linear",
-    line: str = "linear",
+    curves: _Curves, title: str, x: str, y: str, *, is_log: bool = False, is_step: bool = False
 ) -> alt.Chart:
     """Draw curves by their names; a legend names them if there are several."""
-    values = [
-        {"x": float(xs[at]), "y": float(ys[at]), "name": name}
-        for name, (xs, ys) in curves.items()
-        for at in np.unique(np.linspace(0, len(xs) - 1, min(len(xs), _POINTS)).round().astype(int))
-    ]
-    legend = alt.Legend() if len(curves) > 1 else None
-    chart = alt.Chart(alt.InlineData(values=values), title=title, width=480, height=260)
-    return chart.mark_line(interpolate=line, strokeWidth=1.5).encode(
-        alt.X(
-            "x:Q",
-            title=x,
-            scale=alt.Scale(type=scale, nice=False, zero=scale == "linear"),
-            axis=alt.Axis(format="~s", tickCount=6, grid=False),
-        ),
-        alt.Y("y:Q", title=y, axis=alt.Axis(format="~s", titlePadding=8)),
-        alt.Color("name:N", sort=None, legend=legend),
+    values = [point for name, (xs, ys) in curves.items() for point in _thin(name, xs, ys)]
+    scale = alt.Scale(type="log") if is_log else alt.Scale(zero=True)
+    scale.nice = False
+    lines = alt.Chart(alt.InlineData(values=values), title=title, width=480, height=260).mark_line(
+        interpolate="step-before" if is_step else "linear", strokeWidth=1.5
     )
+    chart: alt.Chart = lines.encode(
+        alt.X("x:Q", title=x, scale=scale, axis=alt.Axis(format="~s", tickCount=6, grid=False)),
+        alt.Y("y:Q", title=y, axis=alt.Axis(format="~s", titlePadding=8)),
+        alt.Color("name:N", sort=None, legend=alt.Legend() if len(curves) > 1 else None),
+    )
+    return chart
+
+
+def _thin(name: str, x: NDArray[Any], y: NDArray[Any]) -> Iterator[dict[str, object]]:
+    """Yield at most _POINTS points of a curve, its ends among them."""
+    for at in np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).round().astype(int)):
+        yield {"x": float(x[at]), "y": float(y[at]), "name": name}
 
 
 class _Timeline:
