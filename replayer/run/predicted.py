@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
@@ -237,7 +237,7 @@ class PredictedReplay:
             self.trace,
             plan=None if summary is None else summary.to_info(),
             conditions=make_conditions(self.model, plan, settings, facts, ranks=1),
-            machine=msgspec.convert(machine.describe(), Machine),
+            machine=msgspec.convert(description.describe(), Machine),
             started=datetime.now(UTC),
         )
         return msgspec.structs.replace(

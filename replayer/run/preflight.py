@@ -3,8 +3,7 @@
 import resource
 from typing import Final
 
-from replayer.machine import description as machine
-from replayer.machine import free_memory as memory
+from replayer.machine import description, free_memory
 from replayer.machine.reserve import find_existing, free_bytes
 from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
@@ -58,7 +57,7 @@ def check_footprint(
 def describe_place(settings: Settings) -> str:
     """Return a line with the directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    storage = Storage(**machine.storage(find_existing(settings.cache_dir)))
+    storage = Storage(**description.storage(find_existing(settings.cache_dir)))
     return f"nvme tier: {settings.cache_dir} on {drive(storage)}"
 
 
@@ -96,7 +95,7 @@ def _largest_object(plan: Plan, summary: PlanSummary | None) -> int:
 
 def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> None:
     """Refuse a cpu tier and buffers that do not fit the memory."""
-    available = memory.available()
+    available = free_memory.available()
     if not available.bytes:
         return
     free = available.bytes // ranks

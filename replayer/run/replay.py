@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
@@ -312,7 +312,7 @@ def replay(
 
 
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
-    facts = machine.describe() | {"storage": tiers.storage()}
+    facts = description.describe() | {"storage": tiers.storage()}
     if tiers.all[GPU] is not None:
         facts["gpu"] = gpu.describe_gpu(settings.gpu_device)
     return msgspec.json.decode(json.dumps(facts), type=Machine)  # plain texts: torch has its own

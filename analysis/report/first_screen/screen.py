@@ -1,6 +1,5 @@
 """The first screen of a report of runs."""
 
-from analysis.report import text as wording
 from analysis.report.between_runs.load import find_load, is_one_curve
 from analysis.report.between_runs.load_screen import make_load_title
 from analysis.report.data import Gathered
@@ -9,6 +8,7 @@ from analysis.report.first_screen.cards import make_cards, pick_valid
 from analysis.report.first_screen.doubts import list_doubt_lines
 from analysis.report.first_screen.form import FirstScreen
 from analysis.report.first_screen.tested import list_tested
+from analysis.report.text import format_state
 from tracegen.errors import format_count
 
 
@@ -21,7 +21,7 @@ def make_first_screen(data: Gathered) -> FirstScreen:
         f"kv-tier-bench report of {_count_runs(data)}",
         data.title or _make_load_title(data) or make_title(data),
         list_tested(data),
-        wording.format_state(data),
+        format_state(data),
         describe_answer(data),
         "bad" if not is_valid else "plain" if is_plain else "good",
         make_cards(data),
