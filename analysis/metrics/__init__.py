@@ -12,8 +12,6 @@ import polars as pl
 
 from analysis.log.log import Log
 from analysis.metrics import (
-    bandwidth,
-    data,
     hit_rate,
     latency,
     machine,
@@ -27,11 +25,9 @@ from analysis.metrics.metric import Declared
 
 DECLARED: Final[Declared] = (
     throughput.METRICS
-    | data.METRICS
     | hit_rate.METRICS
     | moves.METRICS
     | latency.METRICS
-    | bandwidth.METRICS
     | waits.METRICS
     | time_spent.METRICS
     | wear.METRICS

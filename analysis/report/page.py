@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 import polars as pl
@@ -20,7 +20,6 @@ from analysis.progress import Progress, ignore_progress
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
-from analysis.report.data_tables import format_columns
 from analysis.report.figures import LEADING, SECTIONS, Figure, limit_systems
 from analysis.report.first_screen.cards import pick_valid
 from analysis.report.first_screen.screen import make_first_screen
@@ -30,12 +29,17 @@ from analysis.report.svg import COLOURS, WIDTH, render_svg
 from analysis.report.text import flatten, format_number, format_setting, list_claims, shown, unit
 from analysis.summary import glossary
 from analysis.summary.distributions import HEADINGS
+from analysis.summary.numbers import choose_decimals
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, Machine, to_plain
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 _COMMAND = re.compile(r"`([^`]+)`")
+
+_EXACT: Final = ("t_s", "share")
+"""Columns that name rows, so that no digit may be missing."""
+_MOST_DECIMALS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -234,3 +238,27 @@ def _tabulate_metrics(data: Gathered) -> Table:
         if any(summary.values.get(name) is not None for summary in data.summaries)
     ]
     return Table("Every metric", ["metric", "unit", *(run.name for run in data.runs)], rows)
+
+
+def format_columns(table: pl.DataFrame) -> list[list[str]]:
+    """Return the cells of a table by row; numbers of unlike metrics keep decimals of their own."""
+    is_mixed = "metric" in table.columns
+    columns = [
+        list(map(format_number, column)) if is_mixed else _format_column(column) for column in table.iter_columns()
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _format_column(column: pl.Series) -> list[str]:
+    if not column.dtype.is_float():
+        return list(map(format_number, column))
+    values = column.to_list()
+    exact = _count_decimals(values) if column.name in _EXACT else choose_decimals(values)
+    return ["–" if value is None else f"{value:,.{exact}f}" for value in values]
+
+
+def _count_decimals(values: list[float | None]) -> int:
+    """Return the decimals with which all values are exact."""
+    known = [value for value in values if value is not None]
+    fitting = (count for count in range(_MOST_DECIMALS) if all(round(value, count) == value for value in known))
+    return next(fitting, _MOST_DECIMALS)

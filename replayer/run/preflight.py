@@ -9,8 +9,8 @@ from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
-from replayer.record.machine_info import Storage
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
+from replayer.record.run_parts import Storage
 from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings

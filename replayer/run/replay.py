@@ -17,7 +17,6 @@ from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import RUN_VERSION
-from replayer.record.machine_info import Machine
 from replayer.record.plain_json import to_json
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import (
@@ -25,6 +24,7 @@ from replayer.record.run_info import (
     RunInfo,
     Status,
 )
+from replayer.record.run_parts import Machine
 from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, Prepared, save_first
