@@ -1,4 +1,4 @@
-"""Doubts about the machine: other processes, pauses, the device's counters, a run that was not steady."""
+"""Doubts about the machine: other processes, pauses, what devices counted, unsteady runs."""
 
 from typing import Final
 

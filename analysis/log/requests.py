@@ -183,8 +183,8 @@ def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], 
 def sum_unions(rows: pl.LazyFrame) -> pl.DataFrame:
     """Return the length in ns of the union of each request's intervals.
 
-    Begins and ends are sorted apart. Then the i-th end adds the time since the i-th begin or the end
-    before it, whichever is later. Request and stamp are packed into one integer, so that one sort
+    Begins and ends are sorted apart. Then the i-th end adds the time since the i-th begin or the
+    end before it, whichever is later. Request and stamp are packed into one integer, so that one sort
     serves all requests.
 
     Args:

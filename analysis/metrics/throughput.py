@@ -1,4 +1,4 @@
-"""Tokens per second, and the bytes and tokens that decoding reads, prefill writes and nvme moves."""
+"""Tokens per second, and what decoding reads, prefill writes and nvme moves."""
 
 from typing import Final
 

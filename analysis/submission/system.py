@@ -165,7 +165,8 @@ def find_copies(runs: Sequence[NamedRun]) -> Iterator[str]:
     for one, other in combinations(times, 2):
         equal = _share_equal(one.starts.join(other.starts, on=("position", "seq"), suffix="_other"))
         if equal > MOST_SHARED:
-            yield f"{other.name} is a copy of {one.name}: they share {equal:.0%} of their exact start times"
+            copy = f"{other.name} is a copy of {one.name}"
+            yield f"{copy}: they share {equal:.0%} of their exact start times"
         if _are_equal_samples(one.samples, other.samples):
             copy = f"{other.name}/device.parquet is a copy of {one.name}'s"
             yield f"{copy}: they were sampled at the same nanoseconds"

@@ -62,7 +62,8 @@ def _check_evidence(_package: Package, trials: Sequence[PackagedTrial]) -> Probl
                     yield f"{name}/rank_{rank}: run.json lacks {dotted}"
         for place in list_ranks(trial.path):
             if not (place / "device.parquet").exists():
-                yield f"{name}/{place.name} has no device.parquet, which records the work of the device"
+                run = f"{name}/{place.name}"
+                yield f"{run} has no device.parquet, which records the work of the device"
 
 
 def _is_recorded(info: RunInfo, dotted: str) -> bool:

@@ -85,7 +85,8 @@ def _compare_with_trace(run: Run, trace: Path, progress: Progress) -> Iterator[D
     ):
         for number, rank in enumerate(run.ranks):
             own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
-            planned = against_trace.plan_anew(own.path, rank.path, rank.info, Path(folder) / f"{number}.parquet")
+            moves = Path(folder) / f"{number}.parquet"
+            planned = against_trace.plan_anew(own.path, rank.path, rank.info, moves)
             yield from against_trace.find_deviations(rank.path, rank.info, own, planned)
             planned.moves.unlink()
             advance(1)
@@ -138,7 +139,8 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         steadiness=find_steadiness(log),
         is_steady_window=run.steady_ns is not None,
     )
-    contradictions = integrity.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
+    counts = count_moves(cells.filter(~pl.col("beyond")))
+    contradictions = integrity.find_contradictions(run.infos, run.facts, counts)
     prediction, unbounded = _predict(run, values, log.targets)
     own = [*run.doubts, *contradictions, *unbounded, *checks.find_doubts(evidence)]
     found = checks.sort_doubts(own)

@@ -25,7 +25,7 @@ _COLOURS: Final = ("#1f5fa8", "#c8691c")
 _GREY: Final = "#6b6b6b"
 _CONFIG: Final[dict[str, object]] = {
     "view": {"stroke": None},
-    "axis": {"labelColor": _GREY, "titleColor": _GREY, "titleFontWeight": "normal", "gridColor": "#e6e6e6"},
+    "axis": {"labelColor": _GREY, "titleColor": _GREY, "gridColor": "#e6e6e6", "titleFontWeight": 400},
     "title": {"anchor": "start", "fontWeight": "normal", "offset": 10},
     "legend": {"orient": "top-left", "title": None, "labelLimit": 300},
     "range": {"category": _COLOURS},
