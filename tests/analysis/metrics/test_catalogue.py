@@ -179,14 +179,12 @@ def test_percentiles_need_samples(name: str, samples: int) -> None:
 
 def test_selections_name_metrics() -> None:
     named = {
-        *headlines.QUOTED, *headlines.COMPARED, *headlines.TOTALS, *headlines.REPORT, *headlines.CHARTED,
+        *headlines.COMPARED, *headlines.TOTALS, *headlines.REPORT, *headlines.CHARTED,
         *headlines.CLAIMED, *headlines.CLAIMED_WORK, *headlines.RANKED,
         *(name for lines in SECTIONS.values() for _, name, _ in lines),
     }  # fmt: skip
     assert named <= set(CATALOGUE)
-    assert {option.primary for rules in RULES.values() for option in rules.options} <= set(
-        headlines.QUOTED,
-    )
+    assert {option.primary for rules in RULES.values() for option in rules.options} <= set(headlines.RANKED)
 
 
 def test_labels_of_the_summary_fit_their_column() -> None:
