@@ -23,7 +23,6 @@ from replayer.record.columns import (
     TIERS,
     WAITS,
 )
-from replayer.record.machine_info import Machine, Storage
 from replayer.record.plain_json import to_plain
 from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
 from replayer.record.run_info import (
@@ -38,13 +37,13 @@ from replayer.record.run_info import (
     TraceInfo,
     Window,
 )
+from replayer.record.run_parts import Machine, Storage, Unfinished
 from replayer.record.simulation import (
     PREDICTED_COLUMNS,
     SIMULATION_COLUMNS,
     SimulationInfo,
     read_simulation,
 )
-from replayer.record.unfinished import Unfinished
 from replayer.record.wording import causes_of, commonest, describe_cut, drive, plain_model
 
 __all__ = [

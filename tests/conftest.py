@@ -18,7 +18,6 @@ from xdist.workermanage import WorkerController
 
 from analysis.doubts import against_trace as replanned
 from analysis.submission import begin as beginning
-from analysis.submission import system
 from analysis.submission import traces as remade
 from replayer.experiments import children
 from replayer.machine import description
@@ -137,7 +136,7 @@ def installation_once() -> Iterator[None]:
 
     digests = functools.cache(code_digests)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (description, system, beginning):
+        for module in (description, beginning):
             patch.setattr(module, "code_digests", digests)
         patch.setattr(description, "version", functools.cache(metadata.version))
         patch.setattr(beginning, "metadata", SimpleNamespace(distributions=distributions))

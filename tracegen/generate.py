@@ -18,8 +18,7 @@ from tracegen.errors import InputError, ToolError
 from tracegen.files.progress import Progress, ignore_progress
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.recipe.recipe import Recipe, UserKind
-from tracegen.sources import sharegpt
-from tracegen.sources import tokenizers as tokens
+from tracegen.sources import sharegpt, tokenizers
 from tracegen.sources.personas import PersonaSource
 from tracegen.sources.sessions import Source
 from tracegen.times import to_ns
@@ -33,7 +32,7 @@ OpenSource = Callable[[Recipe, Metadata, Progress], Source]
 
 def _open_sharegpt(recipe: Recipe, metadata: Metadata, progress: Progress) -> Source:
     path = Path(recipe.sharegpt.path)
-    tokenizer = tokens.load_tokenizer(recipe.tokenizer)
+    tokenizer = tokenizers.load_tokenizer(recipe.tokenizer)
     size = path.stat().st_size if path.is_file() else 0
     with progress("tokenizing", "B", size) as advance:
         source = sharegpt.ShareGPTSource(recipe, tokenizer, advance)

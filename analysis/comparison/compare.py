@@ -10,13 +10,15 @@ from analysis.comparison.conditions import (
     find_differing,
     format_condition,
 )
-from analysis.comparison.drift import QUIET, Disturbance, find_disturbance
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured, measure_configuration
 from analysis.comparison.matching import Configuration, match_configurations
 from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial
 from analysis.comparison.warnings import (
+    QUIET,
+    Disturbance,
+    find_disturbance,
     warn_of_copies,
     warn_of_machines,
     warn_of_predictions,

@@ -1,7 +1,7 @@
 """Intervals of means and of ratios over trials, by Student's t."""
 
 import math
-import statistics as exact
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -89,16 +89,16 @@ def compute_statistics(values: Iterable[float | None]) -> Statistics:
     known = sorted(float(value) for value in values if value is not None and math.isfinite(value))
     if not known:
         return Statistics(0)
-    mean = exact.fmean(known)
-    median = exact.median(known)
+    mean = statistics.fmean(known)
+    median = statistics.median(known)
     if len(known) == 1:
         return Statistics(1, mean, median=median)
-    sd = exact.stdev(known)
+    sd = statistics.stdev(known)
     half = find_t(1 - (1 - CONFIDENCE) / 2, len(known) - 1) / math.sqrt(len(known))
     low, high = mean - half * sd, mean + half * sd
     if known[0] > 0 and sd:  # equal values are their own interval, without the rounding of logarithms
         logs = [math.log(value) for value in known]
-        middle, spread = exact.fmean(logs), half * exact.stdev(logs)
+        middle, spread = statistics.fmean(logs), half * statistics.stdev(logs)
         low, high = math.exp(middle - spread), math.exp(middle + spread)
     return Statistics(len(known), mean, sd, sd / mean if mean else None, median, low, high)
 
@@ -117,10 +117,10 @@ def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estima
     variances: list[tuple[float, int]] = []
     for values, others in strata:
         logs = [[math.log(value) for value in own] for own in (values, others)]
-        total += exact.fmean(logs[0]) - exact.fmean(logs[1])
+        total += statistics.fmean(logs[0]) - statistics.fmean(logs[1])
         variances += [
             (
-                exact.variance(own) / len(own),
+                statistics.variance(own) / len(own),
                 len(own) - 1,
             )
             for own in logs
@@ -161,7 +161,7 @@ def find_t(share: float, freedom: float) -> float:
         freedom: degrees of freedom, at least 1; infinite for the normal distribution.
     """
     if math.isinf(freedom):
-        return exact.NormalDist().inv_cdf(share)
+        return statistics.NormalDist().inv_cdf(share)
     angle = float(np.interp(2 * share - 1, _integrate(freedom), _ANGLES))
     return math.sqrt(freedom) * math.tan(angle)
 
@@ -169,7 +169,7 @@ def find_t(share: float, freedom: float) -> float:
 def _find_tail(t: float, freedom: float) -> float:
     """Return the share of Student's t above a value of at least 0."""
     if math.isinf(freedom):
-        return 1 - exact.NormalDist().cdf(t)
+        return 1 - statistics.NormalDist().cdf(t)
     angle = math.atan(t / math.sqrt(freedom))
     return (1 - float(np.interp(angle, _ANGLES, _integrate(freedom)))) / 2
 

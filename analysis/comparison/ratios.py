@@ -1,7 +1,7 @@
 """Ratios of a metric between two systems over matched configurations, and what they show."""
 
 import math
-import statistics as exact
+import statistics
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -113,7 +113,7 @@ def _compute_ratio(measured: Sequence[Measured], a: str, b: str, metric: str) ->
             continue
         values = [one.values(system, metric) for system in (a, b)]
         known = [[value for value in own if value is not None] for own in values]
-        first, second = (exact.fmean(own) if own else None for own in known)
+        first, second = (statistics.fmean(own) if own else None for own in known)
         means = (first, second)
         if all(own and len(own) == len(all_of) and min(own) > 0 for own, all_of in zip(known, values, strict=True)):
             strata.append((known[0], known[1]))

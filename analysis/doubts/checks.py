@@ -3,11 +3,18 @@
 from collections.abc import Callable
 from typing import Final
 
-from analysis.doubts.devices import check_counters, check_foreign_io, check_page_cache
 from analysis.doubts.doubt import Doubt, Evidence, Found
-from analysis.doubts.machine import check_busy_machine, check_cpu_waits, check_pauses, lacks_cpu
+from analysis.doubts.machine import (
+    check_busy_machine,
+    check_counters,
+    check_cpu_waits,
+    check_foreign_io,
+    check_page_cache,
+    check_pauses,
+    check_steadiness,
+    lacks_cpu,
+)
 from analysis.doubts.predictions import WIDER, check_profile
-from analysis.doubts.steady import check_steadiness
 from analysis.log.columns import GIB
 from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain
 from tracegen.errors import format_count

@@ -10,7 +10,7 @@ import polars as pl
 
 from analysis.log import counted
 from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
-from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE, SIZE_CLASS, TOUCHES
+from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE_CLASS, TOUCHES
 from analysis.log.counted import RequestBounds
 from analysis.log.quantiles import Classes, Sorted, sort
 from analysis.log.requests import sum_by_request
@@ -112,23 +112,6 @@ def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFr
     return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
 
 
-@dataclass(frozen=True)
-class Resources:
-    """The processes and CPUs of a run.
-
-    Attributes:
-        ranks: the number of ranks.
-        workers: the workers of all ranks together.
-        cores: the cores of all hosts that the replayer may use.
-        host_cores: all cores of all hosts; None if it is not known.
-    """
-
-    ranks: int
-    workers: int
-    cores: int
-    host_cores: int | None
-
-
 class Log:
     """The rows of a run, of all ranks on one clock.
 
@@ -140,7 +123,6 @@ class Log:
         requests: which requests count.
         workers: the number of workers of all ranks together.
         device: samples of all ranks, with DEVICE_COLUMNS.
-        ranks: the number of ranks.
         cores: the cores of all hosts that the replayer may use, and all their cores (None: not
             known).
         targets: the bounds to compare the run with.
@@ -159,7 +141,6 @@ class Log:
         requests: RequestBounds | None = None,
         workers: int = 1,
         device: pl.LazyFrame | None = None,
-        ranks: int = 1,
         cores: tuple[int, int | None] = (1, None),
         targets: Targets | None = None,
         cells: pl.DataFrame | None = None,
@@ -169,7 +150,8 @@ class Log:
         self.warm_end_ns = bounds_ns[0]
         self.cut_ns = bounds_ns[1]
         self.request_bounds = requests or RequestBounds()
-        self.resources = Resources(ranks, workers, *cores)
+        self.workers = workers
+        self.cores, self.host_cores = cores
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
         self._cells = cells
@@ -184,7 +166,6 @@ class Log:
             requests=RequestBounds(self.timed),
             workers=self.workers,
             device=self.device,
-            ranks=self.ranks,
             cores=(self.cores, self.host_cores),
             targets=self.targets,
         )
@@ -208,26 +189,6 @@ class Log:
     def timed(self) -> bool:
         """Whether requests have times; False for pace asap."""
         return self.request_bounds.timed
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks."""
-        return self.resources.ranks
-
-    @property
-    def workers(self) -> int:
-        """The number of workers of all ranks together."""
-        return self.resources.workers
-
-    @property
-    def cores(self) -> int:
-        """The cores of all hosts that the replayer may use."""
-        return self.resources.cores
-
-    @property
-    def host_cores(self) -> int | None:
-        """All cores of all hosts; None if it is not known."""
-        return self.resources.host_cores
 
     @property
     def cells(self) -> pl.LazyFrame:
@@ -308,14 +269,6 @@ class Log:
     def complete_requests(self, measure: str, by: str) -> pl.LazyFrame:
         """Return the requests with a known measure (`counted.keep_complete`)."""
         return counted.keep_complete(self.requests, measure, self.window or (0, 0), by).lazy()
-
-    @cached_property
-    def seconds(self) -> pl.LazyFrame:
-        """Moves and bytes by second of the end (since the first start), move, status and tiers."""
-        first = pl.lit(self.cells.select(pl.col("start_ns").min()).collect().item())
-        second = ((pl.col("end_ns") - first) // 1_000_000_000).alias("second")
-        grouped = self.moves.group_by("move", "status", "from_tier", "to_tier", second)
-        return grouped.agg(pl.len().alias("rows"), SIZE.sum()).collect(engine="streaming").lazy()
 
     @property
     def latency(self) -> pl.DataFrame:

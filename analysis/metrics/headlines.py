@@ -101,8 +101,6 @@ SUMMARY: Final[dict[str, tuple[str, ...]]] = {
 
 # The comparison of systems.
 
-QUOTED: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
-"""The metrics that systems may be ranked by; which of them to quote first depends on the CPU tier."""
 COMPARED: Final = (
     "wall_clock_tok_s",
     "decode_read_gib_s",

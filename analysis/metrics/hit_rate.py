@@ -21,9 +21,8 @@ def hit_rate(log: Log) -> pl.LazyFrame:
 
     prompt_tokens: Σ tokens of prompt ops: reads and writes of phase prefill, except writes of
         documents that RAG ingests.
-    compulsory_misses: prompt ops that are writes: the first touch of an object, which no cache can
-        hit.
-    compulsory_tokens: Σ tokens of compulsory misses.
+    compulsory_tokens: Σ tokens of compulsory misses: prompt ops that are writes, the first touch of
+        an object, which no cache can hit.
     hit_rate_prompt: hits among prompt ops / prompt ops, including compulsory misses: by blocks,
         what Mooncake calls hit rate.
     hit_rate_prompt_tokens: Σ tokens of hits among prompt ops / prompt_tokens: what vLLM calls hit
@@ -37,7 +36,6 @@ def hit_rate(log: Log) -> pl.LazyFrame:
     hit_rate_tokens: Σ tokens of hits / Σ tokens of reads.
     hit_rate_refs: hits / (reads + writes) of all phases, decode reads included, as kv-cache.py
         counts.
-    hit_rate_refs_tokens: Σ tokens of hits / Σ tokens of reads and writes of all phases.
     hit_rate_requests: mean of hits / reads over requests that read.
     {source}_hit_rate: hits / reads of the source.
     {tier}_hit_rate: hits that the tier served / reads from any tier.
@@ -54,14 +52,12 @@ def hit_rate(log: Log) -> pl.LazyFrame:
     )
     per_op = log.cells.select(
         prompt_tokens=_TOKENS.filter(PROMPT).sum(),
-        compulsory_misses=_ROWS.filter(PROMPT & FIRST_TOUCH).sum(),
         compulsory_tokens=_TOKENS.filter(PROMPT & FIRST_TOUCH).sum(),
         hit_rate_prompt=_divide(hit & PROMPT, PROMPT),
         hit_rate_prompt_tokens=_divide(hit & PROMPT, PROMPT, _TOKENS),
         hit_rate=_divide(found, reads),
         hit_rate_tokens=_divide(found, reads, _TOKENS),
         hit_rate_refs=_divide(hit, READS | FIRST_TOUCH),
-        hit_rate_refs_tokens=_divide(hit, READS | FIRST_TOUCH, _TOKENS),
         **{
             f"{source}_hit_rate": _divide(found & (_source == source), reads & (_source == source))
             for source in ENUMS["source"]
@@ -108,7 +104,6 @@ def _declare(name: str, label: str) -> Metric:
 METRICS: Final[Declared] = {
     hit_rate: (
         Metric("prompt_tokens", "tokens", "work", "prompt tokens"),
-        Metric("compulsory_misses", "ops", "work", "prompt ops that touch an object first"),
         Metric("compulsory_tokens", "tokens", "work", "tokens touched first (compulsory misses)"),
         _declare("hit_rate_prompt", "prompt blocks from the cache, first touches included"),
         _declare("hit_rate_prompt_tokens", "prompt tokens from the cache, first touches included"),
@@ -118,7 +113,6 @@ METRICS: Final[Declared] = {
         _declare("hit_rate", "re-reads that hit (hits / reads), first touches left out"),
         _declare("hit_rate_tokens", "tokens of re-reads that hit"),
         _declare("hit_rate_refs", "hits / (reads + writes), decode included"),
-        _declare("hit_rate_refs_tokens", "tokens hit / (read + written), decode included"),
         _declare("hit_rate_requests", "hits / reads per request, mean"),
         _declare("{source}_hit_rate", "re-reads that hit, source {source}"),
         _declare("{tier}_hit_rate", "re-reads that hit in {tier}"),

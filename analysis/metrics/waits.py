@@ -13,8 +13,6 @@ from analysis.log.quantiles import STATS
 from analysis.metrics.metric import Declared, Metric, samples_needed
 from tracegen.schema import ENUMS
 
-_KEPT_SHARE = 0.95
-
 
 def waits(log: Log) -> pl.LazyFrame:
     """Times per request without its evictions and copies; null under pace asap except two.
@@ -116,7 +114,6 @@ def qos(log: Log) -> pl.LazyFrame:
     {qos}_ttfb_p95_ms: P95 of the class' time to first byte.
     {qos}_compliance: share of the class' requests with ttfb ≤ target + ms per GiB × GiB moved
         before the first token.
-    {qos}_kept: 1 if compliance is 95% or more, else 0.
     """
     targets = log.targets
     codes = dict(enumerate(ENUMS["qos"]))
@@ -127,14 +124,11 @@ def qos(log: Log) -> pl.LazyFrame:
     targeted = pl.col("qos").replace_strict(target_ms, default=None)
     met = log.complete_requests("ttfb", "qos").with_columns(target_ms=targeted).group_by("qos")
     counts = log.requests.lazy().group_by("qos").agg(requests=pl.len().cast(pl.Int64))
-    by_class = counts.join(met.agg(compliance=is_met.mean()), on="qos", how="left").with_columns(
-        kept=(pl.col("compliance") >= _KEPT_SHARE).cast(pl.Int64)
-    )
+    by_class = counts.join(met.agg(compliance=is_met.mean()), on="qos", how="left")
     return by_class.select(
         *(
-            pl.col(column).filter(pl.col("qos") == code).first().alias(f"{name}_{column}")
+            pl.col("compliance").filter(pl.col("qos") == code).first().alias(f"{name}_compliance")
             for code, name in codes.items()
-            for column in ("compliance", "kept")
         ),
         *(
             pl.col("requests").filter(pl.col("qos") == code).sum().alias(f"{name}_requests")
@@ -188,15 +182,6 @@ METRICS: Final[Declared] = {
             "share",
             "speed",
             "{qos} requests within their target",
-            "higher",
-            least_samples=samples_needed("p95"),
-            counted_by="{qos}_requests",
-        ),
-        Metric(
-            "{qos}_kept",
-            "",
-            "speed",
-            "{qos} target kept (1) or missed (0)",
             "higher",
             least_samples=samples_needed("p95"),
             counted_by="{qos}_requests",

@@ -11,15 +11,15 @@ from msgspec.structs import asdict
 
 from analysis.comparison.compare import Comparison
 from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison
-from analysis.log import plan_order as orders
+from analysis.log.plan_order import describe_order, describe_rules
 from analysis.metrics.headlines import REPORT
 from analysis.progress import Progress, ignore_progress
-from analysis.report import text as wording
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
+from analysis.report.text import format_setting, unit
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
 from analysis.summary.text import describe_drive, format_verdicts
@@ -46,7 +46,7 @@ def as_text(column: pl.Expr, *, terminal: bool = False) -> pl.Expr:
 def make_tidy_table(data: Gathered) -> pl.DataFrame:
     """Return a row for each run and metric that is a number: run, metric, value, unit."""
     rows = [
-        (run.name, name, None if value is None else float(value), wording.unit(name))
+        (run.name, name, None if value is None else float(value), unit(name))
         for run in data.runs
         for name, value in run.summary.to_json().items()
         if value is None or isinstance(value, int | float)
@@ -150,7 +150,7 @@ def _describe_run(summary: Summary) -> str:
     provenance = summary.provenance
     conditions, names = provenance.conditions, provenance.machine
     usable = asdict(conditions.usable_bytes)
-    sizes = (f"{tier} {wording.format_setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
+    sizes = (f"{tier} {format_setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
     parts = [names.host, names.cpu, names.cores, describe_drive(provenance.storage) or None]
     machine = ", ".join(str(part) for part in parts if part is not None)
     if summary.prediction is not None:
@@ -158,7 +158,7 @@ def _describe_run(summary: Summary) -> str:
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
         f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"
-        f" {conditions.pace}, {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)};"
+        f" {conditions.pace}, {describe_order(conditions)}, arrangement {describe_rules(conditions)};"
         f" trace {trace}, plan {plan}"
     )
 

@@ -161,11 +161,8 @@ class Run:
         """
         for rank in self.ranks:
             if rank.is_running and not any((rank.path / "moves").glob("part-*.parquet")):
-                raise InputError(
-                    "the run is still running and has logged nothing yet",
-                    "try again in a few seconds",
-                    subject=rank.path,
-                )
+                problem = "the run is still running and has logged nothing yet"
+                raise InputError(problem, "try again in a few seconds", subject=rank.path)
         return {rank.path: parts(rank.path) for rank in self.ranks}
 
     @cached_property
@@ -273,7 +270,6 @@ class Run:
             requests=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
-            ranks=len(self.ranks),
             cores=(
                 sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
                 self.host_cores,
@@ -329,11 +325,8 @@ class Run:
         first = min((zero for zero in zeros if zero is not None), default=0)
         shifts = [0 if zero is None else zero - first for zero in zeros]
         if max(shifts) > MAX_NS:
-            raise InputError(
-                "the clocks of its ranks are days apart",
-                "copy all ranks of one run together",
-                subject=self.path,
-            )
+            remedy = "copy all ranks of one run together"
+            raise InputError("the clocks of its ranks are days apart", remedy, subject=self.path)
         return dict(zip(self.info_of, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:

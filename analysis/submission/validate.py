@@ -11,14 +11,13 @@ from analysis.submission.begin import find_empty_fields, read_description
 from analysis.submission.display import SILENT, Display
 from analysis.submission.package_checks import check_package, phrase_problem
 from analysis.submission.package_tree import Package, name_model_folder, read_json
-from analysis.submission.separation import check_separation
 from analysis.submission.summary_json import (
     PackagedTrial,
     compute_claims,
     find_differences,
     open_trial,
 )
-from analysis.submission.system import check_system
+from analysis.submission.system import check_separation, check_system
 from analysis.submission.traces import check_given_traces
 from analysis.submission.trial_checks import check_trials
 from tracegen.errors import InputError, format_count

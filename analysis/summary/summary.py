@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from analysis.doubts import against_trace as replanned
-from analysis.doubts import checks as doubts
-from analysis.doubts import integrity as audit
+from analysis.doubts import against_trace, checks, integrity
 from analysis.doubts.counts import count_moves, sum_lost_time
 from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import check_rows
@@ -87,8 +85,9 @@ def _compare_with_trace(run: Run, trace: Path, progress: Progress) -> Iterator[D
     ):
         for number, rank in enumerate(run.ranks):
             own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
-            planned = replanned.plan_anew(own.path, rank.path, rank.info, Path(folder) / f"{number}.parquet")
-            yield from replanned.find_deviations(rank.path, rank.info, own, planned)
+            moves = Path(folder) / f"{number}.parquet"
+            planned = against_trace.plan_anew(own.path, rank.path, rank.info, moves)
+            yield from against_trace.find_deviations(rank.path, rank.info, own, planned)
             planned.moves.unlink()
             advance(1)
 
@@ -140,10 +139,11 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         steadiness=find_steadiness(log),
         is_steady_window=run.steady_ns is not None,
     )
-    contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
+    counts = count_moves(cells.filter(~pl.col("beyond")))
+    contradictions = integrity.find_contradictions(run.infos, run.facts, counts)
     prediction, unbounded = _predict(run, values, log.targets)
-    own = [*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)]
-    found = doubts.sort_doubts(own)
+    own = [*run.doubts, *contradictions, *unbounded, *checks.find_doubts(evidence)]
+    found = checks.sort_doubts(own)
     bottleneck = values.pop("bottleneck")
     return Summary(
         str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction, find_lower_bounds(log)

@@ -9,8 +9,8 @@ from typing import Final
 from msgspec.structs import asdict
 
 from analysis.doubts.checks import STILL_RUNNING
-from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.log.plan_order import describe_order, describe_rules
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading
 from analysis.metrics.metric import Metric
@@ -220,7 +220,7 @@ def _conditions(summary: Summary) -> str:
     return (
         f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
-        f" {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)}{direct},"
+        f" {describe_order(conditions)}, arrangement {describe_rules(conditions)}{direct},"
         f" verify {conditions.verify}{storage}{cut}"
     )
 

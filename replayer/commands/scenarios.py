@@ -23,7 +23,7 @@ from replayer.experiments.scenarios import (
 )
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.run_flags import GPU_DEVICE_OPTION
-from replayer.models import known as models
+from replayer.models.known import find_model
 from tracegen.console.command_line import SECONDS, Quantity
 
 
@@ -85,7 +85,7 @@ def scenarios(
     cache.check()
     predictor = load_predictor(prediction["profile"], prediction["speed"], "profile")
     hardware = detect_hardware(cache_dir, gpu_device)
-    sizes = read_sizes(output) or choose_sizes(hardware, models.find_model(model).sizes("fp16"))
+    sizes = read_sizes(output) or choose_sizes(hardware, find_model(model).sizes("fp16"))
     suite = plan_suite(names, sizes, hardware, {"model": model}, budget, trials)
     for line in (f"{model}; {hardware.describe()}", *suite.describe()):
         click.echo(line, err=not dry_run)

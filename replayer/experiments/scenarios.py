@@ -16,8 +16,7 @@ from replayer.experiments.replay_series import SERIES_FILE, Series
 from replayer.experiments.search_settings import THROUGHPUT, SearchSettings, describe_metric
 from replayer.experiments.sweep import SCENARIOS, Case, Sweep, make_traces, parse_sweep, run_sweep
 from replayer.flags.forwarded_flags import flag_words, parse_flags
-from replayer.machine import description as machine
-from replayer.machine import free_memory as memory
+from replayer.machine import description, free_memory
 from replayer.machine.reserve import Reserve, find_existing, free_bytes
 from replayer.models.geometry import TokenBytes
 from replayer.tiers import gpu
@@ -75,7 +74,7 @@ def detect_hardware(cache_dir: Path | None, gpu_device: str) -> Hardware:
         gpu_device: by PyTorch's name.
     """
     absent = {}
-    free = {"gpu": 0, "cpu": memory.available().bytes, "nvme": 0}
+    free = {"gpu": 0, "cpu": free_memory.available().bytes, "nvme": 0}
     device = "no cache directory"
     try:
         free["gpu"] = gpu.free_gpu_bytes(gpu_device)
@@ -85,7 +84,7 @@ def detect_hardware(cache_dir: Path | None, gpu_device: str) -> Hardware:
         absent["nvme"] = "no cache directory is named"
     else:
         free["nvme"] = max(0, free_bytes(cache_dir) - Reserve().bytes_on(cache_dir))
-        facts = machine.storage(find_existing(cache_dir))
+        facts = description.storage(find_existing(cache_dir))
         device = f"{facts['device']} ({facts['filesystem']})"
     for tier, size in free.items():
         if size < _LEAST_FREE:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.machine.busy_cores import BusyCores
 from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
@@ -200,7 +200,7 @@ def _choose_room(tier: Tier, settings: Settings) -> int:
 
 def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | float]:
     """Return facts that are plain texts and numbers."""
-    facts = machine.describe()
+    facts = description.describe()
     names = ("host", "cpu", "cores", "memory_bytes", "kernel", "core_sha256")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     kept: dict[str, str | int | float] = {"measured": now}

@@ -9,17 +9,6 @@ from typing import Literal, get_args
 import msgspec
 
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
-from replayer.record.machine_info import Machine, Storage
-from replayer.record.number_types import (
-    Count,
-    Integer,
-    Milliseconds,
-    Number,
-    Positive,
-    RankCount,
-    Seconds,
-    Table,
-)
 from replayer.record.options import (
     DEVICE_LAYOUTS,
     Bound,
@@ -33,7 +22,19 @@ from replayer.record.options import (
     Verify,
     WarningKind,
 )
-from replayer.record.unfinished import Unfinished
+from replayer.record.run_parts import (
+    Count,
+    Integer,
+    Machine,
+    Milliseconds,
+    Number,
+    Positive,
+    RankCount,
+    Seconds,
+    Storage,
+    Table,
+    Unfinished,
+)
 
 Status = Literal["running", "complete", "incomplete", "failed"]
 Tier = Literal["gpu", "cpu", "nvme"]

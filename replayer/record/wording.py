@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from replayer.record.machine_info import Storage
 from replayer.record.options import DurationOrigin
+from replayer.record.run_parts import Storage
 
 SAME_CACHE: Final = re.compile(r"meta|instruct|chat|hf|it|base|v0\.\d")
 """Parts of model names that say nothing about the size of the KV cache."""

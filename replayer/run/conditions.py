@@ -8,7 +8,6 @@ import msgspec
 
 from replayer.planning.plan import Plan
 from replayer.record.columns import RUN_VERSION
-from replayer.record.machine_info import Machine
 from replayer.record.run_info import (
     Conditions,
     PlanInfo,
@@ -17,6 +16,7 @@ from replayer.record.run_info import (
     TraceInfo,
     WarmupCondition,
 )
+from replayer.record.run_parts import Machine
 from replayer.run.settings import Settings
 from tracegen.schema import Trace
 

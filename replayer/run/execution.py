@@ -26,7 +26,7 @@ from replayer.record.run_info import (
     Warning,  # noqa: A004 (run.json's word)
     Window,
 )
-from replayer.record.unfinished import Unfinished
+from replayer.record.run_parts import Unfinished
 from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
 from replayer.run.log_writer import LogWriter

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
@@ -20,11 +20,11 @@ from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.profiles.profile import Profile
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
-from replayer.record.machine_info import Machine
 from replayer.record.options import Bound
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import PredictionInfo, RunInfo, Tier
 from replayer.record.run_info import Warning as RunWarning
+from replayer.record.run_parts import Machine
 from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, Prepared, save_first
@@ -237,7 +237,7 @@ class PredictedReplay:
             self.trace,
             plan=None if summary is None else summary.to_info(),
             conditions=make_conditions(self.model, plan, settings, facts, ranks=1),
-            machine=msgspec.convert(machine.describe(), Machine),
+            machine=msgspec.convert(description.describe(), Machine),
             started=datetime.now(UTC),
         )
         return msgspec.structs.replace(

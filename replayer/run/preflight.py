@@ -3,15 +3,14 @@
 import resource
 from typing import Final
 
-from replayer.machine import description as machine
-from replayer.machine import free_memory as memory
+from replayer.machine import description, free_memory
 from replayer.machine.reserve import find_existing, free_bytes
 from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
-from replayer.record.machine_info import Storage
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
+from replayer.record.run_parts import Storage
 from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings
@@ -58,7 +57,7 @@ def check_footprint(
 def describe_place(settings: Settings) -> str:
     """Return a line with the directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    storage = Storage(**machine.storage(find_existing(settings.cache_dir)))
+    storage = Storage(**description.storage(find_existing(settings.cache_dir)))
     return f"nvme tier: {settings.cache_dir} on {drive(storage)}"
 
 
@@ -96,7 +95,7 @@ def _largest_object(plan: Plan, summary: PlanSummary | None) -> int:
 
 def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> None:
     """Refuse a cpu tier and buffers that do not fit the memory."""
-    available = memory.available()
+    available = free_memory.available()
     if not available.bytes:
         return
     free = available.bytes // ranks

@@ -71,7 +71,7 @@ def test_a_block_trace_leads_with_the_share_of_its_prompts(tmp_path: Path) -> No
 def test_documents_that_are_ingested_are_no_prompt(tmp_path: Path) -> None:
     rows = [row(0, source="rag"), row(1), row(2, **HIT | {"source": "rag"})]
     found = summarise(write_run(tmp_path / "run", rows)).to_json()
-    assert (found["prompt_tokens"], found["compulsory_misses"], found["hit_rate_prompt"]) == (1024, 1, 0.5)
+    assert (found["prompt_tokens"], found["compulsory_tokens"], found["hit_rate_prompt"]) == (1024, 512, 0.5)
     assert found["hit_rate_sessions"] == 0.5, "the document's session has none"
 
 

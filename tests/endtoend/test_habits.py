@@ -156,7 +156,6 @@ def test_work_is_compared_within_configurations() -> None:
         ("nvme_read_p50_ms", {"nvme_reads": 1}, False),
         ("ttfb_p95_ms", {"requests": 20}, True),
         ("batch_ttfb_p95_ms", {"requests": 1000, "batch_requests": 20}, True),
-        ("cpu_read_eviction_p95_ms", {"cpu_reads": 5}, False),
     ],
 )
 def test_percentiles_of_few_samples_are_in_brackets(metric: str, counts: dict[str, Any], thin: bool) -> None:

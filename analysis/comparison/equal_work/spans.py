@@ -7,7 +7,7 @@ t(W). docs/comparing.md derives it and says where it fails.
 """
 
 import math
-import statistics as exact
+import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -129,7 +129,7 @@ def find_equal_work(works: Works, unit: Unit) -> EqualWork:
 def _sum_means(works: Works, spans: Spans, column: str) -> list[float]:
     """Sum a column over the span of each trial; return the means of both systems."""
     return [
-        exact.fmean(work.sum_until(span, column) for work, span in zip(own, spans[system], strict=True))
+        statistics.fmean(work.sum_until(span, column) for work, span in zip(own, spans[system], strict=True))
         for system, own in works.items()
     ]
 
@@ -137,7 +137,7 @@ def _sum_means(works: Works, spans: Spans, column: str) -> list[float]:
 def _mean_busy(works: Sequence[Work], spans: Sequence[float]) -> float | None:
     shares = [work.measure_busy(span) for work, span in zip(works, spans, strict=True)]
     known = [share for share in shares if share is not None]
-    return exact.fmean(known) if known else None
+    return statistics.fmean(known) if known else None
 
 
 def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: Unit) -> Iterator[tuple[str, str]]:
@@ -202,7 +202,7 @@ def _measure_starved(
         }
         if all(load is not None and load.busy >= BUSY for own in loads.values() for load in own):
             known = {system: [load for load in own if load] for system, own in loads.items()}
-            depths = [exact.fmean(load.depth for load in own) for own in known.values()]
+            depths = [statistics.fmean(load.depth for load in own) for own in known.values()]
             power = max(load.power for own in known.values() for load in own)
             lost = min(lost, 1 - (min(depths) / max(depths)) ** power)
     return lost
@@ -219,7 +219,7 @@ def _compare_drives(
     """Return by how much the bytes that the drives moved differ, as a share of one's."""
     moved = [
         [
-            exact.fmean(
+            statistics.fmean(
                 work.sum_until(
                     span,
                     f"{side}_bytes",
@@ -251,8 +251,8 @@ def _compare_halves(works: Works, spans: Spans, amount: float) -> tuple[float, f
     """Return the ratios of the systems' mean times for each half of the work."""
     halves = [
         [
-            (half := exact.fmean(work.find_time(amount / 2) for work in own)),
-            exact.fmean(spans[system]) - half,
+            (half := statistics.fmean(work.find_time(amount / 2) for work in own)),
+            statistics.fmean(spans[system]) - half,
         ]
         for system, own in works.items()
     ]

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Final
 
 from analysis.comparison.conditions import format_condition, write_conditions
-from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.log.plan_order import describe_order, describe_rules
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
@@ -102,8 +102,8 @@ def _describe_workload(run: Subject) -> Facts:
         "users": format_count(provenance.users, "user") if provenance.users else "",
         "pace": _describe_pace(conditions),
         "workers": format_count(conditions.workers, "worker"),
-        "order": orders.describe_order(conditions),
-        "rules": f"rules of {orders.describe_rules(conditions)}",
+        "order": describe_order(conditions),
+        "rules": f"rules of {describe_rules(conditions)}",
     }
 
 

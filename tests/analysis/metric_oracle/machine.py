@@ -18,7 +18,6 @@ from tests.analysis.metric_oracle.rows import (
     weighted,
     weighted_io_ns,
 )
-from tests.analysis.metric_oracle.work import bandwidth, latency, throughput
 
 
 def device_ns(row: dict[str, Any]) -> int:
@@ -134,8 +133,6 @@ def break_even(facts: Facts) -> dict[str, Any]:
 
 
 def amplification(facts: Facts) -> dict[str, Any]:
-    read, written = (size_of(row for row in facts.rows if touches(row, side)) for side in SIDES)
-    hits = size_of(row for row in facts.rows if is_hit(row))
     stored = size_of(row for row in facts.rows if is_ok(row) and row["move"] == "store")
     nvme = size_of(row for row in facts.rows if touches(row, "write", "nvme"))
     written_s = weighted(facts, "size_bytes", which=lambda row: touches(row, "write", "nvme"))
@@ -145,8 +142,6 @@ def amplification(facts: Facts) -> dict[str, Any]:
             total((row for row in facts.rows if touches(row, "read", "nvme")), "tokens"),
             total(facts.rows, "new_tokens"),
         ),
-        "read_bytes_ratio": ratio(read, hits),
-        "write_amplification": ratio(written, stored),
         "nvme_write_amplification": ratio(nvme, stored),
         "nvme_write_bytes_per_day": per_day,
         "drive_writes_per_day": ratio(per_day, facts.drive_tb and facts.drive_tb * 1e12),
@@ -169,19 +164,10 @@ def device(facts: Facts) -> dict[str, Any]:
     """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
     weighed = weighed_samples(facts)
     own = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
-    read, written = (
-        int(sum(row[name] * share for row, _, share in own) + 0.5) if own else None
-        for name in ("read_bytes", "written_bytes")
-    )
     cpu_ns, span_ns = sum(r["process_cpu"] * after for r, after, _ in weighed), sum(after for _, after, _ in weighed)
     sampled = len({row["rank"] for row in facts.device})
-    logged = {s: size_of(row for row in facts.rows if touches(row, s, "nvme")) for s in SIDES}
     busy_ns = sum(row["utilisation"] * after for row, after, _ in own)
     return {
-        "device_read_bytes": read,
-        "device_written_bytes": written,
-        "device_read_ratio": ratio(read, logged["read"]),
-        "device_write_ratio": ratio(written, logged["write"]),
         "device_utilisation": ratio(busy_ns, sum(after for _, after, _ in own)),
         "cpu_share": ratio(cpu_ns * sampled / facts.cores, span_ns),
         "system_cpu_share": ratio(sum(r["system_cpu"] / r["host_cores"] * after for r, after, _ in weighed), span_ns),
@@ -236,32 +222,4 @@ def machine(facts: Facts) -> dict[str, Any]:
     once = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
     moved = {s: sum(row[f"{s}_bytes"] * after for row, _, after in once) for s in ("read", "written")} if once else {}
     beyond = sum(max(0.0, moved[s] - own[s]) for s in moved) if own and moved else None
-    found |= {f"process_{s}_bytes": int(own[s] + 0.5) if own else None for s in ("read", "written")}
     return found | {"foreign_io_share": ratio(beyond, sum(moved.values()))}
-
-
-def ranks(facts: Facts) -> dict[str, Any]:
-    cut = facts.window is not None
-    groups = grouped(facts.every if cut else facts.rows, lambda row: row["rank"])
-    begin, end = facts.window or (None, None)
-    alone = [
-        Facts(rows, 0, begin, [], 1, 1, 1, 0.0, facts.qos_ms, 0.0, {}, None, cut_ns=end) for rows in groups.values()
-    ]
-    names = {"rank_sum_wall_clock_tok_s": (throughput, "wall_clock_tok_s")}
-    for tier in TIERS:
-        for side in SIDES:
-            name = f"{tier}_{side}"
-            names[f"{name}_rank_sum_gib_s"] = (bandwidth, f"{name}_gib_s")
-            names[f"{name}_rank_max_p95_ms"] = (latency, f"{name}_p95_ms")
-            names[f"{name}_device_rank_max_p95_ms"] = (latency, f"{name}_device_p95_ms")
-    if facts.ranks == 1:
-        return dict.fromkeys(names)
-    values = {metric: [metric(one) for one in alone] for metric in (throughput, bandwidth, latency)}
-    found: dict[str, Any] = {}
-    for name, (metric, single) in names.items():
-        every = [one[single] for one in values[metric]]
-        if "_sum_" in name:
-            found[name] = None if None in every else sum(every)
-        else:
-            found[name] = max((value for value in every if value is not None), default=None)
-    return found

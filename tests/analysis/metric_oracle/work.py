@@ -1,10 +1,9 @@
 """Metrics of the work that was done: throughput, hits, moves, latency, bandwidth, waits."""
 
-from collections import defaultdict
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
-from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Rows
+from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts
 from tests.analysis.metric_oracle.requests import all_requests, complete, measures, requests_of
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
@@ -30,12 +29,10 @@ def throughput(facts: Facts) -> dict[str, Any]:
         "wall_clock_tok_s": ratio(tokens, facts.elapsed_s),
         "requests_per_s": ratio(begun(facts), facts.elapsed_s),
         "storage_tok_s": ratio(tokens, io_s),
-        "cache_io_tokens_per_sec": ratio(tokens, io_s),
         "mean_inflight": ratio(io_s, facts.elapsed_s),
         "drained_bytes": sum(
             drained(facts, row) * row["size_bytes"] for row in facts.every for side in SIDES if touches(row, side)
         ),
-        "drained_tokens": sum(drained(facts, row) * row["new_tokens"] for row in facts.every),
     }
 
 
@@ -93,11 +90,10 @@ def hit_rate(facts: Facts) -> dict[str, Any]:
     hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
     writes = [r for r in facts.rows if is_first_touch(r)]
     found = {}
-    refs = ("hit_rate_refs", hits, reads + writes)
+    found["hit_rate_refs"] = ratio(len(hits), len(reads + writes))
     hits, reads = ([r for r in group if r["phase"] == "prefill"] for group in (hits, reads))
-    for name, part, whole in (("hit_rate", hits, reads), refs):
-        found[name] = ratio(len(part), len(whole))
-        found[f"{name}_tokens"] = ratio(total(part, "tokens"), total(whole, "tokens"))
+    found["hit_rate"] = ratio(len(hits), len(reads))
+    found["hit_rate_tokens"] = ratio(total(hits, "tokens"), total(reads, "tokens"))
     for source in SOURCES:
         mine = [[r for r in group if r["source"] == source] for group in (hits, reads)]
         found[f"{source}_hit_rate"] = ratio(len(mine[0]), len(mine[1]))
@@ -123,7 +119,6 @@ def prompts(facts: Facts) -> dict[str, Any]:
     ]
     return {
         "prompt_tokens": total(asked, "tokens"),
-        "compulsory_misses": len(fresh),
         "compulsory_tokens": total(fresh, "tokens"),
         "hit_rate_prompt": ratio(len(had), len(asked)),
         "hit_rate_prompt_tokens": ratio(total(had, "tokens"), total(asked, "tokens")),
@@ -178,11 +173,7 @@ def latency(facts: Facts) -> dict[str, Any]:
         for side in SIDES:
             mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
             found |= spread([clocks(row, side)["total"] for row in mine], name)
-            for clock in ("device", "host", "queue"):
-                found |= spread([clocks(row, side)[clock] for row in mine], f"{name}_{clock}")
-            foreground = [row[f"{side}_ns"] for row in mine if row["move"] not in ("demote", "copy")]
-            found |= spread(foreground, f"{name}_foreground")
-            found |= spread([row[f"{side}_ns"] for row in mine if row["move"] == "demote"], f"{name}_eviction")
+            found |= spread([clocks(row, side)["device"] for row in mine], f"{name}_device")
     return found
 
 
@@ -195,22 +186,9 @@ def bandwidth(facts: Facts) -> dict[str, Any]:
             busy = ratio(gib, union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9)
             rated = weighted(facts, "size_bytes", which=lambda row, s=side, t=tier: touches(row, s, t)) / GIB
             found[f"{name}_gib_s"] = ratio(rated, facts.elapsed_s)
-            found[f"{name}_io_gib_s"] = ratio(gib, total(mine, f"{side}_ns") / 1e9)
             found[f"{name}_busy_gib_s"] = busy
-            found[f"{name}_best10_gib_s"] = best10(facts, mine)
             found[f"{name}_efficiency"] = ratio(busy, able)
     return found
-
-
-def best10(facts: Facts, rows: Rows) -> float | None:
-    """Of ten whole seconds since the first start; null in runs below 10 s, and where there is no such move."""
-    if not rows or facts.span_s < 10:
-        return None
-    seconds: dict[int, int] = defaultdict(int)
-    for row in rows:
-        seconds[(row["end_ns"] - facts.first_ns) // 10**9] += row["size_bytes"]
-    windows = (sum(seconds[second] for second in range(begin, begin + 10)) for begin in range(max(seconds) + 1))
-    return max(windows) / GIB / 10
 
 
 def waits(facts: Facts) -> dict[str, Any]:
@@ -239,11 +217,9 @@ def qos(facts: Facts) -> dict[str, Any]:
         kept = [
             ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
         ]
-        share = ratio(sum(kept), len(kept))
         found |= {
             f"{name}_requests": len(mine),
             f"{name}_ttfb_p95_ms": spread([ttfb for _, ttfb in timed], "x")["x_p95_ms"],
-            f"{name}_compliance": share,
-            f"{name}_kept": None if share is None else int(share >= 0.95),
+            f"{name}_compliance": ratio(sum(kept), len(kept)),
         }
     return found

@@ -172,8 +172,6 @@ def test_ranks_are_one_run(tmp_path: Path) -> None:
     alone = [summary.summarise(tmp_path / "run" / f"rank_{rank}").to_json() for rank in range(3)]
     assert found["conditions"]["ranks"] == 3
     assert found["requests"] == sum(one["requests"] for one in alone), "equal ids in several ranks are several requests"
-    assert found["rank_sum_wall_clock_tok_s"] == pytest.approx(sum(one["wall_clock_tok_s"] for one in alone))
-    assert found["cpu_read_rank_max_p95_ms"] == max(one["cpu_read_p95_ms"] for one in alone)
 
 
 def test_a_rank_that_began_before_the_first(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import polars as pl
 import pytest
 
 from analysis.comparison.equal_work import measuring
@@ -17,9 +16,9 @@ from analysis.runs.run import Run
 from analysis.submission import ranking
 from analysis.submission.package_tree import Package, Submission, find_packages, read_json
 from analysis.submission.ranking import rank_packages
-from analysis.submission.separation import check_samples, check_separation
+from analysis.submission.system import check_separation
 from tests.analysis.comparison.crafting import even_work
-from tests.support.crafted_runs import SECOND, clean
+from tests.support.crafted_runs import SECOND
 from tests.support.doubts import call
 from tests.support.submissions import Open, begun, edited, packed
 from tests.support.summaries import summary_of
@@ -127,17 +126,6 @@ def test_a_json_object_with_a_repeated_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"options": {"x": 1}, "options": {"x": 2}}')
     with pytest.raises(InputError, match="an object has two values of one name"):
         read_json(tmp_path / "a.json")
-
-
-def test_counters_with_scaled_times_are_reported(tmp_path: Path) -> None:
-    """Halve the times of a run: it then has a sample every half second."""
-    path = clean().save(tmp_path / "run") / "device.parquet"
-    assert list(check_samples("run", path)) == []
-    table = pl.read_parquet(path)
-    table.with_columns(pl.col("interval_ns", "time_ns") // 2).write_parquet(path)
-    assert list(check_samples("run", path)) == [
-        "run/device.parquet has a sample every 0.50 s; the replayer takes one each second"
-    ]
 
 
 @pytest.mark.parametrize("late_s", [0, 100])
