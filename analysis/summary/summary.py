@@ -23,8 +23,7 @@ from analysis.metrics.waits import find_lower_bounds
 from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
-from analysis.summary.bounds import read_intervals
-from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
+from analysis.summary.run_summary import MachineName, Provenance, Summary
 from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -141,26 +140,12 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         is_steady_window=run.steady_ns is not None,
     )
     contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
-    prediction, unbounded = _predict(run, values, log.targets)
-    own = [*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)]
+    own = [*run.doubts, *contradictions, *doubts.find_doubts(evidence)]
     found = doubts.sort_doubts(own)
     bottleneck = values.pop("bottleneck")
     return Summary(
-        str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction, find_lower_bounds(log)
+        str(run.path), tuple(found), _provenance(run), values, bottleneck, evidence.prediction, find_lower_bounds(log)
     )
-
-
-def _predict(run: Run, values: Metrics, targets: Targets) -> tuple[Prediction | None, list[Doubt]]:
-    """Return what a run was predicted from, with its intervals; None if it was measured."""
-    info = run.infos[0].prediction
-    if info is None:
-        return None, []
-
-    def measure_bound(bound: Run) -> Metrics:
-        return measure(open_log(bound, targets))
-
-    intervals, unbounded = read_intervals(run, values, measure_bound)
-    return Prediction(info, intervals), unbounded
 
 
 def _provenance(run: Run) -> Provenance:

@@ -119,7 +119,7 @@ def compare_cell(cell: Cell, folder: Path) -> EqualWork | str:
         common = COMMON.format(weight=float(cell.is_joint))
         profile.write_text(DRIVE.format(gb_s=gb_s, stream_gb_s=gb_s / cell.streams, common=common))
         shutil.rmtree(run, ignore_errors=True)
-        flags = [*("predict", trace, "--profile", profile, "--no-bounds", "--progress", "off", "-o", run)]
+        flags = [*("predict", trace, "--profile", profile, "--progress", "off", "-o", run)]
         result = CliRunner().invoke(
             replayer, [*map(str, flags), *(word for flag in cell.flags.items() for word in flag)]
         )

@@ -4,7 +4,7 @@ from typing import Final
 
 from analysis.comparison.sentences import describe_comparison
 from analysis.report.between_runs.load_words import describe_load_curve
-from analysis.report.between_runs.predicted import describe_predicted
+from analysis.report.between_runs.predicted import describe_predicted, find_predicted
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import compute_over_trials, pick_valid
 from analysis.summary.numbers import format_alike
@@ -34,6 +34,8 @@ def describe_answer(data: Gathered) -> str:
     told = describe_predicted(data) or _describe_all(data)
     if data.comparison is None or not data.comparison.has_configurations:
         told = describe_load_curve(data) or told
+    if not any(find_predicted(data)):
+        told = " ".join(dict.fromkeys([told, *filter(None, (one.describe_errors() for one in data.summaries))]))
     if not findings:
         return told
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
