@@ -30,7 +30,7 @@ class Trial:
 
     @property
     def origin(self) -> Any:
-        """Where and when the run was made, equal for copies; its path if run.json lacks that."""
+        """Place and time of the run, equal for copies; its path if run.json lacks them."""
         return self.summary.provenance.origin or self.run.path.resolve()
 
     @property

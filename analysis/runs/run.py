@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from analysis.doubts.doubt import Doubt, Moved
 from analysis.doubts.integrity import MAX_NS, LogFacts, examine, explain_unreadable
 from analysis.log.cells import sum_by_cell
-from analysis.log.columns import KEPT, SIDES, SIZE
+from analysis.log.columns import KEPT, SIDES, SIZE, STAMPS
 from analysis.log.counted import bound_requests
 from analysis.log.log import Log, Targets, load_stretches, scan
 from analysis.log.steadiness import find_steady_ns
@@ -133,7 +133,7 @@ class Run:
         Raises:
             InputError: a log cannot be read, or has rows that no replay writes.
         """
-        ends = {place: _last_sample_ns(samples) for place, samples in self.samples.items()}
+        ends = {place: samples.select(pl.col("time_ns").max()).item() for place, samples in self.samples.items()}
         return [
             examine(place, self.files[place], self.cells[place], info, ends.get(place))
             for place, info in self.info_of.items()
@@ -284,8 +284,8 @@ class Run:
 
     def shifted_rows(self) -> list[pl.LazyFrame]:
         """Return the rows of all ranks on the common clock, in stretches."""
-        return [
-            _shift(stretch, rank, self.shifts[place])
+        return [  # numbered, so that ranks stay apart if one is missing
+            stretch.with_columns(pl.lit(rank, pl.Int32).alias("rank"), pl.col(STAMPS) + self.shifts[place])
             for rank, (place, stretches) in enumerate(self.rows.items())
             for stretch in stretches
         ]
@@ -356,16 +356,3 @@ def _common_fingerprint(fingerprints: list[str | None]) -> str | None:
     if len(set(fingerprints)) == 1:
         return fingerprints[0]
     return hashlib.sha256("".join(map(str, fingerprints)).encode()).hexdigest()
-
-
-def _last_sample_ns(samples: pl.DataFrame) -> int | None:
-    last_ns: int | None = samples.select(pl.col("time_ns").max()).item()
-    return last_ns
-
-
-def _shift(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
-    """Move rows to another clock, and number their rank, so that ranks stay apart if one is missing."""
-    numbered = rows.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
-    if not shift_ns:
-        return numbered
-    return numbered.with_columns(pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns)

@@ -42,7 +42,8 @@ def declared() -> dict[str, type[ctypes.Structure]]:
     counted = re.findall(r"enum \{ (\w+(?:, \w+)*), (TIERS|MOVE_KINDS) \};", text)
     constants = {name: len(words.split(", ")) for words, name in counted}
     assert len(constants) == 2
-    constants |= {name: int(value) for name, value in re.findall(r"enum \{ (\w+) = (\d+) \};", text)}
+    for name, value, following in re.findall(r"enum \{ (\w+) = (\d+)(?:, (\w+))? \};", text):
+        constants |= {name: int(value), following: int(value) + 1}
     found: dict[str, type[ctypes.Structure]] = {}
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
         fields = []

@@ -142,15 +142,7 @@ def _mean_busy(works: Sequence[Work], spans: Sequence[float]) -> float | None:
 
 def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: Unit) -> Iterator[tuple[str, str]]:
     """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
-    each = [
-        (system, work, span)
-        for system, own in works.items()
-        for work, span in zip(
-            own,
-            spans[system],
-            strict=True,
-        )
-    ]
+    each = [(system, *pair) for system, own in works.items() for pair in zip(own, spans[system], strict=True)]
     if amount <= 0 or min(span for *_, span in each) <= 0:
         yield "a run did no work in its window", _LONGER
         return

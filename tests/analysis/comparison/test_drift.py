@@ -52,7 +52,7 @@ def test_interleaved_trials_on_a_quiet_machine_need_no_remark(disturb: Any) -> N
 def test_systems_measured_one_after_the_other_are_qualified(disturb: Any) -> None:
     text = disturb(set(), APART)
     assert text.startswith("new is better than old: ")
-    assert "the trials were not interleaved, so that a drift of the machine counts as a difference" in text
+    assert "the trials were not interleaved, so a drift of the machine counts as a difference" in text
 
 
 def test_two_machines_cannot_be_interleaved(disturb: Any) -> None:

@@ -296,7 +296,7 @@ FORGERIES: Final[dict[str, Forgery]] = {
     "a read before its store": Forgery(read_before_store, "moves of rank_0 began before a move that they had to wait for was done"),
     "slow moves left out": Forgery(drop_slow_moves, "moves are missing that later steps of their requests waited for"),
     "one payload for all trials": Forgery(share_payload, "their payload_nonce is the same"),
-    "counters left out": Forgery(drop_counters, "device.parquet lacks process_read_bytes, process_written_bytes"),
+    "counters left out": Forgery(drop_counters, "is not a log of counters: column process_read_bytes is missing"),
     "trials at one time": Forgery(overlap_trials, "option_1/trial_2 began before option_1/trial_1 ended"),
     "a file without end": Forgery(grow_report, "report.html has 1,099,511,627,776 bytes; the limit is ", False),
 }  # fmt: skip

@@ -47,7 +47,18 @@ def test_requests_that_were_due_and_are_not_done_are_listed(
     profile.write_text(PROFILE.replace("SPEED", str(speed)))
     trace = tmp_path / "t.parquet"
     run("tracegen", "generate", "chat", "--users", "9", "--requests", "120", "--set", "session_rate=0", "-o", trace)
-    flags = ("--profile", profile, "--pace", pace, "--cpu-mem-gb", "0", "--generation-mode", "none")
+    flags = (
+        "--profile",
+        profile,
+        "--pace",
+        pace,
+        "--cpu-mem-gb",
+        "0",
+        "--generation-mode",
+        "none",
+        "--decode",
+        "reread",
+    )
     limits = ("--duration", "20", "--drain", "1", "--placement", placement)
     run("replayer", "predict", trace, *flags, *limits, "-o", tmp_path / "run")
     info = json.loads((tmp_path / "run" / "run.json").read_text())

@@ -35,7 +35,7 @@ def sized(*words: object) -> dict[str, object]:
 def test_the_answer_is_a_table_and_sentences(trace: Path) -> None:
     done = size(trace, "--model", "llama3.1-8b", "--hit-rate", "75%", "--order", "trace", "--headroom", 1)
     assert done.exit_code == 0
-    assert "bytes per token; without decode reads" in done.stdout
+    assert "bytes per token; with a request's own decode reads" in done.stdout
     assert re.search(r"^\* +0 +0\.01953 +75\.0%", done.stdout, re.M)
     assert "Take 20 MiB of NVMe: it hits 75.0% of prompt tokens; no size hits more than 75.0%" in done.stdout
     assert "What binds is the hit rate: 19 MiB of NVMe hits 0.0% and misses the hit rate" in done.stdout
