@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Self
 
 from replayer.bindings.compiled import ProfileStruct
-from replayer.profiles.spread import Spread, stretch_tail
+from replayer.profiles.spread import Spread
 from replayer.profiles.structs import make_struct
 from replayer.record.columns import TIERS
 from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
@@ -16,9 +16,6 @@ from tracegen.errors import InputError
 
 MOST_POINTS: Final = 16
 """Loads at which a station may have costs, at most."""
-
-Ranges = Mapping[str, tuple[tuple[float, float], ...]]
-"""Intervals of parameters by name: (low, high) for each value of a list, one for a number."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,6 @@ class Station:
         bandwidth_gb_s: of all visits together, in 10^9 bytes per second.
         spread: nine quantiles for each load, or none.
         remove_us: to remove an object; empty: removing takes no time.
-        ranges: intervals of the lists above.
     """
 
     in_flight: tuple[float, ...]
@@ -41,26 +37,15 @@ class Station:
     bandwidth_gb_s: tuple[float, ...]
     spread: tuple[Spread, ...] = ()
     remove_us: tuple[float, ...] = ()
-    ranges: Ranges = field(default_factory=dict)
 
-    def slow_down(self, factor: float, tail_factor: float = 1.0) -> Self:
-        """Return the station with all times multiplied.
-
-        Args:
-            factor: of costs.
-            tail_factor: of what the spread has above its mean; see `stretch_tail`.
-        """
-        spread = self.spread
-        if tail_factor != 1:
-            spread = tuple(stretch_tail(one, tail_factor) for one in spread)
+    def slow_down(self, factor: float) -> Self:
+        """Return the station with all times multiplied."""
         return replace(
             self,
             open_us=_multiply(self.open_us, factor),
             latency_us=_multiply(self.latency_us, factor),
             bandwidth_gb_s=_multiply(self.bandwidth_gb_s, 1 / factor),
             remove_us=_multiply(self.remove_us, factor),
-            spread=spread,
-            ranges={},
         )
 
 
@@ -73,31 +58,23 @@ class TierProfile:
         write: its writes and removals.
         writes_on_reads: reads that a write weighs for reads.
         reads_on_writes: writes that a read weighs for writes.
-        error: relative error of costs.
-        tail_error: relative error of what the spread has above its mean.
         smallest_bytes: the smallest object that the profile is for.
         largest_bytes: the largest one.
         turn_bytes: bytes that a visit transfers before the next has its turn; 1: all get equal
             shares.
-        ranges: intervals of the weights.
     """
 
     read: Station
     write: Station
     writes_on_reads: float
     reads_on_writes: float
-    error: float
-    tail_error: float
     smallest_bytes: int
     largest_bytes: int
     turn_bytes: int = 1
-    ranges: Ranges = field(default_factory=dict)
 
-    def slow_down(self, factor: float, tail_factor: float = 1.0) -> Self:
-        """Return the tier with all times multiplied, as `Station.slow_down` does."""
-        read = self.read.slow_down(factor, tail_factor)
-        write = self.write.slow_down(factor, tail_factor)
-        return replace(self, read=read, write=write)
+    def slow_down(self, factor: float) -> Self:
+        """Return the tier with all times multiplied."""
+        return replace(self, read=self.read.slow_down(factor), write=self.write.slow_down(factor))
 
 
 @dataclass(frozen=True)
@@ -109,14 +86,12 @@ class CpuProfile:
         make_ns_per_byte: to make bytes that are written.
         check_ns_per_byte: to check bytes that were read.
         move_us: of book-keeping per move.
-        ranges: intervals of the three times.
     """
 
     cores: float
     make_ns_per_byte: float
     check_ns_per_byte: float
     move_us: float
-    ranges: Ranges = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -190,16 +165,6 @@ class Profile:
     tiers: Mapping[Tier, TierProfile]
     cells: tuple[MeasuredCell, ...] = ()
 
-    def slower(self) -> Self:
-        """Return the slow bound: costs × (1 + error), and the tails as far off as they may be."""
-        return self._change_tiers(lambda tier: tier.slow_down(1 + tier.error, 1 + tier.tail_error))
-
-    def faster(self) -> Self:
-        """Return the fast bound: costs ÷ (1 + error), and the tails as short as they may be."""
-        return self._change_tiers(
-            lambda tier: tier.slow_down(1 / (1 + tier.error), 1 / (1 + tier.tail_error)),
-        )
-
     def with_speed(self, speeds: Mapping[Tier, float]) -> Self:
         """Return the profile with faster tiers.
 
@@ -227,20 +192,17 @@ class Profile:
         """Return the profile as compiled code reads it."""
         return make_struct(self.cpu, self.tiers)
 
-    def _change_tiers(self, change: Callable[[TierProfile], TierProfile]) -> Self:
-        return replace(self, tiers={tier: change(one) for tier, one in self.tiers.items()})
-
     @property
     def digest(self) -> str:
         """Hash of all that predictions depend on, as 64 hexadecimal digits.
 
-        Name, source, machine, intervals and cells do not count.
+        Name, source, machine and cells do not count.
         """
         content = {
             "kind": self.kind,
             "conditions": None if self.conditions is None else asdict(self.conditions),
-            "cpu": _model_of(self.cpu),
-            **{tier: _model_of(self.tiers[tier]) for tier in TIERS if tier in self.tiers},
+            "cpu": asdict(self.cpu),
+            **{tier: asdict(self.tiers[tier]) for tier in TIERS if tier in self.tiers},
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -248,12 +210,3 @@ class Profile:
 
 def _multiply(times: tuple[float, ...], factor: float) -> tuple[float, ...]:
     return tuple(time * factor for time in times)
-
-
-def _model_of(part: TierProfile | CpuProfile | Station) -> dict[str, object]:
-    """Return the fields of a part of a profile, without intervals."""
-    return {
-        name: _model_of(value) if isinstance(value, Station) else value
-        for name, value in vars(part).items()
-        if name != "ranges"
-    }

@@ -7,7 +7,6 @@ from typing import Final
 SPREAD_AT: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """The probabilities of the quantiles."""
 _ROUNDING: Final = 1e-9  # a mean this close to 1 is one that was scaled before
-P95: Final = SPREAD_AT.index(0.95)
 
 Spread = tuple[float, ...]
 """The nine quantiles in ascending order; empty: every visit takes the mean time."""
@@ -26,10 +25,3 @@ def scale_spread(quantiles: Sequence[float]) -> Spread:
     if abs(mean - 1) <= _ROUNDING:
         return tuple(quantiles)
     return tuple(quantile / mean for quantile in quantiles)
-
-
-def stretch_tail(quantiles: Spread, factor: float) -> Spread:
-    """Multiply what quantiles have above 1, and scale the result such that its mean is 1."""
-    if not quantiles:
-        return quantiles
-    return scale_spread([1 + (one - 1) * factor if one > 1 else one for one in quantiles])

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from replayer.profiles.profile import MeasuredCell, Station, TierProfile
-from replayer.profiles.spread import P95, Spread
+from replayer.profiles.spread import Spread
 from replayer.profiling.medians import Median, find_median, find_medians
 from replayer.profiling.station_fit import (
     Sample,
@@ -22,44 +22,36 @@ from replayer.profiling.weights import fit_weight, predict_mixed_us
 from replayer.record.run_info import Tier
 
 JUDGED_BYTES: Final = (256 << 10, 16 << 20)
-"""Sizes of objects whose residuals make `error`: those that caches hold."""
+"""Sizes of objects whose residuals make the error: those that caches hold."""
 _SHARE: Final = 0.9  # of residuals that the errors cover
 _NINE_TENTHS: Final = 1.645 / 1.349  # half their range ÷ that between the quartiles, if normal
 DIRECTIONS: Final = ("read", "write")
 
 
-def fit_tier(tier: Tier, rounds: Rounds, like: TierProfile | None = None) -> TierProfile:
-    """Return the profile of a tier without spreads and errors.
+def fit_tier(tier: Tier, rounds: Rounds) -> TierProfile:
+    """Return the profile of a tier without spreads.
 
     Args:
         tier: the tier.
         rounds: what was measured.
-        like: a profile whose points it gets; None: those that the measured loads suggest.
     """
-    read = _fit_direction(tier, rounds, "read", like.read.in_flight if like else None)
-    write = _fit_direction(tier, rounds, "write", like.write.in_flight if like else None)
+    read = _fit_direction(tier, rounds, "read")
+    write = _fit_direction(tier, rounds, "write")
     sizes = [cell.bytes for cell, runs in rounds.items() if cell.tier == tier and runs]
     return TierProfile(
         read=read,
         write=write,
         writes_on_reads=fit_weight(read, find_medians(tier, rounds, "mixed read").values()),
         reads_on_writes=fit_weight(write, find_medians(tier, rounds, "mixed write").values()),
-        error=0.0,
-        tail_error=0.0,
         smallest_bytes=min(sizes),
         largest_bytes=max(sizes),
     )
 
 
-def _fit_direction(
-    tier: Tier,
-    rounds: Rounds,
-    what: str,
-    points: tuple[float, ...] | None,
-) -> Station:
+def _fit_direction(tier: Tier, rounds: Rounds, what: str) -> Station:
     medians = find_medians(tier, rounds, what)
     samples = {cell: one.sample for cell, one in medians.items()}
-    points = points or choose_points(_by_workers(samples))
+    points = choose_points(_by_workers(samples))
     removals = list[Sample]()
     if what == "write":
         removals = [one.sample for one in find_medians(tier, rounds, "remove").values()]
@@ -176,39 +168,3 @@ def _half_range(values: Sequence[float]) -> float:
     """
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return float((high - low) * _NINE_TENTHS / middle)
-
-
-def find_tail_error(
-    profile: TierProfile,
-    tier: Tier,
-    rounds: Rounds,
-    repeats: Sequence[Measured],
-    piece_bytes: int,
-) -> float:
-    """Return the relative error of P95 ÷ mean: over cells, and over repeats of one cell.
-
-    Args:
-        profile: of the tier, with spreads.
-        tier: the tier.
-        rounds: what was measured.
-        repeats: what the runs of the repeated cell measured.
-        piece_bytes: as of `add_spreads`.
-    """
-    rounds = {cell: runs for cell, runs in rounds.items() if cell.bytes <= piece_bytes}
-    errors = list[float]()
-    for what, station in (("read", profile.read), ("write", profile.write)):
-        for cell, median in find_medians(tier, rounds, what).items():
-            spread = station.spread and station.spread[_nearest_point(station, median.sample.load)]
-            if spread:
-                ratios = np.concatenate([run[what].ratios for run in rounds[cell]])
-                errors.append(abs(float(np.quantile(ratios, 0.95)) / spread[P95] - 1))
-    fit = float(np.quantile(errors, _SHARE)) if errors else 0.0
-    noise = 0.0
-    if len(repeats) > 1:
-        noise = max(_half_range(_tails(repeats, what)) for what in DIRECTIONS)
-    return round_figures(float(np.hypot(fit, noise)))
-
-
-def _tails(repeats: Sequence[Measured], what: str) -> list[float]:
-    """Return P95 ÷ mean of each run."""
-    return [float(np.quantile(run[what].ratios, 0.95)) for run in repeats]

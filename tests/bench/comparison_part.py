@@ -31,7 +31,7 @@ REQUESTS: Final = {
 }  # fmt: skip
 """Requests in a trace of each recipe, and of the shipped excerpt of Mooncake's: seconds for a cell."""
 DRIVE: Final = """
-profile_version = 1
+profile_version = 2
 name = "{gb_s} GB/s"
 kind = "data sheet"
 source = "exact"
@@ -51,8 +51,6 @@ write = {{ latency_us = 0.0, stream_gb_s = {stream_gb_s}, bandwidth_gb_s = {gb_s
 COMMON: Final = """
 writes_on_reads = {weight}
 reads_on_writes = {weight}
-error = 0.01
-tail_error = 0.01
 smallest_bytes = 1
 largest_bytes = 1_099_511_627_776
 """

@@ -24,7 +24,7 @@ PROFILE = Profile(
     conditions=None,
     machine={},
     cpu=CpuProfile(2.0, 0.0, 0.0, 0.0),
-    tiers={"nvme": TierProfile(STATION, STATION, 0.5, 0.7, 0.1, 0.1, 1, 2)},
+    tiers={"nvme": TierProfile(STATION, STATION, 0.5, 0.7, 1, 2)},
 )
 
 

@@ -45,7 +45,7 @@ def test_a_predicted_search_finds_the_users_computed_from_the_speed(run: Run, tm
     assert run(*command).stdout == done.stdout, "it continues where it stopped: at its end"
     series = json.loads((tmp_path / "scale" / "series.json").read_text())
     assert series["prediction"] == report["prediction"]
-    pipe.write_text(PIPE.replace("tail_error = 0.0", "tail_error = 0.1"))
+    pipe.write_text(PIPE.replace("cores = 1000.0", "cores = 1001.0"))
     sentence(here(*command), "begun with other settings (prediction)")
 
 
