@@ -7,9 +7,15 @@ from replayer.schema import Conditions, PredictionInfo
 
 WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 """The advice where a run leaves the range of its profile."""
-ERRORS: Final = {"a throttled tier": (0.04, 0.20), "a disk": (0.10, 0.30), "a RAM disk": (0.82, 1.96)}
-"""By kind of tier the median and the 90% quantile of |error|, each over the 48 values of a medium in
-docs/predicting-errors.csv: rates and P95s of three loads with measured profiles.
+ERRORS: Final = {
+    "a throttled tier": (0.04, 0.20),
+    "a disk": (0.10, 0.30),
+    "a RAM disk": (0.82, 1.96),
+}
+"""The median and the 90% quantile of |error| by kind of tier.
+
+Each is over the 48 values of a medium in docs/predicting-errors.csv: rates and P95s of three loads,
+with measured profiles.
 """
 
 
@@ -28,11 +34,11 @@ def identify_profile(info: PredictionInfo) -> str:
 
 
 def describe_errors(kind: str, conditions: Conditions | None = None) -> str:
-    """Say how far predictions with a kind of profile were off, for the kinds of tier that a run may have had.
+    """Say how far predictions were off, for the kinds of tier that a run may have had.
 
     Args:
         kind: of the profile.
-        conditions: of the run, which say whether its tier was throttled, but not what a drive is; None: unknown.
+        conditions: of the run; they name a throttle, but not what a drive is. None: unknown.
     """
     if kind != "measured":
         return "No prediction from published figures was compared with a replay."

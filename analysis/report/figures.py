@@ -103,8 +103,8 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             "Find the highest load at which the P95 is below its dashed target. Each point is the"
             " mean of the valid trials at one load, the line through it its 95% interval."
             " Where a point is hollow, the system fell behind its schedule: requests queue, and"
-            " latencies there also depend on how long the run lasts. If the requests/s achieved stop growing"
-            " with the load, the system is saturated.",
+            " latencies there also depend on how long the run lasts. If the requests/s achieved stop"
+            " growing with the load, the system is saturated.",
             load_chart.draw_load,
             load_chart.tabulate_load,
         ),

@@ -137,7 +137,9 @@ class Summary:
 
     def describe_errors(self) -> str:
         """Say how far such predictions were off; empty if it was measured."""
-        return describe_errors(self.prediction.kind, self.provenance.conditions) if self.prediction else ""
+        if self.prediction is None:
+            return ""
+        return describe_errors(self.prediction.kind, self.provenance.conditions)
 
     @property
     def facts(self) -> Metrics:
@@ -184,7 +186,7 @@ class Summary:
         }
 
     def _prediction_to_json(self) -> dict[str, object]:
-        """Return the entries that say whether the run was predicted, from what, and how far such are off."""
+        """Return the entries that say whether and from what the run was predicted."""
         if self.prediction is None:
             return {"predicted": False}
         return {

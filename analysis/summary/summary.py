@@ -144,7 +144,13 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     found = doubts.sort_doubts(own)
     bottleneck = values.pop("bottleneck")
     return Summary(
-        str(run.path), tuple(found), _provenance(run), values, bottleneck, evidence.prediction, find_lower_bounds(log)
+        run=str(run.path),
+        doubts=tuple(found),
+        provenance=_provenance(run),
+        metrics=values,
+        bottleneck=bottleneck,
+        prediction=evidence.prediction,
+        more_than=find_lower_bounds(log),
     )
 
 

@@ -85,10 +85,13 @@ def render(summaries: list[Summary]) -> str:
 
 
 def _format_predictions(names: Sequence[str], summaries: Sequence[Summary]) -> list[str]:
-    """Return a line for each predicted run that says so, and how far such predictions were off."""
-    predicted = [(name, one) for name, one in zip(names, summaries, strict=True) if one.prediction]
-    errors = dict.fromkeys(one.describe_errors() for _, one in predicted)
-    return [*(f"PREDICTED, not measured: {name}: with {one.describe_profile()}" for name, one in predicted), *errors]
+    """Return a line for each predicted run, and how far such predictions were off."""
+    marks, errors = list[str](), list[str]()
+    for name, one in zip(names, summaries, strict=True):
+        if one.prediction is not None:
+            marks.append(f"PREDICTED, not measured: {name}: with {one.describe_profile()}")
+            errors.append(one.describe_errors())
+    return [*marks, *dict.fromkeys(errors)]
 
 
 def _format_cell(summary: Summary, name: str, form: Format) -> str:

@@ -155,9 +155,14 @@ class Step:
 
     @property
     def basis(self) -> str:
-        """What its value rests on: trials, or a prediction."""
+        """The trials, or the prediction, that its value rests on."""
         is_predicted = any(trial.predicted for trial in self.trials)
         return "a prediction" if is_predicted else format_count(len(self.trials), "trial")
+
+    @property
+    def no_interval(self) -> str:
+        """The reason for having no interval."""
+        return f"{self.basis} has no interval"
 
     def describe(self) -> str:
         """Describe the value, its interval and what it rests on."""

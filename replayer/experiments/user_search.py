@@ -262,8 +262,8 @@ class Search:
             doubts.append(f"the trace ended, or too little was measured, with {_join_users(lost)}")
         if best.saturation < LEAST_SATURATION:
             doubts.append(f"at the peak the busiest tier is busy {best.saturation:.0%} of the time")
-        if any(not step.has_interval and step.values for step in (best, fewest)):
-            doubts.append(f"{best.basis} has no interval")
+        if lone := [step for step in (best, fewest) if not step.has_interval]:
+            doubts.append(lone[0].no_interval)
         elif not (best.is_tight and fewest.is_tight):
             doubts.append(f"intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
         return doubts
@@ -345,7 +345,7 @@ def _list_doubts(target: Target, bounds: _Bounds, unmeasured: list[int]) -> list
         doubts.append(f"nothing or too little was measured with {_join_users(unmeasured)}")
     for step in (bounds.good, bounds.bad):
         if step is not None and not target.is_excluded_by(step):
-            reason = "the interval includes the target" if step.has_interval else f"{step.basis} has no interval"
+            reason = "the interval includes the target" if step.has_interval else step.no_interval
             doubts.append(f"{reason} at {step.users:,}")
     return doubts
 

@@ -81,7 +81,7 @@ def parse_profile(file: str, text: str) -> Profile:
         raise _error(file, f"is not TOML ({error})", "mend the file") from None
     top = TomlTable(file, "", content, SETTING)
     if top.whole("profile_version") != PROFILE_VERSION:
-        remedy = "measure again, or write 2 and delete `error`, `tail_error` and keys that end in `_range`"
+        remedy = "measure again, or write 2 and delete `error`, `tail_error` and all `…_range`"
         raise top.refuse("profile_version", f"is not {PROFILE_VERSION}", remedy)
     kind = cast("ProfileKind", top.word("kind", get_args(ProfileKind)))
     is_measured = kind == "measured"

@@ -2,18 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from ctypes import Array
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Self
+from typing import Any, Final, Self, cast
 
-from replayer.bindings.compiled import ProfileStruct
+from replayer.bindings.compiled import ProfileStruct, StationStruct
 from replayer.profiles.spread import Spread
-from replayer.profiles.structs import make_struct
 from replayer.record.columns import TIERS
 from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
 from replayer.record.run_info import IoEngine, Tier
 from tracegen.errors import InputError
 
+_NO_SPREAD: Final = (1.0,) * 9
 MOST_POINTS: Final = 16
 """Loads at which a station may have costs, at most."""
 
@@ -112,6 +113,18 @@ class ProfileConditions:
     throttle: Mapping[Tier, Mapping[str, float]] = field(default_factory=dict)
 
 
+_OF_DATA_SHEETS: Final = ProfileConditions(
+    layout="files",
+    direct=True,
+    io_bytes=1 << 20,
+    io_depth=1,
+    io_engine="psync",
+    fsync="none",
+    verify="stamps",
+)
+"""What replays are assumed to have if the profile was not measured."""
+
+
 @dataclass(frozen=True)
 class MeasuredCell:
     """A time that was measured for a profile.
@@ -165,6 +178,11 @@ class Profile:
     tiers: Mapping[Tier, TierProfile]
     cells: tuple[MeasuredCell, ...] = ()
 
+    @property
+    def assumed_conditions(self) -> ProfileConditions:
+        """The conditions under which its times hold."""
+        return self.conditions or _OF_DATA_SHEETS
+
     def with_speed(self, speeds: Mapping[Tier, float]) -> Self:
         """Return the profile with faster tiers.
 
@@ -190,7 +208,7 @@ class Profile:
 
     def struct(self) -> ProfileStruct:
         """Return the profile as compiled code reads it."""
-        return make_struct(self.cpu, self.tiers)
+        return _make_struct(self.cpu, self.tiers)
 
     @property
     def digest(self) -> str:
@@ -210,3 +228,44 @@ class Profile:
 
 def _multiply(times: tuple[float, ...], factor: float) -> tuple[float, ...]:
     return tuple(time * factor for time in times)
+
+
+def _make_struct(cpu: CpuProfile, tiers: Mapping[Tier, TierProfile]) -> ProfileStruct:
+    """Return a machine as compiled code reads it; a tier that it lacks has no points.
+
+    Args:
+        cpu: the work of its workers.
+        tiers: its tiers.
+    """
+    struct = ProfileStruct(
+        cores=cpu.cores,
+        make_byte_ns=cpu.make_ns_per_byte,
+        check_byte_ns=cpu.check_ns_per_byte,
+        move_ns=cpu.move_us * 1000,
+    )
+    for number, name in enumerate(cast("tuple[Tier, ...]", TIERS)):
+        tier = tiers.get(name)
+        if tier is not None:
+            _fill(struct.tier[number][0], tier.read, tier.writes_on_reads, tier.turn_bytes)
+            _fill(struct.tier[number][1], tier.write, tier.reads_on_writes, tier.turn_bytes)
+    return struct
+
+
+def _fill(struct: StationStruct, station: Station, other_weight: float, turn_bytes: int) -> None:
+    """Fill the structure of a station."""
+    struct.points = len(station.in_flight)
+    struct.has_spread = bool(station.spread)
+    struct.other_weight = other_weight
+    struct.turn_bytes = turn_bytes
+    pairs = zip(station.in_flight, station.bandwidth_gb_s, strict=True)
+    _copy(struct.load, station.in_flight)
+    _copy(struct.open_ns, [time * 1000 for time in station.open_us])
+    _copy(struct.latency_ns, [time * 1000 for time in station.latency_us])
+    _copy(struct.byte_ns, [load / bandwidth for load, bandwidth in pairs])
+    _copy(struct.remove_ns, [time * 1000 for time in station.remove_us])
+    for point, quantiles in enumerate(station.spread):
+        _copy(struct.spread[point], quantiles or _NO_SPREAD)
+
+
+def _copy(array: Array[Any], values: Sequence[float]) -> None:
+    array[: len(values)] = list(values)

@@ -143,7 +143,8 @@ def fit_profile(
     tiers = dict[Tier, TierProfile]()
     for tier in dict.fromkeys(cell.tier for cell in rounds):
         one = add_spreads(fit_tier(tier, rounds), tier, rounds, piece_bytes)
-        tiers[tier] = replace(one, turn_bytes=1 if tier == "cpu" else piece_bytes)  # devices serve piece by piece
+        turn_bytes = 1 if tier == "cpu" else piece_bytes  # devices serve piece by piece
+        tiers[tier] = replace(one, turn_bytes=turn_bytes)
         repeats = findings.repeats.get(tier, [])
         error = find_error(compare_cells(one, tier, rounds), repeats, Cell(tier, *REPEATED))
         facts = {**facts, f"{tier}_error": error}

@@ -7,18 +7,18 @@ from typing import Final
 import numpy as np
 
 from replayer.profiles.profile import MeasuredCell, Station, TierProfile
-from replayer.profiles.spread import Spread
+from replayer.profiles.spread import SPREAD_AT, Spread, scale_spread
 from replayer.profiling.medians import Median, find_median, find_medians
 from replayer.profiling.station_fit import (
+    Array,
     Sample,
     choose_points,
     fit_station,
     predict_removal_us,
+    predict_us,
     round_figures,
 )
-from replayer.profiling.tails import pool_spread
 from replayer.profiling.visits import WHATS, Cell, Measured, Rounds
-from replayer.profiling.weights import fit_weight, predict_mixed_us
 from replayer.record.run_info import Tier
 
 JUDGED_BYTES: Final = (256 << 10, 16 << 20)
@@ -26,6 +26,12 @@ JUDGED_BYTES: Final = (256 << 10, 16 << 20)
 _SHARE: Final = 0.9  # of residuals that the errors cover
 _NINE_TENTHS: Final = 1.645 / 1.349  # half their range ÷ that between the quartiles, if normal
 DIRECTIONS: Final = ("read", "write")
+_MOST_WEIGHT: Final = 8.0
+_WEIGHT_STEP: Final = 0.02
+_FEWEST_OTHERS: Final = 0.25
+"""Visits of the other direction that a cell must have to say anything about their weight."""
+_FEWEST_VISITS: Final = 20
+"""Visits from which quantiles are taken; fewer have no tail to speak of."""
 
 
 def fit_tier(tier: Tier, rounds: Rounds) -> TierProfile:
@@ -168,3 +174,51 @@ def _half_range(values: Sequence[float]) -> float:
     """
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return float((high - low) * _NINE_TENTHS / middle)
+
+
+def fit_weight(station: Station, mixed: Iterable[Median]) -> float:
+    """Return the weight, from 0 to 8, with which the model is nearest to the mixed cells.
+
+    It makes the sum of |ln(model ÷ measured)| least, so that no single cell decides.
+
+    Args:
+        station: of the visits.
+        mixed: medians of the visits in mixed cells.
+    """
+    cells = [one for one in mixed if one.others >= _FEWEST_OTHERS]
+    if not cells:
+        return 1.0  # both directions share what serves them: nothing else is known
+    candidates: Array = np.arange(0, _MOST_WEIGHT + _WEIGHT_STEP / 2, _WEIGHT_STEP, np.float64)
+    distances = np.zeros(len(candidates))
+    for one in cells:
+        distances += np.abs(np.log(predict_mixed_us(station, one, candidates) / one.sample.time_us))
+    return round(float(candidates[int(np.argmin(distances))]), 2)
+
+
+def predict_mixed_us(station: Station, median: Median, weights: Array) -> Array:
+    """Return the time of a visit in a mixed cell by the model, for each of several weights."""
+    sample = median.sample
+    return predict_us(station, sample.bytes, sample.load + weights * median.others)
+
+
+def pool_spread(cells: Sequence[Array]) -> Spread:
+    """Return the nine quantiles of (time ÷ mean), each cell with the same weight.
+
+    The last one is the mean of the highest hundredth: a single outlier does not repeat.
+
+    Args:
+        cells: the ratios of each cell's visits.
+    """
+    kept = [ratios for ratios in cells if len(ratios) >= _FEWEST_VISITS]
+    if not kept:
+        return ()
+    ratios = np.concatenate(kept)
+    weights = np.concatenate([np.full(len(one), 1 / len(one)) for one in kept])
+    order = np.argsort(ratios)
+    ratios, weights = ratios[order], weights[order] / weights.sum()
+    middles = np.cumsum(weights) - weights / 2
+    quantiles = np.interp(SPREAD_AT[:-1], middles, ratios)
+    is_top = middles >= SPREAD_AT[-2]
+    top = float(np.average(ratios[is_top], weights=weights[is_top])) if is_top.any() else 0.0
+    rising = np.maximum.accumulate([*quantiles, max(top, float(quantiles[-1]))])
+    return tuple(round_figures(float(one)) for one in scale_spread(rising.tolist()))

@@ -13,7 +13,6 @@ from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
-from replayer.prediction.conditions import find_conditions
 from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.profiles.profile import Profile
@@ -71,7 +70,7 @@ class AssumedSystem:
 
 def assume_settings(profile: Profile, demand: Demand, span: Span, window: PlanWindow) -> Settings:
     """Return the settings of a replay under the conditions that a profile was measured in."""
-    conditions = find_conditions(profile)
+    conditions = profile.assumed_conditions
     return Settings(
         workers=demand.workers,
         cache_dir=None,
@@ -203,7 +202,13 @@ class PredictedReplay:
             warnings=tuple(warnings),
         )
 
-    def _execute(self, plan: Plan, summary: PlanSummary | None, info: RunInfo, directory: RunDirectory) -> RunInfo:
+    def _execute(
+        self,
+        plan: Plan,
+        summary: PlanSummary | None,
+        info: RunInfo,
+        directory: RunDirectory,
+    ) -> RunInfo:
         """Execute the plan on the computed clock, and write the log and the last run.json."""
         save_first(directory, info)
         engine = make_engine(plan, self.system.times(), self.settings)

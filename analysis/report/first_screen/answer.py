@@ -35,7 +35,8 @@ def describe_answer(data: Gathered) -> str:
     if data.comparison is None or not data.comparison.has_configurations:
         told = describe_load_curve(data) or told
     if not any(find_predicted(data)):
-        told = " ".join(dict.fromkeys([told, *filter(None, (one.describe_errors() for one in data.summaries))]))
+        errors = dict.fromkeys(summary.describe_errors() for summary in data.summaries)
+        told = " ".join([told, *filter(None, errors)])
     if not findings:
         return told
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""

@@ -18,7 +18,7 @@ from replayer.profiling.station_fit import (
     predict_us,
     share_out,
 )
-from replayer.profiling.weights import fit_weight
+from replayer.profiling.tier_fit import fit_weight
 
 SIZES = [1 << power for power in (16, 18, 20, 22, 24)]
 
