@@ -5,10 +5,10 @@ import json
 from collections.abc import Mapping, Sequence
 from ctypes import Array
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final, Self, cast
 
 from replayer.bindings.compiled import ProfileStruct, StationStruct
-from replayer.profiles.spread import Spread
 from replayer.record.columns import TIERS
 from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
 from replayer.record.run_info import IoEngine, Tier
@@ -17,6 +17,12 @@ from tracegen.errors import InputError
 _NO_SPREAD: Final = (1.0,) * 9
 MOST_POINTS: Final = 16
 """Loads at which a station may have costs, at most."""
+SPREAD_AT: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""The probabilities of the quantiles."""
+_ROUNDING: Final = 1e-9  # a mean this close to 1 is one that was scaled before
+
+Spread = tuple[float, ...]
+"""The nine quantiles in ascending order; empty: every visit takes the mean time."""
 
 
 @dataclass(frozen=True)
@@ -269,3 +275,18 @@ def _fill(struct: StationStruct, station: Station, other_weight: float, turn_byt
 
 def _copy(array: Array[Any], values: Sequence[float]) -> None:
     array[: len(values)] = list(values)
+
+
+def compute_spread_mean(quantiles: Sequence[float]) -> float:
+    """Return the mean of the distribution that is linear between nine quantiles."""
+    widths = [high - low for low, high in pairwise(SPREAD_AT)]
+    middles = [(low + high) / 2 for low, high in pairwise(quantiles)]
+    return sum(width * middle for width, middle in zip(widths, middles, strict=True))
+
+
+def scale_spread(quantiles: Sequence[float]) -> Spread:
+    """Scale nine quantiles such that their mean is 1; those whose mean is 1 stay as they are."""
+    mean = compute_spread_mean(quantiles)
+    if abs(mean - 1) <= _ROUNDING:
+        return tuple(quantiles)
+    return tuple(quantile / mean for quantile in quantiles)

@@ -3,8 +3,7 @@
 from itertools import pairwise
 from typing import Final
 
-from replayer.profiles.profile import MOST_POINTS, Station
-from replayer.profiles.spread import SPREAD_AT, Spread, scale_spread
+from replayer.profiles.profile import MOST_POINTS, SPREAD_AT, Spread, Station, scale_spread
 from replayer.profiles.tables import TomlTable
 
 _SHORT: Final = "stream_gb_s"

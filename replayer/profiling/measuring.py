@@ -15,7 +15,6 @@ from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
 from replayer.profiling.cpu_fit import fit_cpu
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import CellSeries, Findings, ShowRun
-from replayer.profiling.schedule import REPEATED
 from replayer.profiling.sustained import TIER, compute_rate, limit_rates
 from replayer.profiling.tier_fit import add_spreads, compare_cells, find_error, fit_tier
 from replayer.profiling.visits import Cell
@@ -145,9 +144,7 @@ def fit_profile(
         one = add_spreads(fit_tier(tier, rounds), tier, rounds, piece_bytes)
         turn_bytes = 1 if tier == "cpu" else piece_bytes  # devices serve piece by piece
         tiers[tier] = replace(one, turn_bytes=turn_bytes)
-        repeats = findings.repeats.get(tier, [])
-        error = find_error(compare_cells(one, tier, rounds), repeats, Cell(tier, *REPEATED))
-        facts = {**facts, f"{tier}_error": error}
+        facts = {**facts, f"{tier}_error": find_error(compare_cells(one, tier, rounds))}
     warnings = list[str]()
     if findings.sustained:
         tiers[TIER], warnings = limit_rates(tiers[TIER], findings.sustained)

@@ -1,14 +1,12 @@
 """The profile of a tier that fits what was measured, and how far it is off."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from replayer.profiles.profile import MeasuredCell, Station, TierProfile
-from replayer.profiles.spread import SPREAD_AT, Spread, scale_spread
-from replayer.profiling.medians import Median, find_median, find_medians
+from replayer.profiles.profile import SPREAD_AT, MeasuredCell, Spread, Station, TierProfile, scale_spread
 from replayer.profiling.station_fit import (
     Array,
     Sample,
@@ -24,7 +22,6 @@ from replayer.record.run_info import Tier
 JUDGED_BYTES: Final = (256 << 10, 16 << 20)
 """Sizes of objects whose residuals make the error: those that caches hold."""
 _SHARE: Final = 0.9  # of residuals that the errors cover
-_NINE_TENTHS: Final = 1.645 / 1.349  # half their range ÷ that between the quartiles, if normal
 DIRECTIONS: Final = ("read", "write")
 _MOST_WEIGHT: Final = 8.0
 _WEIGHT_STEP: Final = 0.02
@@ -32,6 +29,46 @@ _FEWEST_OTHERS: Final = 0.25
 """Visits of the other direction that a cell must have to say anything about their weight."""
 _FEWEST_VISITS: Final = 20
 """Visits from which quantiles are taken; fewer have no tail to speak of."""
+
+
+@dataclass(frozen=True)
+class Median:
+    """The medians of one kind of visit in one cell.
+
+    Attributes:
+        sample: size, load of the own station, and times.
+        others: mean number of visits that a visit meets in the other direction's station.
+        low_us: time in the fastest round.
+        high_us: time in the slowest round.
+    """
+
+    sample: Sample
+    others: float
+    low_us: float
+    high_us: float
+
+
+def find_median(cell: Cell, runs: Sequence[Measured], what: str) -> Median:
+    """Return the medians of the visits of one kind over the runs of a cell."""
+    visits = [run[what] for run in runs]
+    times = [one.time_us for one in visits]
+    sample = Sample(
+        cell.bytes,
+        _median(one.load for one in visits),
+        _median(times),
+        _median(one.open_us for one in visits),
+    )
+    return Median(sample, _median(one.others for one in visits), min(times), max(times))
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(np.median(list(values)))
+
+
+def find_medians(tier: Tier, rounds: Rounds, what: str) -> dict[Cell, Median]:
+    """Return the medians of one kind of visit for all cells of a tier that were measured."""
+    cells = {cell: runs for cell, runs in rounds.items() if cell.tier == tier and runs}
+    return {cell: find_median(cell, runs, what) for cell, runs in cells.items()}
 
 
 def fit_tier(tier: Tier, rounds: Rounds) -> TierProfile:
@@ -143,37 +180,11 @@ def _predict(profile: TierProfile, median: Median, what: str) -> float:
     return float(predict_mixed_us(station, median, np.array([weight]))[0])
 
 
-def find_error(cells: Iterable[MeasuredCell], repeats: Sequence[Measured], repeated: Cell) -> float:
-    """Return the relative error of costs: that of the fit and that of noise, at right angles.
-
-    Args:
-        cells: of the tier, with the model's times; at least one is of JUDGED_BYTES.
-        repeats: what the runs of the repeated cell measured.
-        repeated: that cell.
-    """
+def find_error(cells: Iterable[MeasuredCell]) -> float:
+    """Return the relative error that nine tenths of the cells of JUDGED_BYTES do not exceed."""
     low, high = JUDGED_BYTES
     judged = [one for one in cells if one.what != "remove" and low <= one.bytes <= high]
-    residuals = [abs(one.residual) for one in judged]
-    fit = float(np.quantile(residuals, _SHARE))
-    noise = 0.0
-    if len(repeats) > 1:
-        noise = max(_half_range(_times(repeats, repeated, what)) for what in DIRECTIONS)
-    return round_figures(float(np.hypot(fit, noise)))
-
-
-def _times(repeats: Sequence[Measured], repeated: Cell, what: str) -> list[float]:
-    return [find_median(repeated, [run], what).sample.time_us for run in repeats]
-
-
-def _half_range(values: Sequence[float]) -> float:
-    """Return half the range of nine tenths of such values, relative to their median.
-
-    It is that of the normal distribution with the same quartiles. The extremes themselves do not
-    count: a phase lasts a tenth of a second, and what disturbs one of ten so long is little in a
-    replay, which lasts a hundred times as long.
-    """
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    return float((high - low) * _NINE_TENTHS / middle)
+    return round_figures(float(np.quantile([abs(one.residual) for one in judged], _SHARE)))
 
 
 def fit_weight(station: Station, mixed: Iterable[Median]) -> float:

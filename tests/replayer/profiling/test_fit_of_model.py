@@ -87,13 +87,13 @@ def test_the_work_of_workers_is_found_again() -> None:
     assert cpu.move_us == pytest.approx(6, rel=0.05)
 
 
-def test_noise_of_known_size_gives_errors_of_that_size() -> None:
-    """The error covers nine tenths: of a normal distribution that is 1.64 standard deviations.
-
-    Medians of five rounds have 0.54 of a run's deviation; the repeats of one cell have all of it.
-    """
-    error = float(fit(CPU_NOISE).machine["nvme_error"])
-    assert 1.0 * CPU_NOISE < error < 2.5 * CPU_NOISE
+def test_the_error_is_that_of_the_cells() -> None:
+    """Nine tenths of the judged cells are within it, as the profile lists them."""
+    profile = fit(CPU_NOISE)
+    judged = [one for one in profile.cells if one.what != "remove" and JUDGED_BYTES[0] <= one.bytes <= JUDGED_BYTES[1]]
+    inside = [abs(one.residual) <= float(profile.machine["nvme_error"]) for one in judged]
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.02)
+    assert float(profile.machine["nvme_error"]) < 1.64 * 0.54 * CPU_NOISE
 
 
 def test_residuals_are_those_of_the_cells() -> None:
@@ -104,7 +104,8 @@ def test_residuals_are_those_of_the_cells() -> None:
         assert cell.residual == pytest.approx(cell.model_us / cell.measured_us - 1, abs=0.001)
         assert cell.low_us <= cell.measured_us <= cell.high_us
     judged = [abs(cell.residual) for cell in profile.cells if cell.bytes in range(*JUDGED_BYTES)]
-    assert 0.02 < np.median(judged) < 0.15
+    # Medians of five rounds have 0.54 of a run's deviation, and the fit follows them in part.
+    assert 0.1 * CPU_NOISE < np.median(judged) < 0.54 * CPU_NOISE
 
 
 def test_a_profile_is_for_the_sizes_that_were_measured() -> None:
