@@ -139,7 +139,9 @@ class Summary:
         """Say how far such predictions were off; empty if it was measured."""
         if self.prediction is None:
             return ""
-        return describe_errors(self.prediction.kind, self.provenance.conditions)
+        errors = describe_errors(self.prediction.kind, self.provenance.conditions)
+        limit = " This one is outside its profile, where errors are not known."
+        return errors + (limit if self.is_outside_profile else "")
 
     @property
     def facts(self) -> Metrics:

@@ -55,6 +55,13 @@ def test_a_prediction_states_the_error_of_its_kind_of_tier(tmp_path: Path) -> No
     assert not [line for line in lines if "interval" in line]
 
 
+def test_outside_its_profile_a_prediction_has_no_known_error(tmp_path: Path) -> None:
+    run = mark(clean())
+    run.info["warnings"] = [{"kind": "outside the profile", "text": "objects of 1 GiB"}]
+    told = summarise(run.save(tmp_path / "run")).describe_errors()
+    assert told == f"{OF_DISKS} This one is outside its profile, where errors are not known."
+
+
 def test_json_has_the_profile(tmp_path: Path) -> None:
     found = summarise(mark(clean()).save(tmp_path / "run")).to_json()
     assert found["predicted"] is True
