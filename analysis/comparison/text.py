@@ -36,7 +36,7 @@ def render_sets(systems: Systems, left_out: Mapping[Path, str]) -> list[str]:
         for system, own in systems.items()
     ]
     for system, own in systems.items():
-        profiles = dict.fromkeys(one.summary.prediction.describe() for one in own if one.summary.prediction)
+        profiles = dict.fromkeys(filter(None, (one.summary.describe_profile() for one in own)))
         lines += (
             [
                 f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}",

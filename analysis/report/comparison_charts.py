@@ -10,10 +10,9 @@ from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.bar_charts import stack_panels
 from analysis.report.chart_kinds import ROWS, Axis, Plot, measure_labels
 from analysis.report.charts import LEAST_MS, add_notes, arrange_bars
-from analysis.report.data import Gathered, Subject
+from analysis.report.data import Gathered
 from analysis.report.svg import INK, get_colour
 from analysis.report.text import format_number
-from analysis.summary.run_summary import Interval
 
 
 def draw_qos(data: Gathered, width: int) -> Plot | None:
@@ -70,8 +69,7 @@ def compare_trials(data: Gathered) -> pl.DataFrame:
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
             stats = compute_statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
-            low, high = _find_interval(trials, metric) or (stats.low, stats.high)
-            spread = {"trials": stats.n, "mean": stats.mean, "low": low, "high": high}
+            spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
             found += [
                 {
                     "metric": metric,
@@ -86,9 +84,3 @@ def compare_trials(data: Gathered) -> pl.DataFrame:
                 for run in trials
             ]
     return pl.DataFrame(found, infer_schema_length=None)
-
-
-def _find_interval(trials: list[Subject], metric: str) -> Interval | None:
-    """Return the interval of a predicted run's metric; None for measured trials."""
-    predictions = [run.summary.prediction for run in trials if run.summary.prediction is not None]
-    return predictions[0].intervals.get(metric) if len(predictions) == 1 else None

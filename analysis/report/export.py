@@ -154,7 +154,7 @@ def _describe_run(summary: Summary) -> str:
     parts = [names.host, names.cpu, names.cores, describe_drive(provenance.storage) or None]
     machine = ", ".join(str(part) for part in parts if part is not None)
     if summary.prediction is not None:
-        machine = f"PREDICTED with {summary.prediction.describe()}"
+        machine = f"PREDICTED with {summary.describe_profile()}"
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
         f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"

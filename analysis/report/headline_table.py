@@ -103,11 +103,8 @@ def _make_cells(name: str, systems: Sequence[Sequence[Subject]]) -> list[Headlin
 
 
 def _compute_span(name: str, trials: Sequence[Subject]) -> list[float | None]:
-    """Return mean, low and high over trials, or of a predicted run with its bounds."""
+    """Return mean, low and high over trials."""
     stats = compute_statistics(run.summary.metrics[name] for run in trials)
-    prediction = trials[0].summary.prediction
-    if prediction is not None:
-        return [stats.mean, *prediction.intervals.get(name, (None, None))]
     return [stats.mean, stats.low, stats.high]
 
 

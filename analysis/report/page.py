@@ -199,7 +199,7 @@ def _split_rows(caption: str, columns: Mapping[str, Mapping[str, object]]) -> tu
 def _describe_machine(run: Subject) -> dict[str, object]:
     """Describe the machine of a run's first rank; of a predicted run its profile."""
     if run.summary.prediction is not None:
-        return {"profile": run.summary.prediction.describe()}
+        return {"profile": run.summary.describe_profile()}
     return flatten(to_plain(run.infos[0].machine or Machine()))
 
 

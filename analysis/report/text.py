@@ -19,10 +19,7 @@ CLAIMS: Final = (
 
 _OF_PREDICTIONS: Final = (
     "Runs marked as predicted were not measured: their times were computed from a profile, which"
-    " says how long a tier takes at a given load. Their lines are dashed. Their intervals are"
-    " ranges of the profile's error, from a slower to a faster profile, and no 95% intervals: in"
-    " the check of docs/predicting.md they held 37 of 48 measured values on a throttled tier, 47"
-    " of 48 on a disk and 1 of 48 on a RAM disk."
+    " says how long a tier takes at a given load. Their lines are dashed."
 )
 
 

@@ -55,6 +55,7 @@ class SearchProfile(msgspec.Struct, frozen=True):
     """The profile that the replays were predicted from."""
 
     profile: str
+    kind: str
 
 
 class SearchContent(msgspec.Struct, frozen=True):

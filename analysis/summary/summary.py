@@ -21,8 +21,7 @@ from analysis.metrics.waits import find_lower_bounds
 from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
-from analysis.summary.bounds import read_intervals
-from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
+from analysis.summary.run_summary import MachineName, Provenance, Summary
 from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -141,26 +140,17 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     )
     counts = count_moves(cells.filter(~pl.col("beyond")))
     contradictions = integrity.find_contradictions(run.infos, run.facts, counts)
-    prediction, unbounded = _predict(run, values, log.targets)
-    own = [*run.doubts, *contradictions, *unbounded, *checks.find_doubts(evidence)]
-    found = checks.sort_doubts(own)
+    found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")
     return Summary(
-        str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction, find_lower_bounds(log)
+        run=str(run.path),
+        doubts=tuple(found),
+        provenance=_provenance(run),
+        metrics=values,
+        bottleneck=bottleneck,
+        prediction=evidence.prediction,
+        more_than=find_lower_bounds(log),
     )
-
-
-def _predict(run: Run, values: Metrics, targets: Targets) -> tuple[Prediction | None, list[Doubt]]:
-    """Return what a run was predicted from, with its intervals; None if it was measured."""
-    info = run.infos[0].prediction
-    if info is None:
-        return None, []
-
-    def measure_bound(bound: Run) -> Metrics:
-        return measure(open_log(bound, targets))
-
-    intervals, unbounded = read_intervals(run, values, measure_bound)
-    return Prediction(info, intervals), unbounded
 
 
 def _provenance(run: Run) -> Provenance:

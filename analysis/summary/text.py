@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import asdict
 
@@ -15,14 +15,14 @@ from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading
 from analysis.metrics.metric import Metric
 from analysis.summary.across_runs import LISTED, group_doubts, group_trials, merge_texts
-from analysis.summary.columns import Format, format_predictions, make_columns
-from analysis.summary.percentiles import note
+from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import find_differences
 from replayer.schema import TIERS, Conditions, Storage, drive
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 
+Format = Callable[[Any], str]
 Line = tuple[str, str, Format]
 """A line of a summary: its label, its metric, and how the value is shown."""
 
@@ -67,23 +67,40 @@ SECTIONS: Final[dict[str, list[Line]]] = {
 def render(summaries: list[Summary]) -> str:
     """Format summaries: doubts, conditions, a column of numbers per run, break-even, and verdicts."""
     names = _names(summaries)
-    columns = make_columns(names, summaries)
-    width = max(12, *(len(column.head) + 2 for column in columns))
+    width = max(12, *(len(name) + 2 for name in names))
     lines = [
-        *format_predictions(names, summaries),
+        *_format_predictions(names, summaries),
         *format_doubts(summaries),
         *(line for summary in summaries for line in (_conditions(summary), *_machine(summary))),
     ]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
         if shown:
-            heads = (f"{column.head:>{column.width(width)}}" for column in columns)
-            lines += ["", f"{title:58}{''.join(heads)}"]
+            lines += ["", f"{title:58}{''.join(f'{name:>{width}}' for name in names)}"]
         for label, name, form in shown:
-            cells = (f"{column.cell(name, form):>{column.width(width)}}" for column in columns)
+            cells = (f"{_format_cell(summary, name, form):>{width}}" for summary in summaries)
             lines.append(f"  {label:56}{''.join(cells)}".rstrip())
     worth = (f"{name}: {format_break_even(s)}" for name, s in zip(names, summaries, strict=True))
     return "\n".join([*lines, *_notes(summaries), "", *worth, "", *format_verdicts(summaries)])
+
+
+def _format_predictions(names: Sequence[str], summaries: Sequence[Summary]) -> list[str]:
+    """Return a line for each predicted run, and how far such predictions were off."""
+    marks, errors = list[str](), list[str]()
+    for name, one in zip(names, summaries, strict=True):
+        if one.prediction is not None:
+            marks.append(f"PREDICTED, not measured: {name}: with {one.describe_profile()}")
+            errors.append(one.describe_errors())
+    return [*marks, *dict.fromkeys(errors)]
+
+
+def _format_cell(summary: Summary, name: str, form: Format) -> str:
+    """Return the value of a metric, or what it exceeds."""
+    value = summary.values[name]
+    if value is None:
+        least = summary.more_than.get(name)
+        return "-" if least is None else f"> {form(least)}"
+    return bracketed(name, summary.metrics, form(value))
 
 
 def _notes(summaries: list[Summary]) -> list[str]:

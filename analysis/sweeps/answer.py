@@ -251,7 +251,7 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
     info = sweep.info
     times = "nothing here says how fast a drive is"
     if info.prediction is not None:
-        times = "times are predicted from a profile, without an interval"
+        times = "times are predicted from a profile"
     yield DoubtLine(
         "Planned, not measured",
         f"Hits and bytes are those of plans, which a replay would execute exactly; {times}",

@@ -36,7 +36,7 @@ def load_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --profile, --speed and --bounds to a command."""
+    """Add --profile and --speed to a command."""
     return add_options(PROFILE_OPTIONS, command)
 
 
@@ -58,7 +58,6 @@ def predict(
     speed: dict[Tier, float],
     output: Path,
     *,
-    bounds: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -79,7 +78,6 @@ def predict(
         settings=settings,
         system=system,
         output=output,
-        has_bounds=bounds,
         console=_Console(choose_screen()),
     )
     try:

@@ -1,7 +1,7 @@
 """Autoscale: find how many users a system carries, by replays, or predictions, of them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
@@ -213,21 +213,8 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -
         count=min((summary[name] for name in metric.counts), default=None),
         reads=summary["nvme_reads"],
         ended=ended,
-        bounds=_read_bounds(summary, metric),
+        predicted=summary["predicted"],
     )
-
-
-def _read_bounds(
-    summary: Mapping[str, Any],
-    metric: SearchMetric,
-) -> tuple[float, float] | None:
-    """Return the interval of a predicted value; of a sum, the sums of the ends."""
-    intervals = summary.get("intervals") or {}
-    ends = [intervals.get(name) for name in metric.names]
-    known = [end for end in ends if end is not None]
-    if len(known) < len(ends):
-        return None
-    return sum(low for low, _ in known), sum(high for _, high in known)
 
 
 def sum_if_measured(values: Sequence[float | None]) -> float | None:

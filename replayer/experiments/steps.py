@@ -34,7 +34,7 @@ class MeasuredTrial:
         count: samples behind `value`; None: the metric does not count any.
         reads: samples behind `p95_ms`.
         ended: whether the trace ended before the time limit, so that a longer trial brings nothing.
-        bounds: of the value, if it is predicted.
+        predicted: whether it was predicted: then there is no interval.
     """
 
     value: float | None
@@ -45,7 +45,7 @@ class MeasuredTrial:
     count: int | None = None
     reads: int = 0
     ended: bool = False
-    bounds: tuple[float, float] | None = None
+    predicted: bool = False
 
 
 class StepRow(TypedDict):
@@ -133,18 +133,13 @@ class Step:
 
     @property
     def has_interval(self) -> bool:
-        """Whether there is an interval: of several trials, or of a prediction."""
-        return len(self.values) > 1 or any(trial.bounds for trial in self.trials)
+        """Whether there is an interval: of several trials."""
+        return len(self.values) > 1
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the mean: of a prediction, its bounds; of one trial, all numbers.
-
-        Of several trials it is the 95% interval by Student's t, at least 0.
-        """
+        """The 95% interval of the mean by Student's t, at least 0; of one trial, all numbers."""
         values = self.values
-        if bounds := [trial.bounds for trial in self.trials if trial.bounds]:
-            return min(low for low, _ in bounds), max(high for _, high in bounds)
         freedom = len(values) - 1
         if freedom < 1:
             return -math.inf, math.inf
@@ -158,12 +153,22 @@ class Step:
         low, high = self.interval
         return high - low <= 2 * TIGHT_SHARE * abs(self.mean)
 
+    @property
+    def basis(self) -> str:
+        """The trials, or the prediction, that its value rests on."""
+        is_predicted = any(trial.predicted for trial in self.trials)
+        return "a prediction" if is_predicted else format_count(len(self.trials), "trial")
+
+    @property
+    def no_interval(self) -> str:
+        """The reason for having no interval."""
+        return f"{self.basis} has no interval"
+
     def describe(self) -> str:
         """Describe the value, its interval and what it rests on."""
         if shortcoming := self.shortcoming:
             return shortcoming
-        is_predicted = any(trial.bounds for trial in self.trials)
-        basis = "predicted" if is_predicted else format_count(len(self.trials), "trial")
+        basis = self.basis
         if self.count is not None:
             basis = f"n {self.count:,}, {basis}"
         if not self.has_interval:

@@ -262,7 +262,9 @@ class Search:
             doubts.append(f"the trace ended, or too little was measured, with {_join_users(lost)}")
         if best.saturation < LEAST_SATURATION:
             doubts.append(f"at the peak the busiest tier is busy {best.saturation:.0%} of the time")
-        if not (best.is_tight and fewest.is_tight):
+        if lone := [step for step in (best, fewest) if not step.has_interval]:
+            doubts.append(lone[0].no_interval)
+        elif not (best.is_tight and fewest.is_tight):
             doubts.append(f"intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
         return doubts
 
@@ -343,9 +345,7 @@ def _list_doubts(target: Target, bounds: _Bounds, unmeasured: list[int]) -> list
         doubts.append(f"nothing or too little was measured with {_join_users(unmeasured)}")
     for step in (bounds.good, bounds.bad):
         if step is not None and not target.is_excluded_by(step):
-            reason = "1 trial has no interval"
-            if step.has_interval:
-                reason = "the interval includes the target"
+            reason = "the interval includes the target" if step.has_interval else step.no_interval
             doubts.append(f"{reason} at {step.users:,}")
     return doubts
 

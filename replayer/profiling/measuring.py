@@ -13,18 +13,10 @@ from replayer.machine.reserve import free_bytes
 from replayer.planning.moves import GPU
 from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
 from replayer.profiling.cpu_fit import fit_cpu
-from replayer.profiling.intervals import add_intervals
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import CellSeries, Findings, ShowRun
-from replayer.profiling.schedule import REPEATED
 from replayer.profiling.sustained import TIER, compute_rate, limit_rates
-from replayer.profiling.tier_fit import (
-    add_spreads,
-    compare_cells,
-    find_error,
-    find_tail_error,
-    fit_tier,
-)
+from replayer.profiling.tier_fit import add_spreads, compare_cells, find_error, fit_tier
 from replayer.profiling.visits import Cell
 from replayer.record.run_info import Tier
 from replayer.run.settings import Settings
@@ -39,7 +31,7 @@ _UNIT: Final = 1 << 20
 _BUSY_SHARE: Final = 0.5
 """Of the cores: if others keep more of them busy, times are theirs, too."""
 _MOST_ERROR: Final = 0.5
-"""Of a fit: intervals of a worse one hold anything."""
+"""Of a fit: a worse one predicts nothing."""
 _KNOWN_SHARE: Final = 0.25
 """Of the cores: if others keep more of them busy, those that a drive keeps busy are not known."""
 
@@ -100,11 +92,12 @@ def measure_profile(
     profile, warnings = fit_profile(name, conditions, facts, findings)
     for warning in warnings:
         say(warning)
-    for tier, one in profile.tiers.items():
-        if one.error > _MOST_ERROR:
+    for tier in profile.tiers:
+        error = float(profile.machine[f"{tier}_error"])
+        if error > _MOST_ERROR:
             why = "the tier is not as the model has it, or the machine was busy"
             remedy = "measure on an idle machine, or with a larger `budget`"
-            raise ToolError(f"the fit is {one.error:.0%} off: {why}", remedy, subject=tier)
+            raise ToolError(f"the fit is {error:.0%} off: {why}", remedy, subject=tier)
     return MeasuredProfile(profile, findings.skipped)
 
 
@@ -144,10 +137,14 @@ def fit_profile(
         findings: what was measured.
     """
     rounds = findings.rounds
-    tiers = {tier: fit_tier(tier, rounds) for tier in dict.fromkeys(cell.tier for cell in rounds)}
-    cpu, tiers = add_intervals(fit_cpu(float(facts["cores"]), rounds), tiers, rounds)
+    cpu = fit_cpu(float(facts["cores"]), rounds)
     piece_bytes = conditions.io_bytes * conditions.io_depth
-    tiers = {tier: _judge_fit(one, tier, findings, piece_bytes) for tier, one in tiers.items()}
+    tiers = dict[Tier, TierProfile]()
+    for tier in dict.fromkeys(cell.tier for cell in rounds):
+        one = add_spreads(fit_tier(tier, rounds), tier, rounds, piece_bytes)
+        turn_bytes = 1 if tier == "cpu" else piece_bytes  # devices serve piece by piece
+        tiers[tier] = replace(one, turn_bytes=turn_bytes)
+        facts = {**facts, f"{tier}_error": find_error(compare_cells(one, tier, rounds))}
     warnings = list[str]()
     if findings.sustained:
         tiers[TIER], warnings = limit_rates(tiers[TIER], findings.sustained)
@@ -156,24 +153,6 @@ def fit_profile(
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
     profile = Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
     return profile, warnings
-
-
-def _judge_fit(
-    profile: TierProfile,
-    tier: Tier,
-    findings: Findings,
-    piece_bytes: int,
-) -> TierProfile:
-    """Add spreads and errors, and the turns that visits take: devices serve piece by piece."""
-    repeats = findings.repeats.get(tier, [])
-    profile = add_spreads(profile, tier, findings.rounds, piece_bytes)
-    cells = compare_cells(profile, tier, findings.rounds)
-    return replace(
-        profile,
-        error=find_error(cells, repeats, Cell(tier, *REPEATED)),
-        tail_error=find_tail_error(profile, tier, findings.rounds, repeats, piece_bytes),
-        turn_bytes=1 if tier == "cpu" else piece_bytes,
-    )
 
 
 def _choose_room(tier: Tier, settings: Settings) -> int:

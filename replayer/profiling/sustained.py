@@ -98,10 +98,4 @@ def limit_rates(tier: TierProfile, sustained: Sustained) -> tuple[TierProfile, l
 
 
 def _limit(station: Station, gb_s: float) -> Station:
-    name = "bandwidth_gb_s"
-    ranges = {
-        key: tuple((min(low, gb_s), min(high, gb_s)) for low, high in ends) if key == name else ends
-        for key, ends in station.ranges.items()
-    }
-    bandwidths = tuple(min(one, gb_s) for one in station.bandwidth_gb_s)
-    return replace(station, bandwidth_gb_s=bandwidths, ranges=ranges)
+    return replace(station, bandwidth_gb_s=tuple(min(one, gb_s) for one in station.bandwidth_gb_s))

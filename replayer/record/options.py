@@ -55,8 +55,6 @@ RankMode = Literal["replicate", "partition"]
 """Whether every rank replays the whole trace, or its share of the sessions."""
 ProfileKind = Literal["measured", "data sheet", "estimated"]
 """Whether the times of a profile were measured, or follow from published figures."""
-Bound = Literal["slower", "faster"]
-"""An end of the interval of a prediction."""
 DurationOrigin = Literal["recipe", "user"]
 """What set the time limit of a run: the recipe that its trace carries, or its user."""
 WarningKind = Literal[

@@ -11,7 +11,6 @@ import msgspec
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
 from replayer.record.options import (
     DEVICE_LAYOUTS,
-    Bound,
     Decode,
     DurationOrigin,
     Layout,
@@ -250,15 +249,13 @@ class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.jso
 
 
 class PredictionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The profile that the times are from; `bound` is None except in the runs of `bounds`."""
+    """The profile that the times are from."""
 
     profile: str
     kind: ProfileKind
     source: str | None = None
     profile_sha256: str
     speeds: dict[Tier, Number] | None = None
-    bounds: tuple[Bound, ...] | None = None
-    bound: Bound | None = None
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):

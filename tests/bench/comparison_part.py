@@ -31,7 +31,7 @@ REQUESTS: Final = {
 }  # fmt: skip
 """Requests in a trace of each recipe, and of the shipped excerpt of Mooncake's: seconds for a cell."""
 DRIVE: Final = """
-profile_version = 1
+profile_version = 2
 name = "{gb_s} GB/s"
 kind = "data sheet"
 source = "exact"
@@ -51,8 +51,6 @@ write = {{ latency_us = 0.0, stream_gb_s = {stream_gb_s}, bandwidth_gb_s = {gb_s
 COMMON: Final = """
 writes_on_reads = {weight}
 reads_on_writes = {weight}
-error = 0.01
-tail_error = 0.01
 smallest_bytes = 1
 largest_bytes = 1_099_511_627_776
 """
@@ -119,7 +117,7 @@ def compare_cell(cell: Cell, folder: Path) -> EqualWork | str:
         common = COMMON.format(weight=float(cell.is_joint))
         profile.write_text(DRIVE.format(gb_s=gb_s, stream_gb_s=gb_s / cell.streams, common=common))
         shutil.rmtree(run, ignore_errors=True)
-        flags = [*("predict", trace, "--profile", profile, "--no-bounds", "--progress", "off", "-o", run)]
+        flags = [*("predict", trace, "--profile", profile, "--progress", "off", "-o", run)]
         result = CliRunner().invoke(
             replayer, [*map(str, flags), *(word for flag in cell.flags.items() for word in flag)]
         )

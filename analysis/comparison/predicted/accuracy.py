@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.summary.run_summary import Interval
-
 
 @dataclass(frozen=True)
 class PredictionError:
@@ -18,7 +16,6 @@ class PredictionError:
         low: the least of them.
         high: the greatest.
         predicted: the predicted value; None if the prediction has none.
-        interval: the ends of the prediction's interval; None without one.
         is_thin: whether it is a percentile of too few samples.
     """
 
@@ -27,7 +24,6 @@ class PredictionError:
     low: float | None
     high: float | None
     predicted: float | None
-    interval: Interval | None
     is_thin: bool
 
     @property
@@ -36,13 +32,6 @@ class PredictionError:
         if not self.measured or not self.predicted:
             return None
         return self.predicted / self.measured - 1
-
-    @property
-    def is_inside(self) -> bool | None:
-        """Whether the measured median is inside the interval; None without an interval."""
-        if self.interval is None or self.measured is None:
-            return None
-        return self.interval[0] <= self.measured <= self.interval[1]
 
 
 @dataclass(frozen=True)
@@ -54,31 +43,23 @@ class Accuracy:
         median_error: median of the errors with their signs, which shows a bias; None without one.
         median: median of their magnitudes.
         p90: 90% quantile of their magnitudes, interpolated linearly.
-        bounded: pairs whose prediction has an interval.
-        inside: those of them whose measured median is inside it.
     """
 
     pairs: int
     median_error: float | None
     median: float | None
     p90: float | None
-    bounded: int
-    inside: int
 
 
 def compute_accuracy(errors: Iterable[PredictionError]) -> Accuracy:
-    """Compute how far predictions of one metric were off, and how often their intervals held."""
-    found = list(errors)
-    known = [one.error for one in found if one.error is not None]
-    inside = [one.is_inside for one in found if one.is_inside is not None]
+    """Compute how far predictions of one metric were off."""
+    known = [one.error for one in errors if one.error is not None]
     if not known:
-        return Accuracy(0, None, None, None, len(inside), sum(inside))
+        return Accuracy(0, None, None, None)
     sizes = np.abs(known)
     return Accuracy(
         pairs=len(known),
         median_error=float(np.median(known)),
         median=float(np.median(sizes)),
         p90=float(np.quantile(sizes, 0.9)),
-        bounded=len(inside),
-        inside=sum(inside),
     )

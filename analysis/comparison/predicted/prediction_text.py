@@ -34,8 +34,6 @@ COLUMNS: Final = (
     "e2e_p95_ms",
 )
 """The metrics that have a column if there are several pairs, unless others are asked for."""
-OUTSIDE: Final = "!"
-"""The mark of an error whose measured median is outside the interval."""
 
 
 def render_check(check: PredictionCheck, *, every_metric: bool = False) -> str:
@@ -70,22 +68,14 @@ def _render_pair(check: PredictionCheck) -> list[str]:
     """Return the table of a single pair: a row for each metric."""
     (pair,) = check.pairs
     trials = format_count(len(pair.measured), "trial")
-    rows = [["", "measured", "range", "predicted", "interval", "error", "inside"]]
+    rows = [["", "measured", "range", "predicted", "error"]]
     for metric in check.metrics:
         one = pair.errors[metric]
         span = "" if one.trials < 2 else _format_ends(one.low, one.high)
-        ends = "" if one.interval is None else _format_ends(*one.interval)
-        inside = {None: "", True: "yes", False: "no"}[one.is_inside]
         figures = [_bracket(one, value) for value in (one.measured, one.predicted)]
-        rows.append([metric, figures[0], span, figures[1], ends, _format_error(one.error), inside])
-    held = [one.is_inside for one in pair.errors.values() if one.is_inside is not None]
+        rows.append([metric, figures[0], span, figures[1], _format_error(one.error)])
     lines = [f"{pair.name}; trace {pair.trace[:12]}, {trials}", "", *align_columns(rows), ""]
-    if held:
-        lines.append(f"{sum(held)} of {len(held)} measured values are inside their intervals.")
-    lines.append(
-        "measured: the median of the trials; error: predicted / measured - 1; interval: the range"
-        " of the prediction and its bounds."
-    )
+    lines.append("measured: the median of the trials; error: predicted / measured - 1.")
     return [*lines, NOTE] if any(one.is_thin for one in pair.errors.values()) else lines
 
 
@@ -98,31 +88,26 @@ def _render_pairs(check: PredictionCheck, *, every_metric: bool) -> list[str]:
     rows += [
         [
             f"  {pair.name}",
-            *(_mark(pair.errors[metric]) for metric in metrics),
+            *(_format_error(pair.errors[metric].error) for metric in metrics),
         ]
         for pair in check.pairs
     ]
     last: dict[str, Callable[[Accuracy], str]] = {
-        "median": lambda one: f"{_format_error(one.median_error)} ",
-        "median of |error|": lambda one: f"{_format_size(one.median)} ",
-        "P90 of |error|": lambda one: f"{_format_size(one.p90)} ",
-        "inside the interval": lambda one: f"{one.inside}/{one.bounded} " if one.bounded else "- ",
+        "median": lambda one: _format_error(one.median_error),
+        "median of |error|": lambda one: _format_size(one.median),
+        "P90 of |error|": lambda one: _format_size(one.p90),
     }
     for label, form in last.items():
         rows.append([label, *(form(check.accuracy[metric]) for metric in metrics)])
     lines = [
         *align_columns(rows, left=(0,)),
         "",
-        f"error: predicted / median of the measured trials - 1; {OUTSIDE}: measured outside the interval.",
+        "error: predicted / median of the measured trials - 1.",
     ]
     hidden = len(check.metrics) - len(metrics)
     if hidden:
         lines.append(f"JSON and CSV have {format_count(hidden, 'more metric')}.")
     return lines
-
-
-def _mark(error: PredictionError) -> str:
-    return f"{_format_error(error.error)}{OUTSIDE if error.is_inside is False else ' '}"
 
 
 def _bracket(error: PredictionError, value: float | None) -> str:
@@ -166,7 +151,7 @@ def check_to_json(check: PredictionCheck) -> dict[str, object]:
 
 
 def _error_to_json(error: PredictionError) -> dict[str, object]:
-    return asdict(error) | {"error": error.error, "inside": error.is_inside}
+    return asdict(error) | {"error": error.error}
 
 
 def tabulate_check(check: PredictionCheck) -> pl.DataFrame:
@@ -177,7 +162,6 @@ def tabulate_check(check: PredictionCheck) -> pl.DataFrame:
 
 def _tabulate_error(pair: PredictedPair, metric: str) -> dict[str, object]:
     one = pair.errors[metric]
-    low, high = one.interval or (None, None)
     return {
         "pair": pair.name,
         "predicted_run": pair.predicted,
@@ -189,8 +173,5 @@ def _tabulate_error(pair: PredictedPair, metric: str) -> dict[str, object]:
         "measured_low": one.low,
         "measured_high": one.high,
         "predicted": one.predicted,
-        "predicted_low": low,
-        "predicted_high": high,
         "error": one.error,
-        "inside": one.is_inside,
     }

@@ -256,14 +256,12 @@ def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str)
     """Compute the error of one metric of a prediction against measured trials."""
     found = [trial.numbers.get(metric) for trial in measured]
     values = [value for value in found if value is not None]
-    described = prediction.prediction
     return PredictionError(
         trials=len(values),
         measured=compute_statistics(values).median,
         low=min(values, default=None),
         high=max(values, default=None),
         predicted=prediction.numbers.get(metric),
-        interval=None if described is None else described.intervals.get(metric),
         is_thin=any(is_thin(metric, trial.metrics) for trial in (*measured, prediction)),
     )
 

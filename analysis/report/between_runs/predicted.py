@@ -87,10 +87,7 @@ def _describe_prediction(name: str, system: PredictedSystem) -> str:
     parts = [f"{_format_error(errors[word])} in {word}" for word in named]
     off = f"{name} is off by {' and '.join(parts)}; no" if parts else f"{name}: no"
     most = f"metric of {len(errors)} is off by more than {max(map(abs, errors.values())):.1%}"
-    bounded = [one for one in system.errors.values() if one.is_inside is not None]
-    inside = sum(bool(one.is_inside) for one in bounded)
-    held = f" {inside} of {len(bounded)} measured values are in its intervals." if bounded else ""
-    return f"{off} {most}.{held}"
+    return f"{off} {most}."
 
 
 def _format_error(error: float) -> str:

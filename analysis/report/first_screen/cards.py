@@ -17,7 +17,6 @@ from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
 from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import is_thin
-from analysis.summary.run_summary import PREDICTED_RANGE
 from tracegen.errors import format_count
 
 
@@ -117,14 +116,10 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     stats = compute_over_trials(figure.name, trials)
     if stats.mean is None or not _is_measured(figure, stats.mean):
         return Card(figure.label, None, "", figure.missing)
-    low, high = stats.low, stats.high
-    prediction = trials[0].summary.prediction
-    if prediction is not None:
-        low, high = prediction.intervals.get(figure.name, (None, None))
-    value, *ends = _scale(figure.name, [stats.mean, low, high])
-    span = "" if low is None else f"{ends[0]} to {ends[1]}"
-    if prediction is not None:
-        between = f"predicted; {PREDICTED_RANGE} {span}" if span else "predicted, without bounds"
+    value, *ends = _scale(figure.name, [stats.mean, stats.low, stats.high])
+    span = "" if stats.low is None else f"{ends[0]} to {ends[1]}"
+    if trials[0].summary.prediction is not None:
+        between = "predicted"
     elif span and ends[0] == ends[1]:
         between = f"equal in {format_count(stats.n, 'trial')}"
     elif span:

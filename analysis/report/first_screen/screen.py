@@ -6,7 +6,7 @@ from analysis.comparison.sentences import describe_comparison
 from analysis.report.between_runs.load import find_load, is_one_curve
 from analysis.report.between_runs.load_screen import make_load_title
 from analysis.report.between_runs.load_words import describe_load_curve
-from analysis.report.between_runs.predicted import describe_predicted
+from analysis.report.between_runs.predicted import describe_predicted, find_predicted
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import compute_over_trials, make_cards, pick_valid
 from analysis.report.first_screen.form import DoubtLine, FirstScreen
@@ -93,6 +93,9 @@ def describe_answer(data: Gathered) -> str:
     told = describe_predicted(data) or _describe_all(data)
     if data.comparison is None or not data.comparison.has_configurations:
         told = describe_load_curve(data) or told
+    if not any(find_predicted(data)):
+        errors = dict.fromkeys(summary.describe_errors() for summary in data.summaries)
+        told = " ".join([told, *filter(None, errors)])
     if not findings:
         return told
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""

@@ -52,9 +52,8 @@ def _compare(name: str, facts: dict[str, Facts]) -> str:
 
 
 def _describe_hardware(run: Subject) -> Facts:
-    prediction = run.summary.prediction
-    if prediction is not None:
-        return {"profile": f"PREDICTED, not measured, with {prediction.describe()}"}
+    if run.summary.prediction is not None:
+        return {"profile": f"PREDICTED, not measured, with {run.summary.describe_profile()}"}
     machine = run.infos[0].machine or Machine()
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""

@@ -121,11 +121,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
             "valid": True, "metrics": metrics | (values or {}),
         } | info  # fmt: skip
         if "prediction" in content:
-            content |= {
-                "run_version": 3,
-                "intervals": content.get("intervals", {}),
-                "prediction": PROFILE | content["prediction"],
-            }
+            content |= {"run_version": 3, "prediction": PROFILE | content["prediction"]}
         (path / "run.json").write_text(json.dumps(content))
         return path
 
@@ -134,7 +130,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         prediction = info.get("prediction")
         return summary_of(
             run=str(path),
-            prediction=prediction and predict(info["intervals"], **prediction),
+            prediction=prediction and predict(**prediction),
             doubts=[SHORT] if info["valid"] else [FAILED, SHORT],
             conditions=info["conditions"],
             zero_ns=info.get("zero_ns", [None]),

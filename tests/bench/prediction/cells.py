@@ -136,12 +136,10 @@ def measure(cell: Cell, medium: Medium, out: Path) -> Values:
     return read_metrics(out)
 
 
-def predict(cell: Cell, profile: Path, out: Path, *, bounds: bool) -> dict[str, Values]:
-    """Predict a cell; return the metrics of the prediction, and of its slower and faster bound."""
-    flags = ("--profile", str(profile), "--bounds" if bounds else "--no-bounds")
-    _replayer("predict", *cell.flags(), *flags, "--force", "-o", str(out))
-    names = ("slower", "faster") if bounds else ()
-    return {"predicted": read_metrics(out)} | {name: read_metrics(out / "bounds" / name) for name in names}
+def predict(cell: Cell, profile: Path, out: Path) -> Values:
+    """Predict a cell, and return its metrics."""
+    _replayer("predict", *cell.flags(), "--profile", str(profile), "--force", "-o", str(out))
+    return read_metrics(out)
 
 
 def read_metrics(run: Path, names: tuple[str, ...] = METRICS) -> Values:

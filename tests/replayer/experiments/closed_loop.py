@@ -32,7 +32,7 @@ def write_closed_loop(path: Path, users: int, turns: int) -> Trace:
 
 
 PIPE = """
-profile_version = 1
+profile_version = 2
 name = "pipe"
 kind = "data sheet"
 source = "made up: one pipe that all reads and writes share, and nothing else"
@@ -44,8 +44,6 @@ check_ns_per_byte = 0.0
 move_us = 0.0
 
 [nvme]
-error = 0.1
-tail_error = 0.0
 
 [nvme.read]
 in_flight = [1.0, 100000.0]

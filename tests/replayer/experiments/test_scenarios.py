@@ -116,7 +116,7 @@ def test_a_ratio_of_tiers_does_not_depend_on_the_cut(tmp_path: Path) -> None:
         trace = make_traces(suite.cases, series)["cpu-only"]
     done = {}
     for case in suite.cases:
-        words = (*case.flags, "--duration", 20, "--profile", profile, "--no-bounds")
+        words = (*case.flags, "--duration", 20, "--profile", profile)
         ran = here("replayer", "predict", trace, *words, "-o", tmp_path / case.name)
         assert ran.returncode == 0, ran.stderr
         log = _asked(pl.read_parquet(parts(tmp_path / case.name))).sort("end_ns")

@@ -97,9 +97,7 @@ class Dial:
 
     def tier(self) -> TierProfile:
         weights = self.any_of(0.0, 0.5, 0.8, 1.0, 3.7), self.any_of(0.0, 0.5, 0.7, 1.0, 2.0)
-        return TierProfile(
-            self.station(False), self.station(True), *weights, 0.1, 0.1, 1, 10**9, self.any_of(1, 700, 4096)
-        )
+        return TierProfile(self.station(False), self.station(True), *weights, 1, 10**9, self.any_of(1, 700, 4096))
 
     def profile(self) -> Profile:
         cpu = CpuProfile(
@@ -122,7 +120,7 @@ class Dial:
         ]
         cpu = CpuProfile(9.0, self.any_of(0.0, 1.0), self.any_of(0.0, 1.0), self.any_of(1.0, 0.0))
         pairs = zip(TIERS, stations[::2], stations[1::2], strict=True)
-        tiers = {name: TierProfile(read, write, 0.0, 0.0, 0.1, 0.1, 1, 10**9) for name, read, write in pairs}
+        tiers = {name: TierProfile(read, write, 0.0, 0.0, 1, 10**9) for name, read, write in pairs}
         return Profile("even", "data sheet", "", None, {}, cpu, tiers)  # type: ignore[arg-type]
 
     def any_profile(self) -> Profile:

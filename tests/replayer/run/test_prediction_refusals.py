@@ -14,7 +14,7 @@ from tests.support import traces
 from tests.support.command_line import here
 from tests.support.paths import ROOT
 
-LOAD = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--no-bounds")
+LOAD = ("--cpu-mem-gb", "0.05", "--pace", "asap")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,6 @@ def test_ctrl_c_closes_the_run_as_incomplete(tmp_path: Path) -> None:
     ((code, errors),) = json.loads(done.stdout)
     assert code == 130, errors
     assert errors.endswith(f"\nInterrupted. {run} holds what was done; `analysis summary {run}` reads it.\n")
-    for place in (run, run / "bounds" / "slower", run / "bounds" / "faster"):
-        info = json.loads((place / "run.json").read_text())
-        assert (info["status"], info["reason"], info["prediction"]["bounds"]) == ("incomplete", "interrupted", None)
-        assert 0 < info["executed_ops"] < 300_001
+    info = json.loads((run / "run.json").read_text())
+    assert (info["status"], info["reason"]) == ("incomplete", "interrupted")
+    assert 0 < info["executed_ops"] < 300_001

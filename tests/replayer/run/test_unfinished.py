@@ -10,7 +10,7 @@ import pytest
 from tests.support.command_line import Run
 
 PROFILE = """
-profile_version = 1
+profile_version = 2
 name = "slow"
 kind = "data sheet"
 source = "by hand"
@@ -22,8 +22,6 @@ move_us = 0.0
 [nvme]
 writes_on_reads = 1.0
 reads_on_writes = 1.0
-error = 0.0
-tail_error = 0.0
 smallest_bytes = 1
 largest_bytes = 1_000_000_000_000
 [nvme.read]
@@ -50,7 +48,6 @@ def test_requests_that_were_due_and_are_not_done_are_listed(
     flags = (
         "--profile",
         profile,
-        "--no-bounds",
         "--pace",
         pace,
         "--cpu-mem-gb",
