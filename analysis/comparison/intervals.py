@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.summary.run_summary import Summary
+
 CONFIDENCE: Final = 0.95
 _ANGLES: Final = np.linspace(0.0, math.pi / 2, 4_001)
 
@@ -29,6 +31,7 @@ class Statistics:
         low: start of the 95% interval of the mean; None below two values. It is computed on
             logarithms if all values are positive, so that it cannot pass 0.
         high: end of the same interval.
+        more_than: what the mean exceeds, if requests that a cut left unfinished leave it unknown.
     """
 
     n: int
@@ -38,6 +41,7 @@ class Statistics:
     median: float | None = None
     low: float | None = None
     high: float | None = None
+    more_than: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,20 @@ def compute_statistics(values: Iterable[float | None]) -> Statistics:
         middle, spread = statistics.fmean(logs), half * statistics.stdev(logs)
         low, high = math.exp(middle - spread), math.exp(middle + spread)
     return Statistics(len(known), mean, sd, sd / mean if mean else None, median, low, high)
+
+
+def summarise_metric(metric: str, summaries: Sequence[Summary]) -> Statistics:
+    """Compute the statistics of a metric over trials.
+
+    A trial whose value is unknown, but more than a bound, makes the mean unknown: without it, the
+    mean would be that of the fast trials.
+    """
+    least = [summary.more_than[metric] for summary in summaries if metric in summary.more_than]
+    stats = compute_statistics(summary.numbers.get(metric) for summary in summaries)
+    if not least:
+        return stats
+    more_than = (math.fsum(least) + stats.n * (stats.mean or 0.0)) / (stats.n + len(least))
+    return Statistics(stats.n + len(least), more_than=more_than)
 
 
 def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estimate:

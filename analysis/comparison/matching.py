@@ -16,7 +16,7 @@ from analysis.comparison.conditions import (
     format_condition,
     is_varied,
 )
-from analysis.comparison.intervals import Statistics, compute_statistics
+from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.comparison.trials import Trial, check_common_plan
 from analysis.log.plan_order import kind_of
 from analysis.summary.run_summary import Summary
@@ -77,7 +77,7 @@ class Configuration:
 
     def statistics(self, system: str, metric: str) -> Statistics:
         """Return the statistics of a metric over the trials of a system."""
-        return compute_statistics(self.values(system, metric))
+        return summarise_metric(metric, self.summaries[system])
 
 
 def match_configurations(

@@ -99,7 +99,7 @@ def render_trials(
         for metric in metrics:
             stats = one.statistics(system, metric)
             cells = [
-                format_figure(stats.mean),
+                _format_mean(stats),
                 format_figure(stats.sd),
                 "-" if stats.cv is None else f"{stats.cv:.1%}",
             ]
@@ -123,7 +123,7 @@ def render_workloads(
     rows += [
         [
             metric,
-            *(_format_mean(one.statistics(one.name, metric)) for one in configurations),
+            *(_format_spread(one.statistics(one.name, metric)) for one in configurations),
         ]
         for metric in metrics
     ]
@@ -137,4 +137,8 @@ def render_workloads(
 
 
 def _format_mean(stats: Statistics) -> str:
-    return format_figure(stats.mean) + (f" ±{stats.cv:4.1%}" if stats.cv is not None else "")
+    return format_figure(stats.mean) if stats.more_than is None else f"> {format_figure(stats.more_than)}"
+
+
+def _format_spread(stats: Statistics) -> str:
+    return _format_mean(stats) + (f" ±{stats.cv:4.1%}" if stats.cv is not None else "")

@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from analysis.comparison.intervals import compute_statistics
+from analysis.comparison.intervals import summarise_metric
 from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.bar_charts import stack_panels
 from analysis.report.chart_kinds import ROWS, Axis, Plot, measure_labels
@@ -68,7 +68,7 @@ def compare_trials(data: Gathered) -> pl.DataFrame:
     for metric in CHARTED:
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
-            stats = compute_statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
+            stats = summarise_metric(metric, [run.summary for run in data.trials(system) if run.summary.is_valid])
             spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
             found += [
                 {

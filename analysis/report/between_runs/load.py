@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from analysis.comparison.conditions import format_condition
-from analysis.comparison.intervals import Statistics, compute_statistics
+from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.report.data import Gathered, Subject
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, to_plain
@@ -36,7 +36,7 @@ class LoadPoint:
 
     def summarise(self, metric: str) -> Statistics:
         """Return the statistics of a metric over the trials."""
-        return compute_statistics(trial.metrics.get(metric) for trial in self.trials)
+        return summarise_metric(metric, self.trials)
 
     @property
     def is_predicted(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.equal_work.measuring import EQUAL_WORK
-from analysis.comparison.intervals import Statistics, compute_statistics
+from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.rows import format_means, name_unit_of_work
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
@@ -104,7 +104,7 @@ def pick_valid(trials: list[Subject]) -> list[Subject]:
 
 def compute_over_trials(name: str, trials: list[Subject]) -> Statistics:
     """Return the statistics of a metric over trials."""
-    return compute_statistics(run.summary.metrics[name] for run in trials)
+    return summarise_metric(name, [run.summary for run in trials])
 
 
 def _is_measured(figure: _Figure, mean: float) -> bool:
@@ -114,6 +114,9 @@ def _is_measured(figure: _Figure, mean: float) -> bool:
 
 def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     stats = compute_over_trials(figure.name, trials)
+    if stats.more_than is not None:
+        value = f"> {_scale(figure.name, [stats.more_than])[0]}"
+        return Card(figure.label, value, _unit(figure.name), "a cut left requests unfinished", _hint(figure, trials))
     if stats.mean is None or not _is_measured(figure, stats.mean):
         return Card(figure.label, None, "", figure.missing)
     value, *ends = _scale(figure.name, [stats.mean, stats.low, stats.high])
