@@ -89,7 +89,7 @@ def make_cards(data: Gathered) -> list[Card]:
     if not has_configurations and (cards := make_load_cards(data)):
         return cards
     if data.comparison and data.comparison.compared:
-        return [*_list_ratio_cards(data.comparison)]
+        return [*_list_ratio_cards(data, data.comparison)]
     if len(data.systems) > 1:
         return []
     has_dwpd = any(run.summary.metrics["drive_writes_per_day"] for run in data.runs)
@@ -132,16 +132,26 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     return Card(figure.label, value, _unit(figure.name), between, _hint(figure, trials))
 
 
-def _list_ratio_cards(comparison: Comparison) -> Iterator[Card]:
+def _list_ratio_cards(data: Gathered, comparison: Comparison) -> Iterator[Card]:
     """Yield the cards of the fastest system against the baseline, by the rules of the rows."""
     pair = comparison.compared[0]
     yield _describe_ratio("Equal work per second", pair.ratios[EQUAL_WORK], pair)
     for figure in _FIGURES[:-1]:
         ratio = pair.ratios.get(figure.name)
         if ratio is None:
-            yield Card(figure.label, None, "", figure.missing)
+            yield _describe_both(figure, data, pair.name, comparison.baseline)
         else:
             yield _describe_ratio(figure.label, ratio, pair)
+
+
+def _describe_both(figure: _Figure, data: Gathered, system: str, baseline: str) -> Card:
+    """Return the card of a metric that has no ratio, as hit rates: the values of both systems."""
+    both = [compute_over_trials(figure.name, pick_valid(data.trials(name))).mean for name in (system, baseline)]
+    if None in both:
+        return Card(figure.label, None, "", figure.missing)
+    new, old = _scale(figure.name, both)
+    told = f"{system}; {baseline} {old}" if new != old else "the same for both systems"
+    return Card(figure.label, new, _unit(figure.name), told, "each over its own window")
 
 
 def _describe_ratio(label: str, ratio: Ratio, pair: Pair) -> Card:
