@@ -69,13 +69,14 @@ def describe_pair(pair: Pair) -> str:
         clauses.append(
             f"{start}: {_list_ratios(one for one in equal if describe_verdict(one) == words)}",
         )
+    if len(pair.measured) > 1:
+        count = max(ratio.configurations for ratio in said)
+        clauses[-1] += f", over {count} of {len(pair.measured)} configurations"
     if pair.disturbance.remark and not pair.disturbance.withholds:
         clauses.append(pair.disturbance.remark)
     if any(one.equal.is_limited_by_load for one in pair.measured):
         clauses.append("the load, not the drive, limits")
-    count = max(ratio.configurations for ratio in said)
-    scope = f", over {count} of {len(pair.measured)} configurations" if len(pair.measured) > 1 else ""
-    return _name_interval(f"{'; '.join(clauses)}{scope}.")
+    return _name_interval(f"{'; '.join(clauses)}.")
 
 
 def _choose_said(pair: Pair) -> list[Ratio]:
