@@ -179,7 +179,7 @@ def _measure_span(
     log = run.make_log()
     rows = log.every_move.filter(pl.col("start_ns") < span_ns[1]).collect()
     chosen = rows.join(requests, on=["rank", "request_id"], how="semi")
-    ended = rows.filter(pl.col("end_ns") <= span_ns[1])  # the others end in a drain, or among later moves
+    ended = rows.filter(pl.col("end_ns") <= span_ns[1])  # others end in a drain or among later moves
     values: Metrics = {}
     for kept, own in (
         (rows, groups - _OF_MOVES - _OF_REQUESTS),
