@@ -17,7 +17,7 @@ from analysis.comparison.export import convert_statistics, tabulate_statistics
 from analysis.comparison.matching import match_configurations, match_workloads, name_sets
 from analysis.comparison.predicted.prediction_text import check_to_json, render_check, tabulate_check
 from analysis.comparison.predicted.predictions import check_predictions, find_predictions
-from analysis.comparison.rows import convert_comparison
+from analysis.comparison.rows import convert_comparison, tabulate_ratios
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
 from analysis.comparison.trials import load_sets
@@ -170,12 +170,10 @@ def _compare_sets(
     }
     if len(sets) > 1 and not is_by_workload:
         comparison = compare_systems(trials, [*trials][-1], vary, metrics)
-        configurations = [one for pair in comparison.pairs for one in pair.configurations]
-        names = list(dict.fromkeys(name for pair in comparison.pairs for name in pair.metrics))
         return Forms(
             lambda: "\n".join([*head, *render_comparison(comparison)]),
             lambda: found | convert_comparison(comparison),
-            lambda: tabulate_statistics(configurations, names),
+            lambda: tabulate_ratios(comparison),
         )
     every = [trial for own in trials.values() for trial in own]
     names = select_metrics([trial.summary for trial in every], metrics)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+import polars as pl
+
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
 from analysis.comparison.equal_work.spans import EqualWork
@@ -16,6 +18,7 @@ from analysis.comparison.sentences import (
     format_ends,
     format_times,
 )
+from analysis.comparison.tables import format_figure
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
 from analysis.summary.numbers import choose_decimals, format_alike
@@ -100,9 +103,11 @@ def tabulate_comparison(comparison: Comparison, *, brief: bool = True) -> list[R
         if brief and metric not in BRIEF:
             continue
         having = [pair for pair in compared if metric in pair.ratios and not _has_nothing(pair.ratios[metric])]
-        rows = [row for pair in having for row in _list_rows(pair, metric, len(compared))]
-        if rows:
-            groups.append(RowGroup(_name_row(metric, having[0]), rows))
+        named: dict[str, list[Row]] = {}  # units of work may differ
+        for pair in having:
+            own = named.setdefault(_name_row(metric, pair), [])
+            own += _list_rows(pair, metric, len(compared))
+        groups += [RowGroup(title, rows) for title, rows in named.items()]
     return groups
 
 
@@ -177,6 +182,12 @@ def format_means(pair: Pair, ratio: Ratio) -> tuple[str, str]:
     return old, new
 
 
+_RATIO_COLUMNS: Final[dict[str, type[pl.DataType]]] = (
+    dict.fromkeys(("configuration", "system", "baseline"), pl.String)
+    | {"predicted": pl.Boolean, "metric": pl.String, "unit": pl.String}
+    | dict.fromkeys(("mean", "baseline_mean", "ratio", "low", "high"), pl.Float64)
+    | dict.fromkeys(("verdict", "winner", "why"), pl.String)
+)
 TRIALS: Final = ("system", "trial", "configuration")
 
 
@@ -246,10 +257,10 @@ def describe_span(measured: Measured, *, named: bool) -> list[str]:
     start = f"{measured.configuration.name}: " if named else ""
     if equal.reason:
         return [f"{start}not compared: {equal.reason}; {equal.remedy}."]
-    times = ", ".join(
-        f"{' to '.join(dict.fromkeys(f'{span:.3g}' for span in (min(spans), max(spans))))} s ({system})"
-        for system, spans in equal.spans_s.items()
-    )
+    ends = {
+        system: dict.fromkeys(map(format_figure, (min(spans), max(spans)))) for system, spans in equal.spans_s.items()
+    }
+    times = ", ".join(f"{' to '.join(figures)} s ({system})" for system, figures in ends.items())
     lines = [f"{start}equal work: the first {format_amount(equal)} took {times}."]
     known = {system: share for system, share in equal.busy.items() if share is not None}
     if known:
@@ -263,7 +274,7 @@ def format_amount(equal: EqualWork) -> str:
     """Format an amount of work, as 3.0 GiB."""
     if equal.unit == "tokens":
         return f"{equal.amount:,.0f} tokens of the trace"
-    return f"{equal.amount / 2**30:,.3g} GiB" if equal.amount < 2**40 else f"{equal.amount / 2**30:,.0f} GiB"
+    return f"{format_figure(equal.amount / 2**30)} GiB"
 
 
 def convert_comparison(comparison: Comparison) -> dict[str, object]:
@@ -275,6 +286,31 @@ def convert_comparison(comparison: Comparison) -> dict[str, object]:
         "warnings": comparison.warnings,
         "systems": [_convert_pair(pair) for pair in comparison.pairs],
     }
+
+
+def tabulate_ratios(comparison: Comparison) -> pl.DataFrame:
+    """Return a row for each ratio at equal work, and for each configuration that has none."""
+    rows: list[dict[str, object]] = []
+    for pair in comparison.pairs:
+        trials = [trial for name in (pair.name, pair.baseline) for trial in comparison.trials[name]]
+        is_predicted = any(trial.summary.prediction for trial in trials)
+        start = {"system": pair.name, "baseline": pair.baseline, "predicted": is_predicted}
+        refused = {
+            one.configuration.name: f"{one.equal.reason}; {one.equal.remedy}"
+            for one in pair.measured
+            if one.equal.reason
+        } or ({"": pair.why} if pair.why else {})
+        rows += [start | {"configuration": name, "why": why} for name, why in refused.items()]
+        whole = "all configurations" if pair.each else pair.configurations[0].name
+        for configuration, ratios in {whole: pair.ratios, **pair.each}.items():
+            for ratio in ratios.values():
+                unit = CATALOGUE[ratio.metric].unit if ratio.metric in CATALOGUE else ""
+                if ratio.metric == EQUAL_WORK:
+                    unit = f"{pair.measured[0].equal.unit}/s"
+                known = {"configuration": configuration, "unit": unit} | asdict(ratio)
+                known |= dict(zip(("mean", "baseline_mean"), ratio.means, strict=True))
+                rows.append(start | {name: known[name] for name in _RATIO_COLUMNS if name in known})
+    return pl.DataFrame(rows, _RATIO_COLUMNS)
 
 
 def _convert_pair(pair: Pair) -> dict[str, object]:

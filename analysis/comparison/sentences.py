@@ -8,7 +8,6 @@ from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
 from analysis.comparison.ratios import ONLY_SHOWN, Ratio
 from analysis.metrics.catalogue import CATALOGUE
-from analysis.metrics.headlines import heading
 from analysis.metrics.metric import Better
 from analysis.summary.percentiles import is_thin
 
@@ -74,16 +73,20 @@ def describe_pair(pair: Pair) -> str:
         clauses[-1] += f", over {count} of {len(pair.measured)} configurations"
     if pair.disturbance.remark and not pair.disturbance.withholds:
         clauses.append(pair.disturbance.remark)
-    if any(one.equal.is_limited_by_load for one in pair.measured):
-        clauses.append("the load, not the drive, limits")
+    known = [one.equal.is_limited_by_load for one in pair.measured if one.metrics]
+    if any(known):
+        where = "" if all(known) else f"in {sum(known)} of {len(known)} configurations "
+        clauses.append(f"{where}the load, not the drive, limits")
     return _name_interval(f"{'; '.join(clauses)}.")
 
 
 def _choose_said(pair: Pair) -> list[Ratio]:
-    """Return the ratios of PHRASES that have enough samples; equal work if none has."""
-    names = [name for name in PHRASES if name in pair.ratios and not _is_thin(name, pair.measured)]
-    judged = [pair.ratios[name] for name in names if pair.ratios[name].better and pair.ratios[name].ratio is not None]
-    return judged or [pair.ratios[EQUAL_WORK]]
+    """Return the ratios of PHRASES and those judged, of enough samples; equal work if none has."""
+    judged = (name for name, one in pair.ratios.items() if one.verdict in ("apart", "not apart"))
+    wanted = dict.fromkeys((*PHRASES, *judged))
+    names = [name for name in wanted if name in pair.ratios and not _is_thin(name, pair.measured)]
+    ratios = [pair.ratios[name] for name in names]
+    return [one for one in ratios if one.better and one.ratio is not None] or [pair.ratios[EQUAL_WORK]]
 
 
 def _is_thin(metric: str, measured: Iterable[Measured]) -> bool:
@@ -93,8 +96,8 @@ def _is_thin(metric: str, measured: Iterable[Measured]) -> bool:
 
 
 def name_metric(metric: str) -> str:
-    """Return the words for a metric: its phrase, or its label with the unit."""
-    return PHRASES.get(metric) or (heading(metric) if metric in CATALOGUE else metric)
+    """Return the words for a metric: its phrase, or its label."""
+    return PHRASES.get(metric) or (CATALOGUE[metric].label if metric in CATALOGUE else metric)
 
 
 def describe_verdict(ratio: Ratio) -> str:
@@ -164,8 +167,12 @@ def _list_ratios(ratios: Iterable[Ratio]) -> str:
             groups.append([one])
         else:
             group.append(one)
-    texts = [(" and ".join(name_metric(one.metric) for one in group), group[0]) for group in groups]
-    return ", ".join(f"{names} {_format_span(ratio)}" for names, ratio in texts)
+    texts = []
+    for group in groups:
+        *others, last = (name_metric(one.metric) for one in group)
+        names = " and ".join(filter(None, (", ".join(others), last)))
+        texts.append(f"{names} {_format_span(group[0])}")
+    return ", ".join(texts)
 
 
 def _is_same(one: Ratio, other: Ratio) -> bool:

@@ -1,6 +1,6 @@
 """Metrics of two systems over spans of equal work, of each trial."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
@@ -22,8 +22,10 @@ EQUAL_WORK: Final = "equal_work"
 """The name of the first ratio: work per second over the spans of equal work, in bytes or tokens."""
 LEAST_REQUESTS: Final = 200
 """The fewest requests that ended in every trial by which times of requests are compared."""
-_OF_REQUESTS: Final = ("waits", "qos")
+_OF_REQUESTS: Final = frozenset(("waits", "qos"))
 """Groups of metrics that are times of requests."""
+_OF_MOVES: Final = frozenset(("latency",))
+"""Groups of metrics that are times of moves."""
 _FREE: Final = "one system missed more of the tokens, and computing them takes no time in these runs"
 _PRICE: Final = "replay with the speed of prefill (`prefill_tok_s`), or with room for the same hits"
 _OWN_OP: Final = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
@@ -163,7 +165,7 @@ def _tally_requests(run: Run, begin_ns: int, end_ns: int) -> pl.DataFrame:
 def _measure_span(
     run: Run,
     span_ns: tuple[int, int],
-    groups: Collection[str],
+    groups: Set[str],
     requests: pl.DataFrame,
 ) -> Metrics:
     """Compute metrics of a run as though it had been cut at the end of a span.
@@ -177,9 +179,13 @@ def _measure_span(
     log = run.make_log()
     rows = log.every_move.filter(pl.col("start_ns") < span_ns[1]).collect()
     chosen = rows.join(requests, on=["rank", "request_id"], how="semi")
-    of_requests = [name for name in groups if name in _OF_REQUESTS]
-    others = [name for name in groups if name not in _OF_REQUESTS]
-    values = measure(log.cut(rows, span_ns), groups=others) if others else {}
-    if of_requests:
-        values |= measure(log.cut(chosen, span_ns), groups=of_requests)
+    ended = rows.filter(pl.col("end_ns") <= span_ns[1])  # others end in a drain or among later moves
+    values: Metrics = {}
+    for kept, own in (
+        (rows, groups - _OF_MOVES - _OF_REQUESTS),
+        (ended, groups & _OF_MOVES),
+        (chosen, groups & _OF_REQUESTS),
+    ):
+        if own:
+            values |= measure(log.cut(kept, span_ns), groups=own)
     return values

@@ -166,8 +166,8 @@ def _describe_ratio(label: str, ratio: Ratio, pair: Pair) -> Card:
         return Card(label, "no ratio", "", words.removeprefix("no ratio: "), told)
     if ratio.better is None and new:
         return Card(label, new, unit, f"{ratio.a}; {ratio.b} {old}", words)
-    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
-    return Card(label, format_times(ratio), "", f"{ends}{words}", told)
+    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}"
+    return Card(label, format_times(ratio), "", ": ".join(filter(None, (ends, words))), told)
 
 
 def _scale(name: str, values: list[float | None]) -> list[str]:

@@ -1,5 +1,6 @@
 """The compare command as a user types it."""
 
+import csv
 import json
 
 import pytest
@@ -35,6 +36,19 @@ def test_json_contains_the_comparison(craft: Craft) -> None:
     assert one["own_windows"]["wall_clock_tok_s"]["a"]["mean"] == pytest.approx(210)
     assert one["equal_work"]["reason"] == ""
     assert one["equal_work"]["spans_s"]["c"] == [pytest.approx(20.0)]
+
+
+def test_csv_has_the_ratios_of_the_text_and_why_there_are_none(craft: Craft) -> None:
+    """Values over own windows are no comparison of runs that were cut, so CSV has none."""
+    runs = (*three(craft, "a", (2.0, 2.2)), "--against", *three(craft, "b", (1.0, 1.1)))
+    (system,) = json.loads(typed(*runs, "--json").stdout)["systems"]
+    rows = list(csv.DictReader(typed(*runs, "--csv").stdout.splitlines()))
+    assert [row["metric"] for row in rows] == list(system["ratios"])
+    for row, ratio in zip(rows, system["ratios"].values(), strict=True):
+        assert float(row["ratio"]) == pytest.approx(ratio["ratio"])
+        assert (row["verdict"], row["winner"], row["why"]) == (ratio["verdict"], ratio["winner"] or "", ratio["why"])
+        assert float(row["mean"]) / float(row["baseline_mean"]) == pytest.approx(2.0)
+    assert (rows[0]["metric"], rows[0]["unit"]) == ("equal_work", "bytes/s")
 
 
 def test_a_single_set_shows_its_statistics(craft: Craft) -> None:

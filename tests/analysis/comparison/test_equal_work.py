@@ -1,5 +1,6 @@
 """Equal work of two runs: its spans by hand, each reason to refuse, and replays on drives an exact factor apart."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from analysis.comparison.equal_work.spans import EqualWork, find_equal_work
 from analysis.comparison.equal_work.work import DriveLoad, Work
-from tests.analysis.comparison.crafting import even_work
+from tests.analysis.comparison.crafting import even_work, typed
 from tests.bench.comparison_part import Cell, compare_cell
 
 MIB = 1 << 20
@@ -173,6 +174,17 @@ def test_drives_apart_by_two(duration: str, reason: str, tmp_path: Path) -> None
     assert reason in equal.reason if reason else not equal.reason
     slow, fast = equal.spans_s.values()
     assert reason or slow[0] / fast[0] == pytest.approx(2.0, rel=0.02)
+
+
+def test_times_of_moves_that_end_in_the_drain_do_not_count(tmp_path: Path) -> None:
+    """In the drain fewer and fewer moves share the slow drive, but later ones share the fast one at that point."""
+    flags = {"--duration": "30s", "--pace": "closed", "--speedup": "1000", "--model": "llama3.1-8b"}
+    cell = Cell("chat", 50, 7, 2.0, 3.0, is_joint=True, streams=1, flags=flags)
+    assert isinstance(compare_cell(cell, tmp_path), EqualWork)
+    done = typed(tmp_path / "fast", "--against", tmp_path / "slow", "--json")
+    (system,) = json.loads(done.stdout)["systems"]
+    for metric in ("nvme_read_p95_ms", "nvme_read_p99_ms"):
+        assert system["ratios"][metric]["ratio"] == pytest.approx(0.5, rel=0.02), metric
 
 
 def test_users_with_pauses_do_not_show_the_drives(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.comparison.matching import name_sets
-from tests.analysis.comparison.crafting import Craft, compare, render, three
+from tests.analysis.comparison.crafting import GIB, Craft, compare, render, three
 
 
 def test_several_systems_are_ranked(craft: Craft) -> None:
@@ -34,6 +34,16 @@ def test_configurations_are_matched_with_the_baseline(craft: Craft) -> None:
     a, b = sorted(compare(sides).pairs, key=lambda pair: pair.name)
     assert [[one.conditions.users for one in pair.configurations] for pair in (a, b)] == [[2], [2, 3]]
     assert (len(a.unmatched), len(b.unmatched)) == (2, 0)
+
+
+def test_systems_with_other_units_of_work_have_rows_of_their_own(craft: Craft) -> None:
+    """The plan follows from the size of a tier, so that system is compared by tokens."""
+    sizes = {"usable_bytes": {"gpu": 0, "cpu": 4 * GIB, "nvme": None}}
+    runs = {"a": three(craft, "a"), "b": three(craft, "b", conditions=sizes), "c": three(craft, "c")}
+    lines = render(compare(runs, vary=["usable_bytes"])).splitlines()
+    for system, unit in (("a", "GiB/s"), ("b", "tokens/s of prompts and answers")):
+        title = lines.index(f"equal work, {unit}")
+        assert lines[title + 1].split()[0] == system
 
 
 @pytest.mark.parametrize(

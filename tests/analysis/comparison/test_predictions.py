@@ -213,7 +213,7 @@ def test_predictions_are_compared_with_each_other_and_marked(craft: Craft) -> No
     assert row.split()[2:] == ["100", "200", "2.00", "×", "–", "no", "verdict:", "predicted"]
     assert "WARNING" not in shown
     rows = list(csv.DictReader(typed(a, "--against", b, "--csv").stdout.splitlines()))
-    assert {(row["system"], row["predicted"]) for row in rows} == {("fast", "true"), ("slow", "true")}
+    assert {(row["system"], row["baseline"], row["predicted"]) for row in rows} == {("fast", "slow", "true")}
 
 
 def test_a_measured_and_a_predicted_run_elsewhere_are_warned_of(craft: Craft) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from analysis.comparison.sentences import (
     PHRASES,
     count_better,
     describe_comparison,
+    describe_pair,
     describe_verdict,
     format_ends,
     format_times,
@@ -103,6 +105,29 @@ def test_percentiles_of_few_samples_are_not_said(craft: Craft) -> None:
     assert "nvme_read_p95_ms" in found.pairs[0].ratios
     assert "P95" not in describe_comparison(found)
     assert "(2.00)" in render(found)
+
+
+def test_metrics_that_the_user_names_are_said(craft: Craft) -> None:
+    runs = {"new": three(craft, "n", (2.0, 2.1, 1.9)), "old": three(craft, "o")}
+    said = describe_comparison(compare(runs, metrics=["decode_read_gib_s", "storage_tok_s"]))
+    assert said.startswith(
+        "new is better than old: equal work per second, decode reads and storage throughput (per move"
+    )
+    assert "in flight) 2.0 × (95% interval " in said
+    assert "decode reads" not in describe_comparison(compare(runs)), "not judged"
+
+
+def test_configurations_that_their_load_limits_are_counted(craft: Craft) -> None:
+    runs = {
+        side: [craft(f"{side}{users}{i}", conditions={"users": users}) for users in (1, 2) for i in range(2)]
+        for side in "ab"
+    }
+    (pair,) = compare(runs).pairs
+    idle = [replace(one, equal=replace(one.equal, busy={"a": 0.5, "b": 0.9})) for one in pair.measured]
+    end = ", over 2 of 2 configurations; {}the load, not the drive, limits."
+    assert describe_pair(replace(pair, measured=idle)).endswith(end.format(""))
+    one_of_two = describe_pair(replace(pair, measured=[idle[0], pair.measured[1]]))
+    assert one_of_two.endswith(end.format("in 1 of 2 configurations "))
 
 
 @given(st.floats(0.01, 100))
