@@ -51,9 +51,9 @@ _Simulated = tuple[PlanEvidence, Offered, list[Finding]]
     help="Also write every move to this Parquet file.",
 )
 def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **flags: Any) -> None:
-    """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier.
+    """Plan a replay: hits, bytes and the footprint per tier.
 
-    Ends with reasons why a tier brings little, if `replayer why` finds any.
+    Does no I/O. Ends with reasons why a tier brings little, if `replayer why` finds any.
     """
     opened = Trace(trace)
     if like is None:

@@ -61,9 +61,9 @@ def predict(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Predict a replay from a profile, without any I/O (docs/predicting.md).
+    """Predict a replay from a profile (docs/predicting.md).
 
-    The plan, the workers and the load are those of `replayer run` with the same flags. The times
+    Does no I/O. The plan, the workers and the load are those of `replayer run` with the same flags. The times
     are those of the machine and the conditions that `replayer profile` measured.
     """
     system = AssumedSystem(load_profile(profile), speed)

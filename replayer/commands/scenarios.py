@@ -76,9 +76,9 @@ def scenarios(
     output: Path,
     **prediction: Any,
 ) -> None:
-    """Profile this machine by kv-cache.py's nine scenarios, and rank its tiers (docs/scenarios.md).
+    """Compare this machine's tiers (docs/scenarios.md).
 
-    Without names, all scenarios run. Their sizes follow from the memory and disk that are free.
+    Replays kv-cache.py's nine scenarios, or those named. Their sizes follow from the memory and disk that are free.
     After an interruption, the same command continues.
     """
     cache = Cache(cache_dir, make=make_cache_dir)

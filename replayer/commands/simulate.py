@@ -97,11 +97,11 @@ def simulate(
     yes: bool,
     **flags: Any,
 ) -> None:
-    """Plan a trace for every combination of settings, without any I/O.
+    """Plan a trace for every combination of settings.
 
     --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb, --arrangement, --engine, --policy,
     --ttl and --chunk-tokens take lists of values separated by commas; inside one --policy, write +
-    for the comma. Each cell is what `replayer plan` counts with the same settings.
+    for the comma. Each cell is what `replayer plan` counts with the same settings, without any I/O.
     """
     opened = Trace(trace)
     if output is not None:

@@ -58,11 +58,11 @@ def sweep(
     as_json: bool,
     output: Path,
 ) -> None:
-    """Replay the cases of a TOML file, or of a shipped sweep, each in several trials.
+    """Replay the cases of a TOML file, each in several trials.
 
-    GRID is a file (docs/sweeps.md), or one of demo, drive, engines, load, submission-full,
-    submission-smoke.
-    After an interruption, the same command continues: complete trials are not replayed again.
+    GRID is a file (docs/sweeps.md), or the name of one that ships: demo, drive, engines, load,
+    submission-full, submission-smoke. After an interruption, the same command continues: complete
+    trials are not replayed again.
     """
     loaded = load_sweep(find_sweep(grid), trials, overrides)
     if not dry_run:

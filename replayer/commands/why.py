@@ -23,9 +23,9 @@ from tracegen.schema import Trace
 @click.command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
 @plan_options
 def why(trace: Path, as_json: bool, **flags: Any) -> None:
-    """Name the reasons why a tier brings little, each with its counts and a remedy.
+    """Name the reasons why a tier brings little.
 
-    Plans the trace without any I/O, and again without each rule that may cost hits.
+    Each has its counts and a remedy. Plans the trace without any I/O, and again without each rule that may cost hits.
     """
     opened = Trace(trace)
     model, options = resolve_plan(opened, cast("PlanSettings", flags))

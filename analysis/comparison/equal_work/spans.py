@@ -148,7 +148,7 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
         return
     under_way = max(work.sum_under_way(span) for _, work, span in each) / amount
     if under_way > UNDER_WAY:
-        yield f"{under_way:.0%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
+        yield f"{under_way:.1%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
     for system, work, span in each:
         load = _measure_load(work, TOUCHES, span)
         busy = load.busy if load else 0.0

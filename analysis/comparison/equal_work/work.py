@@ -223,8 +223,8 @@ def read_work(run: Run, unit: Unit) -> Work:
         begin_ns = warm_end_ns
     has_users = run.conditions.pace == "closed"
     end_ns = _find_end(moves, has_users=has_users) if cut_ns is None else cut_ns
-    is_cut = cut_ns is not None
-    return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), is_cut=is_cut)
+    has_drive, is_cut = run.conditions.usable_bytes.nvme != 0, cut_ns is not None
+    return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), is_cut, has_drive)
 
 
 def _read_rank(run: Run, rank: int, unit: Unit) -> pl.LazyFrame:

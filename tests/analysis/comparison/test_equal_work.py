@@ -139,7 +139,7 @@ def test_drives_that_did_other_parts_of_the_work_are_refused() -> None:
 def test_much_work_under_way_is_refused() -> None:
     """At 10 s the move of 8 s is half done: 4 of 13 MiB."""
     slow = craft([0, 1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 1, 8], [MIB] * 6 + [16 * MIB], cut_s=10)
-    assert "57% of the work belongs to moves under way" in find(slow, even_work(1, is_cut=True)).reason
+    assert "57.1% of the work belongs to moves under way" in find(slow, even_work(1, is_cut=True)).reason
 
 
 def test_other_ranks_moves_are_other_work() -> None:
@@ -200,3 +200,12 @@ def test_a_system_that_misses_more_is_told_from_one_that_is_faster() -> None:
     some = craft(np.arange(100) / 2, 0.5, missed=MIB / 10)
     assert find(hits, hits).same_misses
     assert not find(hits, some).same_misses
+
+
+def test_memory_counts_in_runs_without_a_drive(tmp_path: Path) -> None:
+    flags = {"--duration": "1s", "--pace": "asap", "--model": "llama3.1-8b", "--cpu-mem-gb": "400"}
+    equal = compare_cell(
+        Cell("chat", 24, 7, 2.0, 3.0, is_joint=True, streams=1, flags={**flags, "--storage-capacity-gb": "0"}), tmp_path
+    )
+    assert isinstance(equal, EqualWork), equal
+    assert (equal.is_cut, equal.reason) == (True, "")
