@@ -1,7 +1,7 @@
 """A comparison in plain words: one sentence, from the ratios alone."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
@@ -71,13 +71,22 @@ def describe_pair(pair: Pair) -> str:
     if len(pair.measured) > 1:
         count = max(ratio.configurations for ratio in said)
         clauses[-1] += f", over {count} of {len(pair.measured)} configurations"
+    return _name_interval(f"{'; '.join((*clauses, *_list_remarks(pair)))}.")
+
+
+def _list_remarks(pair: Pair) -> Iterator[str]:
+    """Yield what qualifies the ratios of a pair."""
+    each = [ratios[EQUAL_WORK] for ratios in pair.each.values()]
+    if {pair.name, pair.baseline} <= {one.winner for one in each}:
+        least, *_, most = sorted(each, key=lambda one: one.ratio or 0.0)
+        span = f"{format_times(least)} to {format_times(most)}"
+        yield f"the configurations disagree: equal work per second {span}"
     if pair.disturbance.remark and not pair.disturbance.withholds:
-        clauses.append(pair.disturbance.remark)
+        yield pair.disturbance.remark
     known = [one.equal.is_limited_by_load for one in pair.measured if one.metrics]
     if any(known):
         where = "" if all(known) else f"in {sum(known)} of {len(known)} configurations "
-        clauses.append(f"{where}the load, not the drive, limits")
-    return _name_interval(f"{'; '.join(clauses)}.")
+        yield f"{where}the load, not the drive, limits"
 
 
 def _choose_said(pair: Pair) -> list[Ratio]:

@@ -156,7 +156,7 @@ def gather(
             raise InputError("named twice", "name it once", subject=path)
     given = assign_labels(paths, labels)
     contents = [_read(path, targets, progress) for path in paths]
-    summaries = add_shared_doubts([summary for _, summary, *_ in contents])
+    summaries = add_shared_doubts([summary for _, summary, *_ in contents], given)
     each = zip(
         names or map(escape_controls, shorten_paths(paths)),
         _name_trials(names) if names else _name_configurations(paths, summaries, given),

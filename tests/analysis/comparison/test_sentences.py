@@ -130,6 +130,18 @@ def test_configurations_that_their_load_limits_are_counted(craft: Craft) -> None
     assert one_of_two.endswith(end.format("in 1 of 2 configurations "))
 
 
+def test_configurations_that_disagree_are_said(craft: Craft) -> None:
+    """Twice and half as fast: the mean shows no difference, and each configuration one."""
+    runs: dict[str, list[Path]] = {"a": [], "b": []}
+    for users, fast in ((1, "a"), (2, "b")):
+        for side in runs:
+            speeds = (2.0, 2.02) if side == fast else (1.0, 1.01)
+            runs[side] += three(craft, f"{side}{users}", speeds, conditions={"users": users})
+    said = describe_comparison(compare(runs))
+    assert said.startswith("No difference shown between a and b: equal work per second")
+    assert said.endswith("; the configurations disagree: equal work per second 0.50 × to 2.00 ×.")
+
+
 @given(st.floats(0.01, 100))
 def test_times_better_of_a_ratio_and_of_its_inverse_agree(value: float) -> None:
     assert count_better(value, "lower") == pytest.approx(count_better(1 / value, "higher"))
