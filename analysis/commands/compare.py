@@ -112,7 +112,7 @@ class CompareCommand(click.Command):
     help="A metric to compare. Default: the most important ones.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row for each configuration, metric and set.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row per metric and set.")
 def compare(
     runs: tuple[Path, ...],
     vary: tuple[str, ...],

@@ -301,6 +301,7 @@ def _compare_trials(summaries: list[Summary]) -> str | None:
     if not unequal:
         return f"{len(groups)} configurations, {trials}; work is equal within each"
     if any(summary.provenance.is_cut for summary in summaries):
-        return f"{len(groups)} configurations, {trials}; runs were cut in time and got unequally far"
+        cut = "runs were cut in time and got unequally far"
+        return f"{len(groups)} configurations, {trials}; {cut}"
     unlike = ", ".join(sorted({name for names in unequal for name in names}))
     return f"{len(groups)} configurations, {trials}; within {len(unequal)} of them work differs: {unlike}"

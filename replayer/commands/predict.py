@@ -63,8 +63,8 @@ def predict(
 ) -> None:
     """Predict a replay from a profile (docs/predicting.md).
 
-    Does no I/O. The plan, the workers and the load are those of `replayer run` with the same flags. The times
-    are those of the machine and the conditions that `replayer profile` measured.
+    Does no I/O. The plan, the workers and the load are those of `replayer run` with the same flags.
+    The times are those of the machine and the conditions that `replayer profile` measured.
     """
     system = AssumedSystem(load_profile(profile), speed)
     opened = Trace(trace)

@@ -78,8 +78,8 @@ def scenarios(
 ) -> None:
     """Compare this machine's tiers (docs/scenarios.md).
 
-    Replays kv-cache.py's nine scenarios, or those named. Their sizes follow from the memory and disk that are free.
-    After an interruption, the same command continues.
+    Replays kv-cache.py's nine scenarios, or those named. Their sizes follow from the memory and
+    disk that are free. After an interruption, the same command continues.
     """
     cache = Cache(cache_dir, make=make_cache_dir)
     cache.check()

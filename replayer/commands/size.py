@@ -136,8 +136,8 @@ _EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.
 def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any) -> None:
     """Find the least DRAM and NVMe that reach a hit rate.
 
-    Does no I/O. Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other. With
-    --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
+    Does no I/O. Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other.
+    With --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
 
     --rounds 20x10x4096 --model NAME --pool-gb 80 says without a trace in which round hits fall.
     """

@@ -25,7 +25,8 @@ from tracegen.schema import Trace
 def why(trace: Path, as_json: bool, **flags: Any) -> None:
     """Name the reasons why a tier brings little.
 
-    Each has its counts and a remedy. Plans the trace without any I/O, and again without each rule that may cost hits.
+    Each has its counts and a remedy. Plans the trace without any I/O, and again without each rule
+    that may cost hits.
     """
     opened = Trace(trace)
     model, options = resolve_plan(opened, cast("PlanSettings", flags))

@@ -204,8 +204,7 @@ def test_a_system_that_misses_more_is_told_from_one_that_is_faster() -> None:
 
 def test_memory_counts_in_runs_without_a_drive(tmp_path: Path) -> None:
     flags = {"--duration": "1s", "--pace": "asap", "--model": "llama3.1-8b", "--cpu-mem-gb": "400"}
-    equal = compare_cell(
-        Cell("chat", 24, 7, 2.0, 3.0, is_joint=True, streams=1, flags={**flags, "--storage-capacity-gb": "0"}), tmp_path
-    )
+    flags["--storage-capacity-gb"] = "0"
+    equal = compare_cell(Cell("chat", 24, 7, 2.0, 3.0, is_joint=True, streams=1, flags=flags), tmp_path)
     assert isinstance(equal, EqualWork), equal
     assert (equal.is_cut, equal.reason) == (True, "")
