@@ -162,7 +162,7 @@ def check_steadiness(run: Evidence) -> Found:
     if run.conditions.begins_steady:
         if not run.is_steady_window:
             why = "is too short to tell" if steadiness is None else "never was steady"
-            text = f"it {why}: all of it is measured"
+            text = f"the run {why}: all of it is measured"
             advice = "replay longer, or name a warm-up in seconds"
             yield Doubt("not steady", text, advice, invalidates=True)
         return

@@ -44,7 +44,7 @@ def time_spent(log: Log) -> pl.LazyFrame:
         Flat: of 10,000 equal parts of the window, the third with the fewest such moves in flight
         has at least 0.8 of the bytes of the third with the most. `cpu`: system_cpu_share is at
         least 0.9. The largest of `device`, `host` and `verify`: Σ (end − start) + verify_s is at
-        least 0.8 × workers × elapsed_s. `source`: idle_s is more than half of last end − first
+        least 0.8 × workers × elapsed_s. `source`: idle_s is more than a fifth of last end − first
         start. The largest of `device`, `host` and `verify`: the same sum is at least that of all
         waits. Else the longest wait: `data`, `eviction`, `room`, `order`, `window`, `queue`, or
         `plan` for waits of an unknown cause. In a cut run sums count each move by its share inside
@@ -102,7 +102,7 @@ def _find_bottleneck(log: Log, busy: float | None) -> pl.LazyFrame:
         .then(pl.lit("cpu"))
         .when("are_workers_busy")
         .then("work")
-        .when(idle_ns * 2 > last_ns - first_ns)
+        .when(idle_ns * 5 > last_ns - first_ns)
         .then(pl.lit("source"))
         .when("is_work_longer")
         .then("work")

@@ -94,6 +94,7 @@ def as_markdown(data: Gathered) -> bytes:
     lines += [_write_card(card) for card in screen.cards]
     lines += ["", *write_comparison(data.comparison)] if data.comparison and not is_one_curve(data) else []
     lines += ["", *map(_write_doubt, screen.doubts)] if screen.doubts else []
+    lines += ["", "Each over its own window:"] if data.comparison else []
     lines += ["", *_write_headlines(data)]
     lines += ["", *told] if (told := note(REPORT, [one.metrics for one in data.summaries])) else []
     lines += ["", f"- {escape_text(format_verdicts(data.summaries)[-1])}"] if data.runs[1:] else [""]

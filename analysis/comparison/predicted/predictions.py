@@ -201,6 +201,11 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> list
     else:
         check_common_plan([*measured, prediction])
         warnings = []
+    if any(trial.summary.provenance.is_cut for trial in (*measured, prediction)):
+        warnings.append(
+            f"{name}: the runs were cut, so each covers another part of the plan, and errors are of own windows:"
+            " compare whole runs."
+        )
     warnings += warn_of_machines({name: measured})
     info = prediction.run.infos[0].prediction
     if info is not None and info.speeds:

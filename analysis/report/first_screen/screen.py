@@ -72,7 +72,7 @@ def _count_runs(data: Gathered) -> str:
 
 _LIMITS: Final = {
     "cpu": "the processor, whose cores were busy",
-    "source": "the workload, which paused for more than half of the time",
+    "source": "the workload, which asked for nothing in more than a fifth of the time",
     "data": "moves that waited for earlier moves of the same objects",
     "eviction": "moves that waited for the evictions that their own op caused",
     "room": "moves that waited for room which other ops free",

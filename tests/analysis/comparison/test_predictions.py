@@ -51,6 +51,12 @@ def test_errors_of_one_pair_are_right(craft: Craft) -> None:
     assert (check.unmatched, check.warnings, check.left_out) == ([], [], {})
 
 
+def test_runs_that_were_cut_draw_a_warning(craft: Craft) -> None:
+    cut = {"window": {"duration_s": 5.0, "cut_s": 5.0, "drain_s": 0.0}}
+    check = check_predictions([craft("m", **cut)], [prediction(craft, "p", **cut)], [WALL])
+    assert "errors are of own windows: compare whole runs" in check.warnings[0]
+
+
 def test_metrics_that_one_side_lacks_have_no_error(craft: Craft) -> None:
     values = {"nvme_read_p95_ms": None, "drain_s": 0.0}
     trials = [craft("m", values=values)]

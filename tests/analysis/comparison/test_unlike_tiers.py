@@ -73,7 +73,7 @@ def test_a_device_twice_as_fast_shows_a_ratio_of_2_or_is_refused(tmp_path: Path,
     metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s"]
     runs = {name: [tmp_path / name] for name in ("fast", "slow")}
     for (place,), mib_s in zip(runs.values(), (40, 20), strict=True):
-        limits = ["--throttle", f"nvme={mib_s}", "--decode", "reread", "--duration", 1]
+        limits = ["--throttle", f"nvme={mib_s}", "--decode", "reread", "--duration", 3]
         run("replayer", "run", trace.path, *flags, *limits, "-o", place)
     (pair,) = compare(runs, vary=["throttle"], metrics=metrics).pairs
     assert pair.configurations[0].cut

@@ -71,7 +71,7 @@ def bottleneck(facts: Facts, idle: float) -> str:
     if (counted["system_cpu_share"] or 0) >= 0.9:
         return "cpu"
     if busy < 0.8 * facts.workers * (facts.elapsed_s or 0) * 1e9:
-        if facts.rows and idle > facts.span_s / 2:
+        if facts.rows and idle > facts.span_s / 5:
             return "source"
         if busy < sum(waits.values()):
             return max(waits, key=lambda name: waits[name])
