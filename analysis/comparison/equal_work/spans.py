@@ -160,7 +160,7 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
     unlike = _compare_drives(works, spans) if unit == "bytes" else 0.0
     if starved > LOST - unlike and starved >= unlike:
         text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
-        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.1%})", _LOAD
+        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.1%})", f"{_LONGER}, or {_LOAD}"
     elif unlike > LOST - starved:
         text = f"what the drives did for it differs by {unlike:.1%} (at most {max(LOST - starved, 0.0):.1%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
