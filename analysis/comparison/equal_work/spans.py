@@ -43,6 +43,7 @@ LIMITING: Final = 0.8
 _LONGER: Final = "replay longer"
 _WHOLE: Final = "compare whole runs (--duration unlimited)"
 _LOAD: Final = f"replay with more users or without pauses, or {_WHOLE}"
+_LONGER_OR_LOAD: Final = f"{_LONGER}, with more users or without pauses, or {_WHOLE}"
 
 Works = Mapping[str, Sequence[Work]]
 """The work of each trial by system."""
@@ -160,7 +161,7 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
     unlike = _compare_drives(works, spans) if unit == "bytes" else 0.0
     if starved > LOST - unlike and starved >= unlike:
         text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
-        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.1%})", f"{_LONGER}, or {_LOAD}"
+        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.1%})", _LONGER_OR_LOAD
     elif unlike > LOST - starved:
         text = f"what the drives did for it differs by {unlike:.1%} (at most {max(LOST - starved, 0.0):.1%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
